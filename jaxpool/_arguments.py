@@ -1,0 +1,86 @@
+"""The arguments that are not sizes, checked the same way for every pool: the array, the rule, learnable numbers."""
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Rule = Literal["jvp", "vjp"]
+
+_ORDERED = "bool, integers, float16, bfloat16, float32, float64"
+_ORDERED_DTYPES = (
+    {np.dtype(np.bool_), np.dtype(jnp.bfloat16)}
+    | {np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    | {np.dtype(f"float{bits}") for bits in (16, 32, 64)}
+)
+_COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
+
+
+def check_array(function: str, x: Any, *, complex_allowed: bool = False) -> jax.Array:
+    """Return x as a JAX array, or raise where it is no array or its dtype cannot be pooled."""
+    if not isinstance(x, (jax.Array, np.ndarray)):
+        raise TypeError(
+            f"{function}: x must be a JAX or NumPy array, got {type(x).__name__}; convert it with jnp.asarray(x)"
+        )
+    if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
+        raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
+    if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
+        allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
+        raise TypeError(f"{function}: x has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}")
+    return jnp.asarray(x)
+
+
+def check_rule(function: str, rule: Any) -> str:
+    """Return the rule, or raise where it names none."""
+    if not isinstance(rule, str) or rule not in ("jvp", "vjp"):
+        raise ValueError(f"{function}: rule {rule!r} is unknown; use 'jvp' (every mode and order) or 'vjp' (reverse)")
+    return rule
+
+
+def check_parameter(
+    function: str, name: str, value: Any, output_shape: tuple[int, ...]
+) -> float | jax.Array:
+    """Return a Python number as a float and an array, traced or not, as an array that broadcasts to the output."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
+        raise TypeError(f"{function}: {name} must be a number or an array, got {value!r} of type {type(value).__name__}")
+    if not isinstance(value, (int, float)):
+        dtype = np.dtype(value.dtype)
+        if not (jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)):
+            raise TypeError(f"{function}: {name} must be real, got dtype {dtype}")
+        if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+            return float(value)
+        if _broadcast(value.shape, output_shape) != output_shape:
+            raise ValueError(
+                f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
+                f"give a number, or an array with 1 along the axes that share a value"
+            )
+        return jnp.asarray(value)
+    return float(value)
+
+
+def _broadcast(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    try:
+        return np.broadcast_shapes(shape, output_shape)
+    except ValueError:
+        return None
+
+
+def check_divisor(function: str, divisor: Any) -> float | None:
+    """d."""
+    if divisor is None:
+        return None
+    if isinstance(divisor, jax.core.Tracer):
+        raise TypeError(f"{function}: divisor_override must be a Python number, got a traced value")
+    if isinstance(divisor, (bool, np.bool_)) or not isinstance(divisor, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{function}: divisor_override must be a number, got {divisor!r}")
+    if not (np.isfinite(divisor) and divisor != 0):
+        raise ValueError(f"{function}: divisor_override must be finite and not 0, got {divisor}")
+    return float(divisor)
+
+
+def check_flag(function: str, name: str, value: Any) -> bool:
+    """d."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
+    return bool(value)

@@ -1,0 +1,123 @@
+"""Winners: which cell of each window is chosen, the first one in row-major order where several are equal.
+
+A winner is recorded as its row-major offset in the window, in the smallest unsigned dtype that numbers the
+cells: one byte per output up to 256 cells. NaN wins over every number, and the first NaN over later ones.
+Padding never wins.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine import choose
+from jaxpool._engine.reduce import Operation, identity
+from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._window import Window
+
+Winners = tuple[jax.Array, jax.Array]
+
+
+def first_winners(x: jax.Array, window: Window, op: Operation) -> Winners:
+    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offset of the cell that has it.
+
+    One axis after the other, the last one first: the first winner of every row of the window, then the first
+    row whose winner wins, is the first winner of the window in row-major order.
+    """
+    dtype = np.min_scalar_type(window.cells - 1)
+    offsets = None
+    inner_cells = 1
+    for part in choose.selection_order(window):
+        lowering = select_by_doubling if choose.doubles(part) else select_by_slices
+        inner = jnp.zeros(x.shape, dtype) if offsets is None else offsets
+        x, offsets = lax.optimization_barrier(lowering(x, inner, inner_cells, part, op))
+        inner_cells *= part.cells
+    assert offsets is not None
+    if any(axis.low for axis in window.axes):
+        # Low padding comes first in row-major order, so a real cell that is as low as the padding would lose to
+        # it. A window whose winner is the lowest value has no other value in it: its first real cell wins.
+        offsets = jnp.where(x == identity(op, x.dtype), first_real_offsets(x.ndim, window, dtype), offsets)
+    return x, offsets
+
+
+def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
+    """Offset of the first cell of every window that is not low padding, broadcastable against the output."""
+    total, place = jnp.zeros([1] * rank, dtype), window.cells
+    for axis in window.axes:
+        place //= axis.kernel
+        shape = [1] * rank
+        shape[axis.axis] = axis.output
+        total += (axis.first_real_offsets() * place).astype(dtype).reshape(shape)
+    return total
+
+
+def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
+    """Row-major position of each winner among the real cells of the pooled axes, in int32."""
+    positions, place = jnp.zeros(offsets.shape, jnp.int32), window.cells
+    offsets = offsets.astype(jnp.int32)
+    for axis in window.axes:
+        place //= axis.kernel
+        shape = [1] * offsets.ndim
+        shape[axis.axis] = axis.output
+        along = offsets // place % axis.kernel * axis.dilation + axis.starts.astype(np.int32).reshape(shape)
+        positions = positions * axis.size + along
+    return positions
+
+
+def select_by_slices(x: jax.Array, offsets: jax.Array, inner_cells: int, part: Window, op: Operation) -> Winners:
+    """One shifted slice per cell of the window, each compared with the winner of those before it."""
+    padded, padded_offsets = _pad(x, offsets, part, op)
+    best = None
+    for number, tap in enumerate(taps(part)):
+        cells = at_tap(padded, part, tap)
+        places = at_tap(padded_offsets, part, tap) + np.array(number * inner_cells, offsets.dtype)[()]
+        best = (cells, places) if best is None else _better(best, (cells, places), op)
+    assert best is not None
+    return best
+
+
+def select_by_doubling(x: jax.Array, offsets: jax.Array, inner_cells: int, part: Window, op: Operation) -> Winners:
+    """Winners of twice as many cells from the winners of two halves, log2(kernel) times; the halves may overlap.
+
+    With M(w, i) the first winner of w cells from i on, M(2w, i) = better of M(w, i) and M(w, i+w), and for the
+    last step M(k, i) = better of M(w, i) and M(w, i+k-w): a cell in both halves is the winner of both.
+    """
+    (axis,) = part.axes
+    values, places = _pad(x, offsets, part, op)
+    shifts = doubling_shifts(axis.kernel)
+    for step, shift in enumerate(shifts):
+        last = step == len(shifts) - 1
+        stride = axis.stride if last else 1
+        reach = shift * axis.dilation
+        length = (axis.output - 1) * axis.stride + 1 if last else values.shape[axis.axis] - reach
+        left, right = (
+            tuple(
+                lax.slice_in_dim(array, start, start + length, stride, axis.axis) for array in (values, places)
+            )
+            for start in (0, reach)
+        )
+        right = (right[0], right[1] + np.array(shift * inner_cells, places.dtype)[()])
+        values, places = lax.optimization_barrier(_better(left, right, op))
+    return values, places
+
+
+def doubling_shifts(kernel: int) -> list[int]:
+    """How far apart the two halves lie in each step that makes a window of `kernel` cells from single cells."""
+    shifts, width = [], 1
+    while width < kernel:
+        shifts.append(min(width, kernel - width))
+        width += shifts[-1]
+    return shifts
+
+
+def _pad(x: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> Winners:
+    return pad_windows(x, part, identity(op, x.dtype)), pad_windows(offsets, part, 0)
+
+
+def _better(first: Winners, later: Winners, op: Operation) -> Winners:
+    """The winner of two, where the first one stands before the later one: only a strictly better one replaces it."""
+    ordered = lax.gt if op is lax.max else lax.lt
+    replaces = ordered(later[0], first[0])
+    if jnp.issubdtype(first[0].dtype, jnp.floating):
+        replaces |= (later[0] != later[0]) & (first[0] == first[0])
+    return jnp.where(replaces, later[0], first[0]), jnp.where(replaces, later[1], first[1])

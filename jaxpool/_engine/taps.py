@@ -1,0 +1,53 @@
+"""Windows seen as shifted slices: the cells at one offset of all the windows, as an array of the output's shape.
+
+A *tap* is an offset into the window, one entry per pooled axis, in row-major order. Everything in the engine
+that `lax.reduce_window` does not do is a loop over taps, written out in the traced program.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from jaxpool._window import Window
+
+
+def taps(window: Window) -> Iterator[tuple[int, ...]]:
+    """Every offset into the window, in row-major order."""
+    return itertools.product(*(range(axis.kernel) for axis in window.axes))
+
+
+def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
+    """Extend x by `fill`, and crop the cells that no window reaches, until the windows tile it exactly.
+
+    The barrier makes the padded array real: a pad that XLA fuses into its consumers costs a branch per element.
+    """
+    config = [(0, 0, 0)] * x.ndim
+    for axis in window.axes:
+        config[axis.axis] = (axis.low, axis.beyond, 0)
+    if all(entry == (0, 0, 0) for entry in config):
+        return x
+    padded = lax.pad(x, np.array(fill, x.dtype)[()], config)
+    return padded if all(max(entry) <= 0 for entry in config) else lax.optimization_barrier(padded)
+
+
+def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array:
+    """The cells at offset `tap` of all the windows, from the array that `pad_windows` made."""
+    starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
+    for axis, offset in zip(window.axes, tap, strict=True):
+        start = offset * axis.dilation
+        starts[axis.axis] = start
+        limits[axis.axis] = start + (axis.output - 1) * axis.stride + 1
+        strides[axis.axis] = axis.stride
+    return lax.slice(padded, starts, limits, strides)
+
+
+def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
+    """Make the declared padding real cells that hold `fill`; `window.after_padding()` is the window of the result."""
+    config = [(0, 0, 0)] * x.ndim
+    for axis in window.axes:
+        config[axis.axis] = (axis.low, axis.high, 0)
+    return x if all(entry == (0, 0, 0) for entry in config) else lax.pad(x, np.array(fill, x.dtype)[()], config)
