@@ -1,8 +1,10 @@
 """The arguments that are not sizes, checked the same way for every pool: the array, the rule, learnable numbers."""
 
+import math
 from typing import Any, Literal
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -38,17 +40,16 @@ def check_rule(function: str, rule: Any) -> str:
     return rule
 
 
-def check_parameter(
-    function: str, name: str, value: Any, output_shape: tuple[int, ...]
-) -> float | jax.Array:
+def check_parameter(function: str, name: str, value: Any, output_shape: tuple[int, ...]) -> float | jax.Array:
     """Return a Python number as a float and an array, traced or not, as an array that broadcasts to the output."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
-        raise TypeError(f"{function}: {name} must be a number or an array, got {value!r} of type {type(value).__name__}")
+        raise TypeError(
+            f"{function}: {name} must be a number or an array, got {value!r} of type {type(value).__name__}"
+        )
     if not isinstance(value, (int, float)):
-        dtype = np.dtype(value.dtype)
-        if not (jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)):
-            raise TypeError(f"{function}: {name} must be real, got dtype {dtype}")
-        if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+        if not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
+            raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
+        if not isinstance(value, jax.Array) and value.ndim == 0:
             return float(value)
         if _broadcast(value.shape, output_shape) != output_shape:
             raise ValueError(
@@ -56,7 +57,7 @@ def check_parameter(
                 f"give a number, or an array with 1 along the axes that share a value"
             )
         return jnp.asarray(value)
-    return float(value)
+    return _float(function, name, value)
 
 
 def _broadcast(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -67,20 +68,24 @@ def _broadcast(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> tuple[i
 
 
 def check_divisor(function: str, divisor: Any) -> float | None:
-    """d."""
+    """Return the divisor as a float, or raise where nothing can be divided by it."""
     if divisor is None:
         return None
     if isinstance(divisor, jax.core.Tracer):
-        raise TypeError(f"{function}: divisor_override must be a Python number, got a traced value")
+        raise TypeError(
+            f"{function}: divisor_override must be a Python number, got a traced value; "
+            f"divide the result of sum_pool by it instead"
+        )
     if isinstance(divisor, (bool, np.bool_)) or not isinstance(divisor, (int, float, np.integer, np.floating)):
         raise TypeError(f"{function}: divisor_override must be a number, got {divisor!r}")
-    if not (np.isfinite(divisor) and divisor != 0):
+    number = _float(function, "divisor_override", divisor)
+    if not math.isfinite(number) or number == 0:
         raise ValueError(f"{function}: divisor_override must be finite and not 0, got {divisor}")
-    return float(divisor)
+    return number
 
 
-def check_flag(function: str, name: str, value: Any) -> bool:
-    """d."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
-    return bool(value)
+def _float(function: str, name: str, number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        raise ValueError(f"{function}: {name} must be a number that a float can hold, got {number}") from None

@@ -1,4 +1,4 @@
-"""sum, avg."""
+"""Pools that are linear: sums and averages of every window."""
 
 from functools import partial
 from typing import Any
@@ -7,15 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_divisor, check_flag, check_rule
+from jaxpool._arguments import Rule, check_array, check_divisor, check_rule
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import accumulation_dtype, spread, transposed
-from jaxpool._window import Padding, Sizes, Window, make_window
+from jaxpool._sizes import Padding, Sizes, check_flag
+from jaxpool._window import Window, make_window
 
 
 def sum_pool(
-    x: jax.typing.ArrayLike,
+    x: ArrayLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -25,13 +27,46 @@ def sum_pool(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
+    """Sum of the cells of every window.
+
+    Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation], 0 ≤ j < kernel_size; padded cells add 0.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (int32 for bool, which is counted) and of `max_pool`'s shape: a pooled axis of n cells
+        becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. float16 and bfloat16 are summed
+        in float32 and rounded once. Integers wrap as they do everywhere in JAX.
+
+    Raises:
+        TypeError: x is no array, or a size is no int.
+        ValueError: sizes do not fit the axes or each other.
+
+    Derivative:
+        ∂y[o]/∂x[i] = 1 where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
+        nothing special. NaN and infinities reach the windows that hold them and no other, in no derivative. A
+        window of padding alone is 0 and passes no derivative.
+
+    Example:
+        >>> jaxpool.sum_pool(jnp.array([1.0, 2.0, 3.0, 4.0]), (3,), stride=1, padding=1)
+        Array([3., 6., 9., 7.], dtype=float32)
+    """
     array = check_array("sum_pool", x, complex_allowed=True)
     window = make_window("sum_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
     return _sums(array, window, check_rule("sum_pool", rule))
 
 
 def avg_pool(
-    x: jax.typing.ArrayLike,
+    x: ArrayLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -43,41 +78,93 @@ def avg_pool(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
+    """Average of the cells of every window.
+
+    Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded cells
+    adding 0. d[o] is `divisor_override`, or the number of cells of window o in the input or, with
+    `count_include_pad`, in the declared padding.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
+            side. Its cells beyond the padding never count.
+        count_include_pad: Whether padded cells count in the divisor.
+        divisor_override: Number to divide every sum by instead; finite, not 0.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. float16, bfloat16 and integers are
+        summed in float32 and rounded once.
+
+    Raises:
+        TypeError: x is no array, a size is no int, or a flag or divisor of the wrong type.
+        ValueError: sizes do not fit the axes or each other, a divisor of 0, or a window of padding alone that
+            `count_include_pad=False` would divide by 0.
+
+    Derivative:
+        ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros
+        are nothing special. NaN and infinities reach the windows that hold them and no other, in no derivative. Empty
+        windows are an error, or 0 without derivative where padding counts.
+
+    Example:
+        >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
+        >>> jaxpool.avg_pool(x, (3,), stride=1, padding=1).round(2)
+        Array([1.  , 2.  , 3.  , 2.33], dtype=float32)
+        >>> jaxpool.avg_pool(x, (3,), stride=1, padding=1, count_include_pad=False)
+        Array([1.5, 2. , 3. , 3.5], dtype=float32)
+    """
     array = check_array("avg_pool", x, complex_allowed=True)
     window = make_window("avg_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
     divisor = check_divisor("avg_pool", divisor_override)
-    include = check_flag("avg_pool", "count_include_pad", count_include_pad)
-    if divisor is None and not include:
+    include_pad = check_flag("avg_pool", "count_include_pad", count_include_pad)
+    if divisor is None and not include_pad:
         window.check_no_window_of_padding("avg_pool", "use less padding, count_include_pad=True or divisor_override")
-    return _averages(array, window, include, divisor, check_rule("avg_pool", rule))
+    return _averages(array, window, include_pad, divisor, check_rule("avg_pool", rule))
 
 
 @partial(jax.jit, static_argnums=(1, 2))
 def _sums(x: jax.Array, window: Window, rule: str) -> jax.Array:
     if x.dtype == np.bool_:
-        return reduce_windows(x.astype(jnp.int32), window, lax.add)
+        x = x.astype(jnp.int32)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return reduce_windows(x, window, lax.add)
-    sums = (_sums_jvp if rule == "jvp" else _sums_vjp)(x.astype(accumulation_dtype(x.dtype)), window)
-    return sums.astype(x.dtype)
+    return _wide_sums(x, window, rule).astype(x.dtype)
 
 
 @partial(jax.jit, static_argnums=(1, 2, 3, 4))
 def _averages(x: jax.Array, window: Window, include_pad: bool, divisor: float | None, rule: str) -> jax.Array:
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    wide = accumulation_dtype(dtype)
-    sums = (_sums_jvp if rule == "jvp" else _sums_vjp)(x.astype(wide), window)
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        x = x.astype(jnp.float32)
+    sums = _wide_sums(x, window, rule)
     if divisor is None:
-        divisors = jnp.ones((), wide)
+        divisors = jnp.ones((1,) * x.ndim, sums.dtype)
         for axis in window.axes:
-            shape = [1] * x.ndim
-            shape[axis.axis] = axis.output
-            divisors = divisors * axis.counts(padding=include_pad).astype(wide).reshape(shape)
+            divisors *= axis.along(axis.counts(padding=include_pad).astype(sums.dtype), x.ndim)
     else:
-        divisors = jnp.full((), divisor, wide)
-    # Behind a barrier the divisor is no constant, and the division is not rewritten into an inexact
-    # multiplication by its reciprocal.
-    return (sums / lax.optimization_barrier(divisors)).astype(dtype)
+        divisors = jnp.full((1,) * x.ndim, divisor, sums.dtype)
+    # Behind a barrier the divisor is no constant, and the division is not rewritten into a multiplication by the
+    # reciprocal, which is inexact: 21/7 would be 3.0000002.
+    return (sums / lax.optimization_barrier(divisors)).astype(x.dtype)
+
+
+def _wide_sums(x: jax.Array, window: Window, rule: str) -> jax.Array:
+    return (_sums_jvp if rule == "jvp" else _sums_vjp)(x.astype(accumulation_dtype(x.dtype)), window)
+
+
+# Notation: window o holds the cells W(o); a dot marks a tangent, a bar a cotangent. The sum is linear, so
+#
+#     y(o) = Σ_{i ∈ W(o)} x(i)        ẏ(o) = Σ_{i ∈ W(o)} ẋ(i)        x̄(i) = Σ_{o : i ∈ W(o)} ȳ(o)
+#
+# and nothing of x is kept. The third formula is `spread`; the second, written as its transpose, gives it back in
+# reverse mode, where JAX's own transpose of a windowed sum would interleave the cotangents with zeros first and sum
+# those as well. An average divides by numbers that do not depend on x, which JAX differentiates exactly.
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -88,7 +175,8 @@ def _sums_jvp(x: jax.Array, window: Window) -> jax.Array:
 @_sums_jvp.defjvp
 def _(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     sums = _sums_jvp(*primals, window)
-    return sums, transposed(lambda cotangent, _: spread(cotangent, window), *tangents, (), sums)
+    (x_dot,) = tangents
+    return sums, transposed(lambda cotangent, _: spread(cotangent, window), x_dot, (), sums)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))

@@ -1,4 +1,4 @@
-"""Lp."""
+"""The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_weighted`, p = inf in `_extremes`."""
 
 import math
 from functools import partial
@@ -7,20 +7,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_parameter, check_rule
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import accumulation_dtype
 from jaxpool._engine.taps import pad_real
-from jaxpool._max import extremes
+from jaxpool._extremes import extremes
 from jaxpool._powers import Exponent, even_power, log_magnitude, signed_power
+from jaxpool._sizes import Padding, Sizes
 from jaxpool._weighted import WeightedPool, sum_terms, weighted_pool
-from jaxpool._window import Padding, Sizes, Window, make_window
+from jaxpool._window import Window, make_window
 
 
 def lp_pool(
-    x: jax.typing.ArrayLike,
-    norm_type: float | jax.typing.ArrayLike,
+    x: ArrayLike,
+    norm_type: float | ArrayLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -30,6 +32,51 @@ def lp_pool(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
+    """Lp norm of the cells of every window.
+
+    Formula, for one pooled axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p)^(1/p), 0 ≤ j < kernel_size, padded
+    cells adding 0; p = inf is the largest magnitude. p = 1 sums magnitudes and p = 2 is the Euclidean norm. It is
+    scaled by the largest magnitude of each window, so that it overflows and underflows only where y itself does.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        norm_type: p > 0. A Python number, inf included, or an array that broadcasts against the output (one per
+            channel, say), which may be traced and learnt. The values of arrays are not checked.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. float16 and bfloat16 are computed in
+        float32 and rounded once.
+
+    Raises:
+        TypeError: x is no array or complex, a size is no int, or `norm_type` no real number or array.
+        ValueError: sizes do not fit the axes or each other, a number `norm_type` that is not positive, or an array
+            that does not broadcast against the output.
+
+    Derivative:
+        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order.
+        Zeros: a cell of 0 has derivative 0, for p < 1 as well, where it would be infinite. A window of zeros, or of
+        padding alone, has derivative 0 in every order, and so has one whose norm is infinite. Ties: p = inf sends all
+        to the first of the largest magnitudes in row-major order. NaN stays in the windows that hold it.
+
+    Example:
+        >>> x = jnp.array([[3.0, -4.0], [0.0, 0.0]])
+        >>> jaxpool.lp_pool(x, 2, (2,))
+        Array([[5.],
+               [0.]], dtype=float32)
+
+    Source: Sermanet, Chintala and LeCun, "Convolutional neural networks applied to house numbers digit
+    classification", ICPR 2012; learnt exponents: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no
+    human annotation", TPAMI 2018.
+    """
     array = check_array("lp_pool", x)
     window = make_window("lp_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
     exponent = check_parameter("lp_pool", "norm_type", norm_type, window.output_shape(array.shape))
@@ -57,7 +104,7 @@ def _norms(x: jax.Array, p: jax.Array | None, window: Window, number: float | No
 
 
 def _norm(x: jax.Array, p: Exponent, window: Window) -> jax.Array:
-    """m·(Σ (|x|/m)^p)^(1/p) with m the largest magnitude: no term overflows, and none that counts underflows."""
+    """The norm as m·(Σ (|x|/m)^p)^(1/p), m the largest magnitude: no term overflows, none that counts underflows."""
     magnitudes = jnp.abs(x)
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
     scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
@@ -65,12 +112,14 @@ def _norm(x: jax.Array, p: Exponent, window: Window) -> jax.Array:
     return jnp.where(jnp.isinf(largest), jnp.inf, scale * even_power(total, 1 / p))
 
 
-# y = (Σ|x|^p)^(1/p). From log y = log(Σ|x|^p)/p, and with u = |x|/y, for which Σ u^p = 1:
+# Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From
+# log y = log(Σ |x(i)|^p)/p,
 #
-#     ∂y/∂x(i) = sign(x(i))·u(i)^(p-1)          ∂y/∂p = y/p · Σ u(i)^p·log u(i)
+#     ∂y/∂x(i) = sign(x(i))·u(i)^(p-1)
+#     ∂y/∂p = y·(Σ u(i)^p·log|x(i)| - log y)/p = y/p·Σ u(i)^p·log u(i)
 #
-# No ratio u exceeds 1, so nothing overflows where y does not. Where y = 0 the norm has a corner for p = 1 and
-# for any other p no derivative either; all derivatives are taken as 0 there, and also where y is infinite.
+# No u exceeds 1, so that nothing overflows where y does not. y = 0 is a corner of the norm, where 0 lies in the
+# subdifferential for p ≥ 1: all derivatives are 0 there, and also where y is infinite.
 
 
 def _norm_weight(cells: jax.Array, y: jax.Array, p: Exponent) -> jax.Array:

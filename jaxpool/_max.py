@@ -1,23 +1,20 @@
-"""max, min."""
+"""Pools that select: the largest or smallest cell of every window, and where it stands. Rules in `_extremes`."""
 
-from functools import partial
+from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_rule
-from jaxpool._engine.reduce import Operation, reduce_windows
-from jaxpool._engine.route import route_to_winners, transposed
-from jaxpool._engine.select import first_winners, winner_positions
-from jaxpool._window import Padding, Sizes, Window, make_window
-
-_FIX = "use less padding or a larger input"
+from jaxpool._engine.reduce import Operation
+from jaxpool._extremes import extremes, extremes_with_indices
+from jaxpool._sizes import Padding, Sizes
+from jaxpool._window import Window, make_window
 
 
 def max_pool(
-    x: jax.typing.ArrayLike,
+    x: ArrayLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -27,11 +24,49 @@ def max_pool(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
+    """Largest cell of every window.
+
+    Formula, for one pooled axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, cells of
+    the padding left out. With several pooled axes a window is the product of its axes' windows.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        kernel_size: Cells of a window along each pooled axis. Its length says how many axes are pooled: the last ones,
+            or those that `axis` names. An int is for every axis in `axis`.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, one per axis, (low, high) pairs per axis, "VALID" (none), "SAME"
+            (n/stride windows, rounded up; an odd cell goes high) or "SAME_LOWER" (an odd cell goes low).
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype. A pooled axis of n cells becomes floor((n + low + high - e)/stride) + 1, where
+        e = dilation·(kernel_size - 1) + 1; with `ceil_mode` it is ceil in place of floor, less one where the last
+        window would start in the high padding. Other axes stay.
+
+    Raises:
+        TypeError: x is no array or complex, or a size is no int.
+        ValueError: sizes do not fit the axes or each other, or a window holds only padding.
+
+    Derivative:
+        ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0.
+        Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins over every
+        number, the first NaN over later ones. A window of -inf has its first real cell as winner, and padding
+        never is one. Empty windows do not occur: a window of padding alone is an error.
+
+    Example:
+        >>> x = jnp.arange(16.0).reshape(4, 4)
+        >>> jaxpool.max_pool(x, (2, 2))
+        Array([[ 5.,  7.],
+               [13., 15.]], dtype=float32)
+    """
     return _pool("max_pool", x, kernel_size, stride, padding, dilation, ceil_mode, axis, rule, lax.max)
 
 
 def min_pool(
-    x: jax.typing.ArrayLike,
+    x: ArrayLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -41,11 +76,47 @@ def min_pool(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
+    """Smallest cell of every window.
+
+    Formula, for one pooled axis: y[o] = min over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, cells of
+    the padding left out. For floats it is -max_pool(-x).
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype and of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1.
+
+    Raises:
+        TypeError: x is no array or complex, or a size is no int.
+        ValueError: sizes do not fit the axes or each other, or a window holds only padding.
+
+    Derivative:
+        ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0.
+        Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins over every
+        number, the first NaN over later ones. A window of +inf has its first real cell as winner, and padding
+        never is one. Empty windows do not occur: a window of padding alone is an error.
+
+    Example:
+        >>> x = jnp.arange(16.0).reshape(4, 4)
+        >>> jaxpool.min_pool(x, (2, 2))
+        Array([[ 0.,  2.],
+               [ 8., 10.]], dtype=float32)
+    """
     return _pool("min_pool", x, kernel_size, stride, padding, dilation, ceil_mode, axis, rule, lax.min)
 
 
 def max_pool_with_indices(
-    x: jax.typing.ArrayLike,
+    x: ArrayLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -55,82 +126,64 @@ def max_pool_with_indices(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
+    """Largest cell of every window, and where in x it stands.
+
+    Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. An index is the row-major position of
+        the winner in the pooled axes of x, without padding, in the order of x's own axes.
+
+    Raises:
+        TypeError: x is no array or complex, or a size is no int.
+        ValueError: sizes do not fit the axes or each other, a window holds only padding, or the pooled axes
+            hold more cells than int32 can number.
+
+    Derivative:
+        That of `max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices. Ties: the first cell
+        in row-major order wins. Zeros of either sign tie. NaN: the first one wins. Empty windows do not occur.
+
+    Example:
+        >>> values, indices = jaxpool.max_pool_with_indices(jnp.array([3.0, 1.0, 2.0, 2.0]), (2,))
+        >>> values, indices
+        (Array([3., 2.], dtype=float32), Array([0, 2], dtype=int32))
+    """
     function = "max_pool_with_indices"
-    array = check_array(function, x)
-    window = make_window(function, array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    window.check_no_window_of_padding(function, _FIX)
+    array, window = _prepare(function, x, kernel_size, stride, padding, dilation, ceil_mode, axis)
     window.check_positions_fit(function)
-    return _with_indices(array, window, check_rule(function, rule))
+    return extremes_with_indices(array, window, check_rule(function, rule))
 
 
-def _pool(function, x, kernel_size, stride, padding, dilation, ceil_mode, axis, rule, op):
-    array = check_array(function, x)
-    window = make_window(function, array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    window.check_no_window_of_padding(function, _FIX)
+def _pool(
+    function: str,
+    x: ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Padding,
+    dilation: Sizes,
+    ceil_mode: bool,
+    axis: Sizes | None,
+    rule: Rule,
+    op: Operation,
+) -> jax.Array:
+    array, window = _prepare(function, x, kernel_size, stride, padding, dilation, ceil_mode, axis)
     return extremes(array, window, op, check_rule(function, rule))
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3))
-def extremes(x: jax.Array, window: Window, op: Operation, rule: str) -> jax.Array:
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return reduce_windows(x, window, op)
-    return (_extremes_jvp if rule == "jvp" else _extremes_vjp)(x, window, op)
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _with_indices(x: jax.Array, window: Window, rule: str) -> tuple[jax.Array, jax.Array]:
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        values, offsets = first_winners(x, window, lax.max)
-    else:
-        values, offsets = (_winners_jvp if rule == "jvp" else _winners_vjp)(x, window, lax.max)
-    return values, winner_positions(offsets, window)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _winners_jvp(x: jax.Array, window: Window, op: Operation) -> tuple[jax.Array, jax.Array]:
-    return first_winners(x, window, op)
-
-
-# derivation
-@_winners_jvp.defjvp
-def _(window, op, primals, tangents):
-    values, offsets = _winners_jvp(*primals, window, op)
-    tangent = transposed(partial(_route, window=window), *tangents, offsets, values)
-    return (values, offsets), (tangent, np.zeros(offsets.shape, jax.dtypes.float0))
-
-
-def _route(cotangent, offsets, window):
-    return route_to_winners(cotangent, offsets, window)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _extremes_jvp(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    return reduce_windows(x, window, op)
-
-
-@_extremes_jvp.defjvp
-def _(window, op, primals, tangents):
-    (values, _), (tangent, _) = jax.jvp(lambda x: _winners_jvp(x, window, op), primals, tangents)
-    return values, tangent
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _winners_vjp(x, window, op):
-    return first_winners(x, window, op)
-
-
-_winners_vjp.defvjp(
-    lambda x, window, op: (lambda winners: (winners, winners[1]))(_winners_jvp(x, window, op)),
-    lambda window, op, offsets, cotangents: (route_to_winners(cotangents[0], offsets, window),),
-)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _extremes_vjp(x, window, op):
-    return reduce_windows(x, window, op)
-
-
-_extremes_vjp.defvjp(
-    lambda x, window, op: _winners_jvp(x, window, op),
-    lambda window, op, offsets, cotangent: (route_to_winners(cotangent, offsets, window),),
-)
+def _prepare(function: str, x: ArrayLike, *sizes: Any) -> tuple[jax.Array, Window]:
+    array = check_array(function, x)
+    window = make_window(function, array.shape, *sizes)
+    window.check_no_window_of_padding(function, "use less padding, a smaller stride or a larger kernel_size")
+    return array, window

@@ -1,4 +1,4 @@
-"""smooth."""
+"""The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_weighted`."""
 
 import math
 from functools import partial
@@ -7,18 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_flag, check_parameter, check_rule
+from jaxpool._arguments import Rule, check_array, check_parameter, check_rule
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import accumulation_dtype
 from jaxpool._engine.taps import pad_real
-from jaxpool._weighted import WeightedPool, Parameter, expand_rank, shared_along_windows, sum_terms, weighted_pool
-from jaxpool._window import Padding, Sizes, Window, make_window
+from jaxpool._sizes import Padding, Sizes, check_flag
+from jaxpool._weighted import Parameter, WeightedPool, expand_rank, shared_along_windows, sum_terms, weighted_pool
+from jaxpool._window import Window, make_window
 
 
 def smooth_max_pool(
-    x: jax.typing.ArrayLike,
-    beta: float | jax.typing.ArrayLike,
+    x: ArrayLike,
+    beta: float | ArrayLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Padding = 0,
@@ -29,6 +31,53 @@ def smooth_max_pool(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
+    """Smooth maximum of every window, a log-sum-exp; a smooth minimum for negative β.
+
+    Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation]))/β, 0 ≤ j < kernel_size. It lies
+    above the maximum (for β < 0: below the minimum) by log(cells)/|β| at most, and tends to it for β → ∞ (β → -∞). It
+    is computed relative to the extreme of each window, so that no β·x is too large.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        beta: Sharpness β ≠ 0, in units of 1/x. A finite Python number, or an array that broadcasts against the output
+            (one per channel, say), which may be traced and learnt. The values of arrays are not checked.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
+            side. Its cells beyond the padding never take part.
+        count_include_pad: Whether padded cells take part as zeros; without, the limits are `max_pool` and `min_pool`.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. float16 and bfloat16 are computed in
+        float32 and rounded once.
+
+    Raises:
+        TypeError: x is no array or complex, a size is no int, or `beta` no real number or array.
+        ValueError: sizes do not fit the axes or each other, a number `beta` that is 0 or not finite, an array that
+            does not broadcast against the output, or, without `count_include_pad`, a window of padding alone.
+
+    Derivative:
+        ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order.
+        Ties share equally; zeros are nothing special. A cell of -inf (for β < 0: +inf) has weight 0, and a window
+        whose value is infinite passes no derivative. NaN stays in the windows that hold it. Empty windows are an
+        error, or windows of zeros where padding takes part.
+
+    Example:
+        >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
+        >>> jaxpool.smooth_max_pool(x, 1.0, (2,)).round(2)
+        Array([1.31, 3.31], dtype=float32)
+        >>> jaxpool.smooth_max_pool(x, -1.0, (2,)).round(2)
+        Array([-0.31,  1.69], dtype=float32)
+
+    Source: Boyd and Vandenberghe, "Convex optimization", 2004, section 3.1.5; as pooling: Pinheiro and Collobert,
+    "From image-level to pixel-level labeling with convolutional networks", CVPR 2015.
+    """
     function = "smooth_max_pool"
     array = check_array(function, x)
     window = make_window(function, array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
@@ -72,7 +121,7 @@ def _smooth(
 
 
 def _log_sum_exp(x: jax.Array, beta: Parameter, window: Window) -> jax.Array:
-    """m + log(Σ exp(β·(x - m)))/β with m the maximum, for β > 0."""
+    """Log-sum-exp as m + log(Σ exp(β·(x - m)))/β with m the maximum, for β > 0: no exponential overflows."""
     largest = reduce_windows(x, window, lax.max)
 
     def term(cells: jax.Array) -> jax.Array:
@@ -81,12 +130,14 @@ def _log_sum_exp(x: jax.Array, beta: Parameter, window: Window) -> jax.Array:
     return largest + jnp.log(sum_terms(term, x, -jnp.inf, window)) / beta
 
 
-# y = log(Σ exp(β·x))/β for β > 0; a negative β is the same pool of -x, negated. With w(i) = exp(β·(x(i) - y)), which
-# sum to 1 over a window,
+# Notation: x(i) the cells of one window, β > 0 (a negative β is the same pool of -x, negated),
+# y = log(Σ exp(β·x(i)))/β, w(i) = exp(β·(x(i) - y)), so that Σ w(i) = 1. Then
 #
-#     ∂y/∂x(i) = w(i)          ∂y/∂β = -y/β + (Σ x(i)·w(i))/β = 1/β · Σ w(i)·(x(i) - y)
+#     ∂y/∂x(i) = exp(β·x(i)) / Σ exp(β·x(i)) = w(i)
+#     ∂y/∂β = (Σ w(i)·x(i))/β - y/β = Σ w(i)·(x(i) - y)/β
 #
-# No weight exceeds 1. A cell of -inf has weight 0; a window whose value is infinite passes no derivative.
+# No w exceeds 1. A cell of -inf has weight 0. Where y is infinite the weights are ratios of infinities: all
+# derivatives are 0 there.
 
 
 def _weight(cells: jax.Array, y: jax.Array, beta: Parameter) -> jax.Array:

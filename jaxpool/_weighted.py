@@ -12,14 +12,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from jaxpool._engine.phases import gather_windows
+from jaxpool._engine.phases import Arrays, gather_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
 
 Parameter = float | jax.Array
+Residuals = tuple[jax.Array, jax.Array | None, jax.Array]
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,15 @@ def sum_terms(term: Callable[[jax.Array], jax.Array], x: jax.Array, fill: float,
     return total
 
 
-# Notation: window o holds the cells i of the set W(o), y(o) = f({x(i)}, θ), a dot marks a tangent, a bar a cotangent.
-# With w(i, o) = ∂y(o)/∂x(i) and s(i, o) the terms of ∂y(o)/∂θ,
+# Notation: window o holds the cells W(o), y(o) = f({x(i) : i ∈ W(o)}, θ); a dot marks a tangent, a bar a cotangent.
+# With w(i, o) = ∂y(o)/∂x(i), and s(i, o) the terms of ∂y(o)/∂θ,
+#
 #     ẏ(o) = Σ_{i ∈ W(o)} w(i, o) ẋ(i) + θ̇ Σ_{i ∈ W(o)} s(i, o)
 #     x̄(i) = Σ_{o : i ∈ W(o)} w(i, o) ȳ(o)        θ̄ = Σ_o ȳ(o) Σ_{i ∈ W(o)} s(i, o)
-# where the outer sum of θ̄ runs over the outputs that share θ. The second line is written out; the tangent map of x is its
-# transpose. Weights are functions of x(i), y(o) and θ alone, so that nothing but x and y is kept, and they are
-# differentiated in turn for the higher orders, y by the same rule.
+#
+# where the outer sum of θ̄ runs over the outputs that share θ. The formula for x̄ is written out, in `_to_cells`; the
+# first term of ẏ is its transpose. Weights are functions of x(i), y(o) and θ alone, so that nothing but x and y is
+# kept, and they are differentiated in turn for the higher orders, y by this same rule.
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
@@ -95,17 +97,14 @@ def _(window: Window, pool: WeightedPool, number: float | None, primals: Any, ta
     x, parameter = primals
     x_dot, parameter_dot = tangents
     y = _pool_jvp(x, parameter, window, pool, number)
-    y_dot = jnp.zeros_like(y)
+    residuals = (x, parameter, y)
+    terms = []
     if not _is_zero(x_dot):
-        y_dot += transposed(
-            lambda cotangent, residuals: _to_cells(cotangent, *residuals, window, pool, number),
-            x_dot,
-            (x, parameter, y),
-            y,
-        )
+        to_cells = partial(_to_cells, window=window, pool=pool, number=number)
+        terms.append(transposed(to_cells, x_dot, residuals, y))
     if parameter is not None and not _is_zero(parameter_dot):
-        y_dot += _slopes(x, parameter, y, window, pool) * parameter_dot
-    return y, y_dot
+        terms.append(_slopes(residuals, window, pool) * parameter_dot)
+    return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
@@ -117,21 +116,20 @@ def _pool_vjp(
 
 def _pool_vjp_forward(
     x: jax.Array, parameter: jax.Array | None, window: Window, pool: WeightedPool, number: float | None
-) -> Any:
+) -> tuple[jax.Array, Residuals]:
     y = _pool_jvp(x, parameter, window, pool, number)
     return y, (x, parameter, y)
 
 
 def _pool_vjp_backward(
-    window: Window, pool: WeightedPool, number: float | None, residuals: Any, cotangent: jax.Array
-) -> Any:
-    x, parameter, y = residuals
-    to_cells = _to_cells(cotangent, x, parameter, y, window, pool, number)
+    window: Window, pool: WeightedPool, number: float | None, residuals: Residuals, cotangent: jax.Array
+) -> tuple[jax.Array, jax.Array | None]:
+    x_bar = _to_cells(cotangent, residuals, window, pool, number)
+    _, parameter, _ = residuals
     if parameter is None:
-        return to_cells, None
-    to_parameter = _slopes(x, parameter, y, window, pool) * cotangent
+        return x_bar, None
     shared = [axis for axis, size in enumerate(parameter.shape) if size == 1]
-    return to_cells, to_parameter.sum(shared, keepdims=True)
+    return x_bar, (_slopes(residuals, window, pool) * cotangent).sum(shared, keepdims=True)
 
 
 _pool_vjp.defvjp(_pool_vjp_forward, _pool_vjp_backward)
@@ -150,25 +148,27 @@ def _is_zero(tangent: Any) -> bool:
 
 def _to_cells(
     cotangent: jax.Array,
-    x: jax.Array,
-    parameter: jax.Array | None,
-    y: jax.Array,
+    residuals: Residuals,
     window: Window,
     pool: WeightedPool,
     number: float | None,
 ) -> jax.Array:
     """x̄(i) = Σ_o w(i, o) ȳ(o). Outside of the outputs y is infinite, where every family's weight is 0."""
+    x, parameter, y = residuals
     outputs = [(cotangent, 0), (y, jnp.inf)]
     if parameter is not None and not shared_along_windows(parameter, window):
         outputs.append((parameter, 1))
 
-    def contribution(_: int, outputs: tuple[jax.Array, ...], inputs: tuple[jax.Array, ...]) -> list[jax.Array]:
-        cotangents, values, *parameters = outputs
-        shared = _either(parameter, number)
-        return [cotangents * pool.weight(inputs[0], values, *(parameters or [shared]))]
+    def contribution(_: int, windows: Arrays, cells: Arrays) -> Arrays:
+        cotangents, values, *parameters = windows
+        (theta,) = parameters or [_either(parameter, number)]
+        return (cotangents * pool.weight(cells[0], values, theta),)
 
     return gather_windows(contribution, outputs, window, [x])[0]
 
 
-def _slopes(x: jax.Array, parameter: jax.Array, y: jax.Array, window: Window, pool: WeightedPool) -> jax.Array:
+def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Array:
+    """∂y(o)/∂θ = Σ_i s(i, o)."""
+    x, parameter, y = residuals
+    assert parameter is not None
     return sum_terms(lambda cells: pool.slope(cells, y, parameter), x, pool.fill, window)

@@ -18,12 +18,13 @@ from jax import lax
 
 from jaxpool._window import Window, WindowAxis
 
-Contribution = Callable[[int, tuple[jax.Array, ...], tuple[jax.Array, ...]], Sequence[jax.Array]]
+Arrays = tuple[jax.Array, ...]
+Contribution = Callable[[int, Arrays, Arrays], Arrays]
 
 
 @dataclass(frozen=True)
 class _Phases:
-    """The range of q that covers the real cells of one axis, and the pairs (t, j) of each phase."""
+    """One axis cut into phases: the range of q that covers its real cells, and the pairs (t, j) of each phase."""
 
     along: WindowAxis
 
@@ -40,6 +41,11 @@ class _Phases:
         """The largest t of all pairs."""
         return (self.along.extent - 1) // self.along.stride
 
+    @property
+    def before(self) -> int:
+        """Cells of the first q that lie in front of the first real cell."""
+        return self.along.low - self.first * self.along.stride
+
     def pairs(self, phase: int) -> list[tuple[int, int]]:
         places = [(j, j * self.along.dilation - phase) for j in range(self.along.kernel)]
         return [(place // self.along.stride, j) for j, place in places if place % self.along.stride == 0]
@@ -51,49 +57,43 @@ def gather_windows(
     window: Window,
     inputs: Sequence[jax.Array] = (),
     combine: Sequence[Callable[[jax.Array, jax.Array], jax.Array]] = (lax.add,),
-) -> list[jax.Array]:
-    """Combine, for every input cell, the contributions of the windows that hold it.
+) -> Arrays:
+    """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
-    `contribution(number, outputs, inputs)` gets a cell's row-major number in the window, the values of `outputs` (arrays
-    of the output's shape, each with the value that it is to have outside) at the window, and of `inputs` (arrays of the
-    input's shape) at the cell. It returns one array per entry of `combine`; cells that no window holds get 0.
+    `contribution(number, windows, cells)` gets the row-major number of the cell in the window, the entries of
+    `outputs` at the window (arrays of the output's shape, each with the value that it has outside) and those of
+    `inputs` at the cell (arrays of the input's shape). It returns one array per operation in `combine`.
     """
     axes = [_Phases(axis) for axis in window.axes]
-    shifted = [_cover_outputs(array, fill, axes) for array, fill in outputs]
-    phased = [_cover_inputs(array, axes) for array in inputs]
+    outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
+    inputs_around = [_cover_inputs(array, axes) for array in inputs]
 
-    def phase(phases: tuple[int, ...]) -> list[jax.Array]:
-        cells = tuple(_phase_of(array, axes, phases) for array in phased)
-        total: list[jax.Array] | None = None
-        for pairs in itertools.product(*(axis.pairs(r) for axis, r in zip(axes, phases, strict=True))):
+    def one_phase(phase: tuple[int, ...]) -> Arrays | None:
+        cells = tuple(_phase_of(array, axes, phase) for array in inputs_around)
+        total = None
+        for pairs in itertools.product(*(axis.pairs(r) for axis, r in zip(axes, phase, strict=True))):
             number = 0
             for axis, (_, offset) in zip(axes, pairs, strict=True):
                 number = number * axis.along.kernel + offset
-            windows = tuple(_windows_at(array, axes, [t for t, _ in pairs]) for array in shifted)
+            windows = tuple(_windows_at(array, axes, [t for t, _ in pairs]) for array in outputs_around)
             added = contribution(number, windows, cells)
-            total = list(added) if total is None else [op(a, b) for op, a, b in zip(combine, total, added, strict=False)]
-        return total if total is not None else empty
+            total = added if total is None else tuple(op(*two) for op, *two in zip(combine, total, added, strict=True))
+        return total
 
-    # What a phase without windows holds: the shapes and dtypes are those of any contribution.
-    example = jax.eval_shape(
-        lambda: list(
-            contribution(
-                0,
-                tuple(_windows_at(array, axes, [0] * len(axes)) for array in shifted),
-                tuple(_phase_of(array, axes, (0,) * len(axes)) for array in phased),
+    found = {phase: one_phase(phase) for phase in itertools.product(*(range(axis.along.stride) for axis in axes))}
+    filled = found[(0,) * len(axes)]
+    assert filled is not None, "offset 0 belongs to phase 0"
+    phases = {phase: tuple(map(jnp.zeros_like, filled)) if one is None else one for phase, one in found.items()}
+    for axis in reversed(axes):
+        interleaved = [phases[phase] for phase in phases]
+        phases = {
+            phase[:-1]: tuple(
+                _interleave(parts, axis.along.axis)
+                for parts in zip(*interleaved[start : start + axis.along.stride], strict=True)
             )
-        )
-    )
-    empty = [jnp.zeros(one.shape, one.dtype) for one in example]
-
-    def interleaved(number: int, phases: tuple[int, ...]) -> list[jax.Array]:
-        if number == len(axes):
-            return phase(phases)
-        along = axes[number].along
-        parts = [interleaved(number + 1, (*phases, r)) for r in range(along.stride)]
-        return [_interleave(list(arrays), along.axis) for arrays in zip(*parts, strict=True)]
-
-    return [_crop(array, axes) for array in interleaved(0, ())]
+            for start, phase in list(enumerate(phases))[:: axis.along.stride]
+        }
+    return tuple(_crop(array, axes) for array in phases[()])
 
 
 def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
@@ -102,7 +102,7 @@ def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
     return lax.slice_in_dim(spaced, 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
 
 
-def _interleave(parts: list[jax.Array], axis: int) -> jax.Array:
+def _interleave(parts: Sequence[jax.Array], axis: int) -> jax.Array:
     if len(parts) == 1:
         return parts[0]
     shape = list(parts[0].shape)
@@ -111,6 +111,7 @@ def _interleave(parts: list[jax.Array], axis: int) -> jax.Array:
 
 
 def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_Phases]) -> jax.Array:
+    """The outputs that the pairs reach from any q, from o = first - longest on."""
     config = [(0, 0, 0)] * array.ndim
     for axis in axes:
         config[axis.along.axis] = (axis.longest - axis.first, axis.first + axis.count - axis.along.output, 0)
@@ -118,10 +119,10 @@ def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_Phases]) -> jax.
 
 
 def _cover_inputs(array: jax.Array, axes: Sequence[_Phases]) -> jax.Array:
+    """The cells of whole phases, from u = first·stride on."""
     config = [(0, 0, 0)] * array.ndim
     for axis in axes:
-        low = axis.along.low - axis.first * axis.along.stride
-        config[axis.along.axis] = (low, axis.count * axis.along.stride - low - axis.along.size, 0)
+        config[axis.along.axis] = (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size, 0)
     return _pad(array, 0, config)
 
 
@@ -138,14 +139,13 @@ def _windows_at(array: jax.Array, axes: Sequence[_Phases], steps: Sequence[int])
     return array
 
 
-def _phase_of(array: jax.Array, axes: Sequence[_Phases], phases: tuple[int, ...]) -> jax.Array:
-    for axis, r in zip(axes, phases, strict=True):
+def _phase_of(array: jax.Array, axes: Sequence[_Phases], phase: tuple[int, ...]) -> jax.Array:
+    for axis, r in zip(axes, phase, strict=True):
         array = lax.slice_in_dim(array, r, array.shape[axis.along.axis], axis.along.stride, axis.along.axis)
     return array
 
 
 def _crop(array: jax.Array, axes: Sequence[_Phases]) -> jax.Array:
     for axis in axes:
-        start = axis.along.low - axis.first * axis.along.stride
-        array = lax.slice_in_dim(array, start, start + axis.along.size, 1, axis.along.axis)
+        array = lax.slice_in_dim(array, axis.before, axis.before + axis.along.size, 1, axis.along.axis)
     return array

@@ -53,9 +53,7 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
         strides[axis.axis] = axis.stride
         dilations[axis.axis] = axis.dilation
         padding[axis.axis] = (axis.low, max(axis.beyond, 0))
-    return lax.reduce_window(
-        x, identity(op, x.dtype), op, dimensions, strides, padding, window_dilation=dilations
-    )
+    return lax.reduce_window(x, identity(op, x.dtype), op, dimensions, strides, padding, window_dilation=dilations)
 
 
 def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:

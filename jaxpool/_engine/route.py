@@ -6,7 +6,6 @@ derived from it by JAX, so that reverse mode gives back exactly the map written 
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -15,10 +14,14 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
-from jaxpool._engine.phases import gather_windows, interleave_zeros
-from jaxpool._engine.reduce import reduce_windows
+from jaxpool._engine.phases import Arrays, gather_windows, interleave_zeros
 from jaxpool._engine.select import doubling_shifts
 from jaxpool._window import Window
+
+
+def accumulation_dtype(dtype: Any) -> Any:
+    """The dtype in which values of `dtype` are summed: float32 for the 16-bit floats, the dtype itself otherwise."""
+    return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else np.dtype(dtype)
 
 
 def transposed(
@@ -37,21 +40,11 @@ def transposed(
     return jax.checkpoint(tangent_map, prevent_cse=False)(tangent, residuals)
 
 
-def accumulation_dtype(dtype: Any) -> Any:
-    """The dtype in which values of `dtype` are summed: float32 for the 16-bit floats, the dtype itself otherwise."""
-    return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else np.dtype(dtype)
-
-
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
     for part in reversed(choose.reduction_order(window)):
-        cotangent = _spread_along(cotangent, part)
+        (cotangent,) = gather_windows(lambda _, windows, cells: windows, [(cotangent, 0)], part)
     return cotangent
-
-
-def _spread_along(cotangent: jax.Array, part: Window) -> jax.Array:
-    (routed,) = gather_windows(lambda number, outputs, inputs: outputs, [(cotangent, 0)], part)
-    return routed
 
 
 def route_to_winners(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -60,67 +53,81 @@ def route_to_winners(cotangent: jax.Array, offsets: jax.Array, window: Window) -
     The offset is undone one axis at a time, the first axis first: its quotient by the cells of the inner axes
     picks the row of the window, and its remainder is the winner's offset in that row. All outputs that picked
     the same row at the same inner position agree on that remainder, as they share the row's winner: the
-    maximum over them, 0 where none did, hands it to the next axis.
+    maximum over them, 0 where none did, carries it to the next axis.
     """
     dtype = cotangent.dtype
     cotangent = cotangent.astype(accumulation_dtype(dtype))
     inner_cells = window.cells
-    parts = choose.selection_order(window)[::-1]
-    for part in parts:
+    *outer_parts, last_part = choose.selection_order(window)[::-1]
+    for part in outer_parts:
         inner_cells //= part.cells
         divisor = np.array(inner_cells, offsets.dtype)[()]
-        outer, inner = (offsets, None) if part is parts[-1] else (offsets // divisor, offsets % divisor)
-        lowering = route_by_doubling if choose.doubles(part) else route_by_phases
-        cotangent, offsets = _each_behind_barrier(lowering(cotangent, outer, inner, part))
+        cotangent, (offsets,) = _route(cotangent, offsets // divisor, (offsets % divisor,), part)
+    cotangent, _ = _route(cotangent, offsets, (), last_part)
     return cotangent.astype(dtype)
 
 
+def _route(cotangent: jax.Array, offsets: jax.Array, carried: Arrays, part: Window) -> tuple[jax.Array, Arrays]:
+    lowering = route_by_doubling if choose.doubles(part) else route_by_phases
+    cotangent, carried = lowering(cotangent, offsets, carried, part)
+    return _barrier(cotangent), tuple(map(_barrier, carried))
+
+
 def route_by_phases(
-    cotangent: jax.Array, offsets: jax.Array, inner: jax.Array | None, part: Window
-) -> tuple[jax.Array, jax.Array | None]:
-    """Compare the offset of every window that holds a cell with that cell's place in it."""
+    cotangent: jax.Array, offsets: jax.Array, carried: Arrays, part: Window
+) -> tuple[jax.Array, Arrays]:
+    """Compare the offset of every window that holds a cell with that cell's number in it."""
 
-    def contribution(number: int, outputs: tuple[jax.Array, ...], inputs: tuple[()]) -> tuple[jax.Array, ...]:
-        chosen = outputs[1] == np.array(number, offsets.dtype)[()]
-        return tuple(jnp.where(chosen, array, jnp.zeros_like(array)) for array in (outputs[0], *outputs[2:]))
+    def contribution(number: int, windows: Arrays, cells: Arrays) -> Arrays:
+        chosen = windows[0] == np.array(number, offsets.dtype)[()]
+        return tuple(jnp.where(chosen, array, jnp.zeros_like(array)) for array in windows[1:])
 
-    carried = [] if inner is None else [(inner, 0)]
-    routed = gather_windows(contribution, [(cotangent, 0), (offsets, 0), *carried], part, combine=(lax.add, lax.max))
-    return routed[0], routed[1] if carried else None
+    outputs = [(offsets, 0), (cotangent, 0), *((array, 0) for array in carried)]
+    combine = [lax.add, *(lax.max for _ in carried)]
+    routed, *others = gather_windows(contribution, outputs, part, combine=combine)
+    return routed, tuple(others)
 
 
 def route_by_doubling(
-    cotangent: jax.Array, offsets: jax.Array, inner: jax.Array | None, part: Window
-) -> tuple[jax.Array, jax.Array | None]:
+    cotangent: jax.Array, offsets: jax.Array, carried: Arrays, part: Window
+) -> tuple[jax.Array, Arrays]:
     """Undo the steps of `select_by_doubling`, the last one first: each halves the window that the winner is in.
 
     An offset within the first half stays there, a later one moves to the second half. A node of a step is
-    shared by the windows that pass it, and they agree on its winner, so that one offset per node is enough.
+    shared by the windows that pass through it, and they agree on its winner, so one offset per node is enough.
     """
     (axis,) = part.axes
-    state = [cotangent, offsets] + ([] if inner is None else [inner])
     if axis.stride > 1:
-        state = [interleave_zeros(array, axis.axis, axis.stride) for array in state]
+        cotangent, offsets, *others = (
+            interleave_zeros(array, axis.axis, axis.stride) for array in (cotangent, offsets, *carried)
+        )
+        carried = tuple(others)
     width = axis.kernel
     for shift in reversed(doubling_shifts(axis.kernel)):
         width -= shift
-        later = state[1] >= np.array(width, offsets.dtype)[()]
-        moved = [state[0], state[1] - np.array(shift, offsets.dtype)[()], *state[2:]]
-        state = [
-            join(_shift(jnp.where(later, 0, stays), axis.axis, 0, reach), _shift(jnp.where(later, goes, 0), axis.axis, reach, 0))
-            for join, stays, goes, reach in zip((lax.add, lax.max, lax.max), state, moved, [shift * axis.dilation] * 3, strict=False)
-        ]
-        state = _each_behind_barrier(state)
-    routed = [_shift(array, axis.axis, -axis.low, -axis.beyond) for array in (state[0], *state[2:])]
-    return routed[0], routed[1] if inner is not None else None
+        later = offsets >= np.array(width, offsets.dtype)[()]
+        reach = shift * axis.dilation
+
+        def join(op: Callable[..., jax.Array], stays: jax.Array, moves: jax.Array) -> jax.Array:
+            zero = np.array(0, stays.dtype)[()]
+            first_half = _extend(jnp.where(later, zero, stays), axis.axis, 0, reach)  # noqa: B023
+            second_half = _extend(jnp.where(later, moves, zero), axis.axis, reach, 0)  # noqa: B023
+            return _barrier(op(first_half, second_half))
+
+        cotangent = join(lax.add, cotangent, cotangent)
+        carried = tuple(join(lax.max, array, array) for array in carried)
+        offsets = join(lax.max, offsets, offsets - np.array(shift, offsets.dtype)[()])
+    routed, *others = (_extend(array, axis.axis, -axis.low, -axis.beyond) for array in (cotangent, *carried))
+    return routed, tuple(others)
 
 
-def _shift(array: jax.Array, axis: int, low: int, high: int) -> jax.Array:
+def _extend(array: jax.Array, axis: int, low: int, high: int) -> jax.Array:
     config = [(0, 0, 0)] * array.ndim
     config[axis] = (low, high, 0)
     return lax.pad(array, np.array(0, array.dtype)[()], config)
 
 
-def _each_behind_barrier(arrays):
-    """A barrier for each array: one for all of them would tie the linear cotangent to the offsets, which are not."""
-    return [array if array is None else lax.optimization_barrier(array) for array in arrays]
+def _barrier(array: jax.Array) -> jax.Array:
+    # One array at a time: a barrier around several would tie the cotangent, in which the map is linear, to the
+    # offsets, in which it is not, and could not be transposed.
+    return lax.optimization_barrier(array)

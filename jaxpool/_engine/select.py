@@ -45,9 +45,7 @@ def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
     total, place = jnp.zeros([1] * rank, dtype), window.cells
     for axis in window.axes:
         place //= axis.kernel
-        shape = [1] * rank
-        shape[axis.axis] = axis.output
-        total += (axis.first_real_offsets() * place).astype(dtype).reshape(shape)
+        total += axis.along((axis.first_real_offsets() * place).astype(dtype), rank)
     return total
 
 
@@ -57,10 +55,9 @@ def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
     offsets = offsets.astype(jnp.int32)
     for axis in window.axes:
         place //= axis.kernel
-        shape = [1] * offsets.ndim
-        shape[axis.axis] = axis.output
-        along = offsets // place % axis.kernel * axis.dilation + axis.starts.astype(np.int32).reshape(shape)
-        positions = positions * axis.size + along
+        offset = offsets // place % axis.kernel
+        position = offset * axis.dilation + axis.along(axis.starts.astype(np.int32), offsets.ndim)
+        positions = positions * axis.size + position
     return positions
 
 
@@ -90,14 +87,15 @@ def select_by_doubling(x: jax.Array, offsets: jax.Array, inner_cells: int, part:
         stride = axis.stride if last else 1
         reach = shift * axis.dilation
         length = (axis.output - 1) * axis.stride + 1 if last else values.shape[axis.axis] - reach
-        left, right = (
-            tuple(
-                lax.slice_in_dim(array, start, start + length, stride, axis.axis) for array in (values, places)
+
+        def half(start: int, added: int) -> Winners:
+            cells, offset = (
+                lax.slice_in_dim(array, start, start + length, stride, axis.axis)  # noqa: B023
+                for array in (values, places)  # noqa: B023
             )
-            for start in (0, reach)
-        )
-        right = (right[0], right[1] + np.array(shift * inner_cells, places.dtype)[()])
-        values, places = lax.optimization_barrier(_better(left, right, op))
+            return cells, offset + np.array(added, offset.dtype)[()]
+
+        values, places = lax.optimization_barrier(_better(half(0, 0), half(reach, shift * inner_cells), op))
     return values, places
 
 

@@ -1,0 +1,60 @@
+"""`python -m jaxpool [IMAGE]`: every variant on a real picture, by both rules, timed, checked and drawn.
+
+Each variant of the table in `jaxpool._demo.variants` pools the picture, forward and with gradient, beside plain
+`lax.reduce_window` and an independent NumPy evaluation in float64. A table and a summary are printed and a figure is
+written. The exit status is 0 when all is well, 1 when a difference is out of tolerance, and 2 for what the user can
+put right: one line on the error stream says how.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from jaxpool._demo.request import Mistake, Request, parse
+
+_EXTRAS = ("matplotlib", "rich")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job with these command-line arguments, `sys.argv` by default, and return its exit status."""
+    try:
+        return _run(parse(arguments))
+    except Mistake as mistake:
+        print(f"python -m jaxpool: {mistake}", file=sys.stderr)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in _EXTRAS:
+            raise
+        print('python -m jaxpool needs matplotlib and rich: pip install "jaxpool[demo]"', file=sys.stderr)
+    return 2
+
+
+def _run(request: Request) -> int:
+    # Imported here, where their absence is reported in one line and --help works without them.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from jaxpool._demo import figure, report, variants
+    from jaxpool._demo.measure import measure
+    from jaxpool._demo.picture import check_kernel_fits, read_picture
+
+    picture = read_picture(request.image)
+    check_kernel_fits(request.size, picture.shape)
+    measurements, drawings = [], []
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(variants.VARIANTS))
+        for variant in variants.VARIANTS:
+            measured, drawing = measure(
+                variant, picture, request.size, lambda step: progress.update(task, description=step)
+            )
+            measurements += measured
+            drawings.append(drawing)
+            progress.advance(task)
+        progress.update(task, description="drawing")
+        figure.draw(picture, drawings, request.size, request.out)
+    report.print_table(measurements)
+    print(report.summary(measurements, request.out))
+    return 0 if all(map(report.is_well, measurements)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

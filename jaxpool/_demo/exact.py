@@ -1,0 +1,117 @@
+"""Every variant in NumPy and float64, window by window from its definition: what the results are checked against.
+
+A variant is two things here: where its windows lie along an axis (`Bins`) and what it makes of the cells of one
+window (a `CellRule`: the value, and the weight of each cell in the derivative of that value). `windowed` puts the
+two together to values, winners' positions and gradient. Nothing of JAX or of jaxpool is used.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from jaxpool._demo.request import Size
+
+Bins = Callable[[int, Size], tuple[np.ndarray, np.ndarray]]
+CellRule = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Evaluation = tuple[tuple[np.ndarray, ...], np.ndarray]
+Exact = Callable[[np.ndarray, np.ndarray, Size], Evaluation]
+
+_CELLS_AT_ONCE = 2**22  # keeps the windows of a large picture within some hundred megabytes
+
+
+def sliding(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
+    """First cell and number of cells of each window that slides along an axis, without padding."""
+    starts = np.arange(0, length - size.kernel + 1, size.stride)
+    return starts, np.full_like(starts, size.kernel)
+
+
+def largest(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The maximum; all weight on the first cell that holds it."""
+    winners = cells.argmax(-1, keepdims=True)
+    return cells.max(-1), (np.arange(cells.shape[-1]) == winners).astype(cells.dtype)
+
+
+def smallest(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The minimum; all weight on the first cell that holds it."""
+    values, weights = largest(-cells)
+    return -values, weights
+
+
+def total(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum; every weight is 1."""
+    return cells.sum(-1), np.ones_like(cells)
+
+
+def mean(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean; every weight is one over the number of cells."""
+    return cells.mean(-1), np.full_like(cells, 1 / cells.shape[-1])
+
+
+def norm(norm_type: float) -> CellRule:
+    """(Σ|x|^p)^(1/p); weights sign(x)·(|x|/y)^(p-1), and 0 in a window of zeros."""
+
+    def rule(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values = (np.abs(cells) ** norm_type).sum(-1) ** (1 / norm_type)
+        safe = np.where(values == 0, 1, values)[..., None]
+        return values, np.sign(cells) * (np.abs(cells) / safe) ** (norm_type - 1)
+
+    return rule
+
+
+def smooth_largest(beta: float) -> CellRule:
+    """log(Σ exp(β·x))/β; the weights are the softmax of β·x."""
+
+    def rule(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        peaks = (beta * cells).max(-1, keepdims=True)
+        powers = np.exp(beta * cells - peaks)
+        sums = powers.sum(-1, keepdims=True)
+        return ((peaks + np.log(sums)) / beta)[..., 0], powers / sums
+
+    return rule
+
+
+def windowed(bins: Bins, rule: CellRule, *, indices: bool = False) -> Exact:
+    """Pool every window of a picture of (height, width, channels) by `rule`.
+
+    The function made here takes picture, cotangent and size, and returns the values (with `indices` also the row-major
+    position of each window's winner) and the gradient of Σ cotangent·values with respect to the picture.
+    """
+
+    def evaluate(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
+        picture, cotangent = picture.astype(np.float64), cotangent.astype(np.float64)
+        numbers = np.arange(picture.size).reshape(picture.shape)
+        values, positions = np.empty(cotangent.shape), np.zeros(cotangent.shape)
+        gradient = np.zeros(picture.size)
+        for outputs, starts, sides in _blocks(picture.shape, size, bins):
+            cells, cell_numbers = (_windows(array, starts, sides) for array in (picture, numbers))
+            values[outputs], weights = rule(cells)
+            contributions = weights * cotangent[outputs][..., None]
+            gradient += np.bincount(cell_numbers.ravel(), contributions.ravel(), minlength=picture.size)
+            if indices:
+                # One weight is 1 and the others 0; a cell's number over the channels is its position in the plane.
+                positions[outputs] = (weights * (cell_numbers // picture.shape[2])).sum(-1)
+        pooled = (values, positions.astype(np.int32)) if indices else (values,)
+        return pooled, gradient.reshape(picture.shape)
+
+    return evaluate
+
+
+def _windows(array: np.ndarray, starts: tuple[np.ndarray, ...], sides: tuple[int, int]) -> np.ndarray:
+    windows = sliding_window_view(array, sides, axis=(0, 1))[starts]
+    return windows.reshape(*windows.shape[:3], -1)
+
+
+def _blocks(
+    shape: tuple[int, ...], size: Size, bins: Bins
+) -> Iterator[tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...], tuple[int, int]]]:
+    """Rectangles of outputs whose windows share height and width: the outputs, their first cells, the two sides."""
+    (rows, heights), (columns, widths) = bins(shape[0], size), bins(shape[1], size)
+    for height in np.unique(heights):
+        for width in np.unique(widths):
+            of_height, of_width = np.flatnonzero(heights == height), np.flatnonzero(widths == width)
+            cells_per_row = len(of_width) * shape[2] * int(height) * int(width)
+            step = max(1, _CELLS_AT_ONCE // cells_per_row)
+            for first in range(0, len(of_height), step):
+                some = of_height[first : first + step]
+                yield np.ix_(some, of_width), np.ix_(rows[some], columns[of_width]), (int(height), int(width))

@@ -1,0 +1,169 @@
+"""One variant on one picture: compiled, timed beside plain lax, and compared with its float64 evaluation.
+
+Times are wall-clock medians of compiled programs, after a warm-up. The contenders (jaxpool by each rule, plain lax)
+take turns, so that whatever else the machine does meets them alike. `gradient` is what a training step needs:
+values and gradient from one program.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxpool._arguments import Rule
+from jaxpool._demo.request import Size
+from jaxpool._demo.variants import Outputs, Variant
+
+_ROUNDS_AT_MOST = 15
+_ROUNDS_AT_LEAST = 3
+_SECONDS_PER_COMPARISON = 0.4
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds for one call of jaxpool, and of plain lax where that can do the same."""
+
+    milliseconds: float
+    plain: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times longer plain lax takes."""
+        return None if self.plain is None else self.plain / self.milliseconds
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What the table says of a variant by one rule; differences are relative to the largest exact magnitude."""
+
+    name: str
+    rule: Rule
+    output_shape: tuple[int, ...]
+    compile_milliseconds: float
+    forward: Timing
+    gradient: Timing
+    value_difference: float
+    gradient_difference: float
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What the figure shows of a variant: the picture pooled, and the gradient when each value is sent back.
+
+    `values` are stretched: 0 is what a black picture pools to, 1 what a white one does. `landing` is the gradient
+    for a cotangent of just these values, and `indices` are there where the variant returns any.
+    """
+
+    name: str
+    detail: str
+    values: np.ndarray
+    indices: np.ndarray | None
+    landing: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Program:
+    """The compiled forward and gradient functions of one contender; `gradient` is None where JAX has none."""
+
+    forward: Callable[..., Any]
+    gradient: Callable[..., Any] | None
+    compile_milliseconds: float
+
+    def differentiated(self, x: jax.Array, cotangent: jax.Array) -> np.ndarray:
+        """The gradient of Σ cotangent·values."""
+        assert self.gradient is not None
+        return np.asarray(self.gradient(x, cotangent)[1])
+
+
+def measure(
+    variant: Variant, picture: np.ndarray, size: Size, announce: Callable[[str], None]
+) -> tuple[list[Measurement], Drawing]:
+    """Run one variant by every rule; `announce` is told of each step before it begins."""
+    x = jax.numpy.asarray(picture)
+    plain = variant.plain
+    announce(f"{variant.name}: compiling")
+    contenders = [_compiled(lambda x, rule=rule: variant.pool(x, size, rule), x, True) for rule in variant.rules]
+    if plain is not None:
+        contenders.append(_compiled(lambda x: plain(x, size), x, variant.plain_gradient))
+    announce(f"{variant.name}: timing")
+    values = contenders[0].forward(x)[0]
+    cotangent = jax.numpy.asarray(np.random.default_rng(0).uniform(-1, 1, values.shape).astype(values.dtype))
+    forwards = _timings([program.forward for program in contenders], len(variant.rules), x)
+    differentiable = [program.gradient for program in contenders if program.gradient is not None]
+    gradients = _timings(differentiable, len(variant.rules), x, cotangent)
+    announce(f"{variant.name}: comparing with NumPy")
+    exact_outputs, exact_gradient = variant.exact(picture, np.asarray(cotangent), size)
+    measurements = []
+    for rule, program, forward, gradient in zip(variant.rules, contenders, forwards, gradients, strict=False):
+        found_gradient = program.differentiated(x, cotangent)
+        compared = zip(program.forward(x), exact_outputs, strict=True)
+        measurements.append(
+            Measurement(
+                variant.name,
+                rule,
+                values.shape,
+                program.compile_milliseconds,
+                forward,
+                gradient,
+                max(difference(np.asarray(found), exact) for found, exact in compared),
+                difference(found_gradient, exact_gradient),
+            )
+        )
+    return measurements, _drawing(variant, contenders[0], x)
+
+
+def difference(found: np.ndarray, exact: np.ndarray) -> float:
+    """The largest difference over the largest exact magnitude; positions must agree, else it is infinite."""
+    if np.issubdtype(exact.dtype, np.integer):
+        return 0.0 if np.array_equal(found, exact) else np.inf
+    largest = np.abs(found.astype(np.float64) - exact).max()
+    return float(largest / (np.abs(exact).max() or 1))
+
+
+def _compiled(pool: Callable[[jax.Array], Outputs], x: jax.Array, differentiable: bool) -> _Program:
+    def outputs(x: jax.Array) -> tuple[jax.Array, ...]:
+        pooled = pool(x)
+        return pooled if isinstance(pooled, tuple) else (pooled,)
+
+    def with_gradient(x: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, jax.Array]:
+        values, pullback = jax.vjp(lambda x: outputs(x)[0], x)
+        return values, pullback(cotangent)[0]
+
+    started = time.perf_counter()
+    forward = jax.jit(outputs).lower(x).compile()
+    gradient = jax.jit(with_gradient).lower(x, jax.eval_shape(outputs, x)[0]).compile() if differentiable else None
+    return _Program(forward, gradient, 1000 * (time.perf_counter() - started))
+
+
+def _timings(functions: list[Callable[..., Any]], rules: int, *arguments: jax.Array) -> list[Timing]:
+    """The median times of jaxpool's `rules` programs, each beside the one that may follow them: plain lax."""
+    seconds: list[list[float]] = [[] for _ in functions]
+    begun = time.perf_counter()
+    for round_number in range(1 + _ROUNDS_AT_MOST):
+        if round_number > _ROUNDS_AT_LEAST and time.perf_counter() - begun > _SECONDS_PER_COMPARISON:
+            break
+        for function, measured in zip(functions, seconds, strict=True):
+            started = time.perf_counter()
+            jax.block_until_ready(function(*arguments))
+            measured.append(time.perf_counter() - started)
+    # The first round is the warm-up.
+    medians = [1000 * statistics.median(measured[1:]) for measured in seconds]
+    plain = medians[rules] if len(medians) > rules else None
+    return [Timing(milliseconds, plain) for milliseconds in medians[:rules]]
+
+
+def _drawing(variant: Variant, program: _Program, x: jax.Array) -> Drawing:
+    (values, *indices), *ends = (program.forward(shown) for shown in (x, x * 0, x * 0 + 1))
+    black, white = (end[0] for end in ends)
+    stretched = (values - black) / (white - black)
+    return Drawing(
+        variant.name,
+        variant.detail,
+        np.asarray(stretched),
+        np.asarray(indices[0]) if indices else None,
+        program.differentiated(x, stretched),
+    )

@@ -1,0 +1,87 @@
+"""What `python -m jaxpool` prints: the table of all measurements, and the summary that closes it."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jaxpool._demo.measure import Measurement, Timing
+
+# Relative to the largest magnitude of the exact result, in float32, whose precision is 1.2e-7: room for the rounding
+# of sums over windows of some hundred cells a side, and far less than any wrong cell, weight or divisor makes.
+TOLERANCE = 1e-5
+
+_NEEDED_WIDTH = 118
+
+
+def is_well(measurement: Measurement) -> bool:
+    """Whether values and gradient lie within the tolerance; NaN does not."""
+    return measurement.value_difference <= TOLERANCE and measurement.gradient_difference <= TOLERANCE
+
+
+def print_table(measurements: Sequence[Measurement]) -> None:
+    """Print a line for each measurement, out-of-tolerance differences in red."""
+    console = Console()
+    # A table squeezed into a narrow terminal loses its digits; beyond the margin it merely wraps.
+    console.width = max(console.width, _NEEDED_WIDTH)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
+    table.add_column("variant\n", no_wrap=True)
+    table.add_column("rule\n", no_wrap=True)
+    for heading in (
+        "output\nshape",
+        "compile\nms",
+        "forward\nms",
+        "lax\nms",
+        "\nratio",
+        "gradient\nms",
+        "lax\nms",
+        "\nratio",
+        "value\nerror",
+        "gradient\nerror",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for previous, measurement in zip((None, *measurements), measurements, strict=False):
+        table.add_row(
+            "" if previous is not None and previous.name == measurement.name else measurement.name,
+            measurement.rule,
+            "×".join(map(str, measurement.output_shape)),
+            f"{measurement.compile_milliseconds:.0f}",
+            *_timing_cells(measurement.forward),
+            *_timing_cells(measurement.gradient),
+            _difference_cell(measurement.value_difference),
+            _difference_cell(measurement.gradient_difference),
+        )
+    console.print(table)
+
+
+def summary(measurements: Sequence[Measurement], figure: Path) -> str:
+    """One line: how much faster than plain lax, how far from NumPy, and where the figure is."""
+    timings = [timing for measurement in measurements for timing in (measurement.forward, measurement.gradient)]
+    ratios = [timing.ratio for timing in timings if timing.ratio is not None]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+    worst = max((max(m.value_difference, m.gradient_difference) for m in measurements), default=0.0)
+    bad = [f"{m.name} ({m.rule})" for m in measurements if not is_well(m)]
+    verdict = f"OUT OF TOLERANCE: {', '.join(bad)}" if bad else "all well"
+    return (
+        f"{verdict}; plain lax takes {mean:.1f}× as long (geometric mean of {len(ratios)}), at most "
+        f"{max(ratios, default=math.nan):.0f}×; worst difference {worst:.1e} (tolerance {TOLERANCE:.0e}); "
+        f"figure in {figure}"
+    )
+
+
+def _timing_cells(timing: Timing) -> tuple[str, str, str]:
+    if timing.plain is None or timing.ratio is None:
+        return _digits(timing.milliseconds), "–", "–"
+    return _digits(timing.milliseconds), _digits(timing.plain), f"{timing.ratio:.1f}×"
+
+
+def _digits(milliseconds: float) -> str:
+    return f"{milliseconds:.2f}" if milliseconds < 10 else f"{milliseconds:.1f}"
+
+
+def _difference_cell(difference: float) -> Text:
+    return Text(f"{difference:.1e}", style="" if difference <= TOLERANCE else "bold red")

@@ -1,0 +1,99 @@
+"""The extreme of every window, with both derivative rules: what max, min and infinite norms have in common.
+
+Their derivative only reads: the tangent at the winner on the way out, the cotangent sent to the winner on the way
+back. What matters is that values, indices and derivatives in every mode name the same winner, and that is had
+by selecting once, in the engine, and keeping the winner's offset in its window.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.reduce import Operation, reduce_windows
+from jaxpool._engine.route import route_to_winners, transposed
+from jaxpool._engine.select import Winners, first_winners, winner_positions
+from jaxpool._window import Window
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3))
+def extremes(x: jax.Array, window: Window, op: Operation, rule: str) -> jax.Array:
+    """The extreme by `op`, `lax.max` or `lax.min`, of every window."""
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return reduce_windows(x, window, op)
+    return (_extremes_jvp if rule == "jvp" else _extremes_vjp)(x, window, op)
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def extremes_with_indices(x: jax.Array, window: Window, rule: str) -> Winners:
+    """The maximum of every window and its winner's row-major position in the pooled axes."""
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        values, offsets = first_winners(x, window, lax.max)
+    elif rule == "jvp":
+        values, offsets = _winners_jvp(x, window, lax.max)
+    else:
+        values, offsets = _winners_vjp(x, window, lax.max)
+    return values, winner_positions(offsets, window)
+
+
+# Notation: window o holds the cells W(o); c(o) ∈ W(o) is its winner, the first cell in row-major order that no other
+# cell of W(o) beats, where NaN beats every number; a dot marks a tangent, a bar a cotangent.
+#
+#     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
+#
+# The winner is constant wherever it is unique, so that these are the derivatives there, and all higher ones are zero;
+# at ties they are one element of the subdifferential (for the minimum: superdifferential). The third formula is
+# `route_to_winners`; the second is its transpose. Both need the offsets of the winners and nothing of x.
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _winners_jvp(x: jax.Array, window: Window, op: Operation) -> Winners:
+    return first_winners(x, window, op)
+
+
+@_winners_jvp.defjvp
+def _(window: Window, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
+    values, offsets = _winners_jvp(*primals, window, op)
+    (x_dot,) = tangents
+    values_dot = transposed(partial(route_to_winners, window=window), x_dot, offsets, values)
+    return (values, offsets), (values_dot, np.zeros(offsets.shape, jax.dtypes.float0))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _extremes_jvp(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    return reduce_windows(x, window, op)
+
+
+@_extremes_jvp.defjvp
+def _(window: Window, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (values, _), (values_dot, _) = jax.jvp(lambda x: _winners_jvp(x, window, op), primals, tangents)
+    return values, values_dot
+
+
+_winners_vjp = jax.custom_vjp(first_winners, nondiff_argnums=(1, 2))
+
+
+def _winners_forward(x: jax.Array, window: Window, op: Operation) -> tuple[Winners, jax.Array]:
+    values, offsets = _winners_jvp(x, window, op)
+    return (values, offsets), offsets
+
+
+def _winners_backward(window: Window, op: Operation, offsets: jax.Array, cotangents: Any) -> tuple[jax.Array]:
+    values_bar, _ = cotangents
+    return (route_to_winners(values_bar, offsets, window),)
+
+
+_winners_vjp.defvjp(_winners_forward, _winners_backward)
+
+
+_extremes_vjp = jax.custom_vjp(reduce_windows, nondiff_argnums=(1, 2))
+
+
+def _extremes_backward(window: Window, op: Operation, offsets: jax.Array, values_bar: jax.Array) -> tuple[jax.Array]:
+    return (route_to_winners(values_bar, offsets, window),)
+
+
+_extremes_vjp.defvjp(lambda x, window, op: _winners_jvp(x, window, op), _extremes_backward)

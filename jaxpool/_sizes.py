@@ -1,0 +1,130 @@
+"""The size arguments of pooling functions, understood and checked: ints, one entry per axis, padding words.
+
+Everything here raises a TypeError or ValueError that names the function, the argument, what was given and what
+is allowed, while the program is traced.
+"""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import jax
+import jax.core
+import numpy as np
+
+Sizes = int | Sequence[int]
+Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER"]
+
+_SEQUENCES = (Sequence, np.ndarray, jax.Array)
+
+
+def axes_and_kernels(
+    function: str, shape: Sequence[int], kernel_size: Sizes, axis: Sizes | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The pooled axes, counted from 0, and their kernel sizes, in the order given."""
+    ndim = len(shape)
+    if axis is None:
+        if _is_scalar(kernel_size):
+            size = _integer(function, "kernel_size", kernel_size, least=1)
+            raise ValueError(
+                f"{function}: kernel_size {size} does not say how many axes to pool; write kernel_size "
+                f"({size}, {size}) for the last two axes, or name the axes, as in axis=(-2, -1)"
+            )
+        kernels = sizes(function, "kernel_size", kernel_size, None, least=1)
+        if len(kernels) > ndim:
+            raise ValueError(
+                f"{function}: kernel_size {kernels} has {len(kernels)} entries but x has {ndim} axes {tuple(shape)}"
+            )
+        return tuple(range(ndim - len(kernels), ndim)), kernels
+    axes = sizes(function, "axis", axis, None, least=None)
+    for a in axes:
+        if not -ndim <= a < ndim:
+            raise ValueError(f"{function}: axis {a} is out of range for x with {ndim} axes {tuple(shape)}")
+    positions = tuple(a % ndim for a in axes)
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"{function}: axis {axes} names an axis of x {tuple(shape)} twice; name each axis once")
+    return positions, sizes(function, "kernel_size", kernel_size, len(positions), least=1)
+
+
+def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, int] | str, ...]:
+    """A (low, high) pair for each of `count` axes, or the word that stands for one."""
+    if isinstance(padding, str):
+        if padding not in ("VALID", "SAME", "SAME_LOWER"):
+            raise ValueError(
+                f"{function}: padding {padding!r} is unknown; use 'VALID', 'SAME', 'SAME_LOWER', "
+                f"an int, ints per axis or (low, high) pairs per axis"
+            )
+        return (padding,) * count
+    if _is_scalar(padding):
+        both = _integer(function, "padding", padding, least=0)
+        return ((both, both),) * count
+    entries = _entries(function, "padding", padding, count)
+    pairs = []
+    for entry in entries:
+        if _is_scalar(entry):
+            both = _integer(function, "padding", entry, least=0)
+            pairs.append((both, both))
+        elif isinstance(entry, str) or not isinstance(entry, _SEQUENCES):
+            word = "; a word such as 'SAME' stands alone and holds for all axes" if isinstance(entry, str) else ""
+            raise TypeError(f"{function}: padding entry {entry!r} must be an int or a (low, high) pair{word}")
+        else:
+            pair = tuple(_integer(function, "padding", one, least=0) for one in entry)
+            if len(pair) != 2:
+                raise ValueError(f"{function}: padding entry {pair} must be an int or a (low, high) pair")
+            pairs.append(pair)
+    return tuple(pairs)
+
+
+def sizes(function: str, name: str, given: Sizes, count: int | None, *, least: int | None) -> tuple[int, ...]:
+    """One int for each of `count` axes, or, where `count` is None, as many as are given."""
+    if _is_scalar(given):
+        return (_integer(function, name, given, least=least),) * (count or 1)
+    return tuple(_integer(function, name, one, least=least) for one in _entries(function, name, given, count))
+
+
+def _entries(function: str, name: str, given: Any, count: int | None) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, _SEQUENCES):
+        raise TypeError(f"{function}: {name} must be an int or a sequence of ints, got {given!r}")
+    entries = tuple(given)
+    if not entries:
+        raise ValueError(f"{function}: {name} () is empty; give one entry per pooled axis")
+    if count is not None and len(entries) != count:
+        pairs = " ((low, high) pairs need one pair per axis)" if name == "padding" else ""
+        raise ValueError(
+            f"{function}: {name} {entries} has {len(entries)} entries but {count} axes are pooled; "
+            f"give one int for all axes or {count} entries{pairs}"
+        )
+    return entries
+
+
+def _is_scalar(given: Any) -> bool:
+    return isinstance(given, (int, float, np.generic, np.ndarray, jax.Array)) and np.ndim(given) == 0
+
+
+def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
+    if isinstance(given, jax.core.Tracer):
+        raise TypeError(
+            f"{function}: {name} must be a Python int, got a traced value; sizes shape the program, so pass "
+            f"them as static arguments (jax.jit(..., static_argnames={name!r}))"
+        )
+    if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
+        raise TypeError(f"{function}: {name} must be an int, got {given!r} of type {type(given).__name__}")
+    try:
+        value = operator.index(given)
+    except TypeError:
+        raise TypeError(f"{function}: {name} must be an int, got {given!r}") from None
+    if least is not None and value < least:
+        raise ValueError(f"{function}: {name} must be at least {least}, got {value}")
+    return value
+
+
+def check_flag(function: str, name: str, value: Any) -> bool:
+    """Return a flag as a bool, or raise where it is something else."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "
+            f"(jax.jit(..., static_argnames={name!r}))"
+        )
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
+    return bool(value)
