@@ -1,5 +1,7 @@
 """Pooling for JAX: every variant, any axes, exact derivatives of every order. See the README for a tour."""
 
+from importlib.metadata import version as _version
+
 from jaxpool._average import avg_pool as avg_pool
 from jaxpool._average import sum_pool as sum_pool
 from jaxpool._lp import lp_pool as lp_pool
@@ -7,3 +9,5 @@ from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices
 from jaxpool._max import min_pool as min_pool
 from jaxpool._smooth import smooth_max_pool as smooth_max_pool
+
+__version__ = _version("jaxpool")

@@ -88,4 +88,6 @@ def _float(function: str, name: str, number: Any) -> float:
     try:
         return float(number)
     except OverflowError:
-        raise ValueError(f"{function}: {name} must be a number that a float can hold, got {number}") from None
+        raise ValueError(
+            f"{function}: {name} must be finite as a float, got an int of {number.bit_length()} bits"
+        ) from None

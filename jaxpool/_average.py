@@ -10,8 +10,9 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_divisor, check_rule
+from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.route import accumulation_dtype, spread, transposed
+from jaxpool._engine.route import spread, transposed
 from jaxpool._sizes import Padding, Sizes, check_flag
 from jaxpool._window import Window, make_window
 

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.reduce import Operation, reduce_windows
+from jaxpool._engine.operations import Operation
+from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import route_to_winners, transposed
 from jaxpool._engine.select import Winners, first_winners, winner_positions
 from jaxpool._window import Window

@@ -10,8 +10,8 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_parameter, check_rule
+from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.route import accumulation_dtype
 from jaxpool._engine.taps import pad_real
 from jaxpool._extremes import extremes
 from jaxpool._powers import Exponent, even_power, log_magnitude, signed_power

@@ -7,7 +7,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_rule
-from jaxpool._engine.reduce import Operation
+from jaxpool._engine.operations import Operation
 from jaxpool._extremes import extremes, extremes_with_indices
 from jaxpool._sizes import Padding, Sizes
 from jaxpool._window import Window, make_window

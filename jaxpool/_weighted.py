@@ -12,8 +12,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxpool._engine.phases import Arrays, gather_windows
+from jaxpool._engine.gather import Arrays, gather_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
@@ -159,7 +160,7 @@ def _to_cells(
     if parameter is not None and not shared_along_windows(parameter, window):
         outputs.append((parameter, 1))
 
-    def contribution(_: int, windows: Arrays, cells: Arrays) -> Arrays:
+    def contribution(_: np.ndarray, windows: Arrays, cells: Arrays) -> Arrays:
         cotangents, values, *parameters = windows
         (theta,) = parameters or [_either(parameter, number)]
         return (cotangents * pool.weight(cells[0], values, theta),)

@@ -1,26 +1,35 @@
 """Which lowering evaluates which window: the only place with numbers that come from measurements."""
 
-from typing import Any
-
 from jax import lax
 
+from jaxpool._engine.operations import Operation
 from jaxpool._window import Window
 
 
 def reduction_order(window: Window) -> tuple[Window, ...]:
+    """The windows that a reduction applies one after the other: one axis at a time, the last one first."""
     return window.split()
 
 
-def reduction(part: Window, op: Any) -> str:
-    overlaps = all(axis.extent > axis.stride for axis in part.axes)
-    if op is not lax.add and not overlaps:
-        return "slices"
-    return "reduce_window"
+def reduces_by_slices(part: Window, op: Operation) -> bool:
+    """Whether shifted slices reduce this window, instead of `lax.reduce_window`.
+
+    Not a matter of speed: where maxima or minima of windows that do not overlap come from `lax.reduce_window`, the
+    CPU may drop NaN from 4096 elements on.
+    """
+    return op is not lax.add and all(axis.extent <= axis.stride for axis in part.axes)
 
 
 def selection_order(window: Window) -> tuple[Window, ...]:
-    return (window,) if window.cells <= 4 else window.split()
+    """The windows that a selection applies one after the other: all axes at once up to 9 cells, else one by one."""
+    return (window,) if window.cells <= 9 else window.split()
 
 
-def doubles(part: Window) -> bool:
+def selects_by_doubling(part: Window) -> bool:
+    """Whether winners come from log2(kernel) comparisons of halves, instead of one comparison per cell."""
     return len(part.axes) == 1 and part.cells > 7
+
+
+def routes_by_doubling(part: Window) -> bool:
+    """Whether cotangents are routed back through log2(kernel) halvings, instead of one comparison per overlap."""
+    return len(part.axes) == 1 and part.axes[0].extent > 7 * part.axes[0].stride

@@ -4,40 +4,20 @@ Maximum, minimum and sum over a window of several axes are folds of the same red
 other, which costs the sum of the kernel sizes per output instead of their product.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
+from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
-
-Operation = Callable[[jax.Array, jax.Array], jax.Array]
-
-
-def identity(op: Operation, dtype: Any) -> Any:
-    """The value that leaves `op` unchanged: 0 for `lax.add`, the lowest or highest one for `lax.max`, `lax.min`."""
-    if op is lax.add:
-        return np.array(0, dtype)[()]
-    if op not in (lax.max, lax.min):
-        raise NotImplementedError(f"no identity is known for {op}")
-    lowest = op is lax.max
-    if dtype == np.bool_:
-        return np.bool_(not lowest)
-    if jnp.issubdtype(dtype, jnp.integer):
-        limits = jnp.iinfo(dtype)
-        return np.array(limits.min if lowest else limits.max, dtype)[()]
-    return np.array(-np.inf if lowest else np.inf, dtype)[()]
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
     for part in choose.reduction_order(window):
-        x = _LOWERINGS[choose.reduction(part, op)](x, part, op)
+        lowering = reduce_by_slices if choose.reduces_by_slices(part, op) else reduce_by_reduce_window
+        x = lowering(x, part, op)
     return x
 
 
@@ -65,6 +45,3 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         result = cells if result is None else op(result, cells)
     assert result is not None
     return result
-
-
-_LOWERINGS = {"reduce_window": reduce_by_reduce_window, "slices": reduce_by_slices}

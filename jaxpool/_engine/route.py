@@ -14,14 +14,10 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
-from jaxpool._engine.phases import Arrays, gather_windows, interleave_zeros
+from jaxpool._engine.gather import Arrays, gather_windows, interleave_zeros
+from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.select import doubling_shifts
 from jaxpool._window import Window
-
-
-def accumulation_dtype(dtype: Any) -> Any:
-    """The dtype in which values of `dtype` are summed: float32 for the 16-bit floats, the dtype itself otherwise."""
-    return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else np.dtype(dtype)
 
 
 def transposed(
@@ -68,18 +64,18 @@ def route_to_winners(cotangent: jax.Array, offsets: jax.Array, window: Window) -
 
 
 def _route(cotangent: jax.Array, offsets: jax.Array, carried: Arrays, part: Window) -> tuple[jax.Array, Arrays]:
-    lowering = route_by_doubling if choose.doubles(part) else route_by_phases
+    lowering = route_by_doubling if choose.routes_by_doubling(part) else route_by_comparison
     cotangent, carried = lowering(cotangent, offsets, carried, part)
     return _barrier(cotangent), tuple(map(_barrier, carried))
 
 
-def route_by_phases(
+def route_by_comparison(
     cotangent: jax.Array, offsets: jax.Array, carried: Arrays, part: Window
 ) -> tuple[jax.Array, Arrays]:
     """Compare the offset of every window that holds a cell with that cell's number in it."""
 
-    def contribution(number: int, windows: Arrays, cells: Arrays) -> Arrays:
-        chosen = windows[0] == np.array(number, offsets.dtype)[()]
+    def contribution(numbers: np.ndarray, windows: Arrays, cells: Arrays) -> Arrays:
+        chosen = windows[0] == numbers.astype(offsets.dtype)
         return tuple(jnp.where(chosen, array, jnp.zeros_like(array)) for array in windows[1:])
 
     outputs = [(offsets, 0), (cotangent, 0), *((array, 0) for array in carried)]

@@ -1,0 +1,155 @@
+"""The gather form of a map from windows to cells: for every cell, a sum over the windows that hold it.
+
+Notation, for one axis: window o holds the padded cell u at offset j when u = o·stride + j·dilation. Write the cells as
+u = q·stride + r with 0 ≤ r < stride, and the axis as two, one of q and one of r. The windows that hold a cell are among
+o = q - t for t = 0, 1, … (extent - 1)//stride, each with j = (t·stride + r)/dilation, where that is a whole number
+below the kernel size. So the map is a sum over t of shifted slices of the outputs, broadcast along r: as many
+terms as windows overlap, whatever their size.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._window import Window, WindowAxis
+
+Arrays = tuple[jax.Array, ...]
+Contribution = Callable[[np.ndarray, Arrays, Arrays], Arrays]
+
+
+@dataclass(frozen=True)
+class _SplitAxis:
+    """One pooled axis split into q and r: the range of q that covers its real cells."""
+
+    along: WindowAxis
+
+    @property
+    def first(self) -> int:
+        return self.along.low // self.along.stride
+
+    @property
+    def count(self) -> int:
+        return (self.along.low + self.along.size - 1) // self.along.stride + 1 - self.first
+
+    @property
+    def steps(self) -> int:
+        """How many values t takes."""
+        return (self.along.extent - 1) // self.along.stride + 1
+
+    @property
+    def before(self) -> int:
+        """Cells of the first q that lie in front of the first real cell."""
+        return self.along.low - self.first * self.along.stride
+
+    def offsets(self, step: int) -> np.ndarray:
+        """The offset j of every r for t = step, the kernel size where there is none."""
+        places = step * self.along.stride + np.arange(self.along.stride)
+        held = (places % self.along.dilation == 0) & (places < self.along.extent)
+        return np.where(held, places // self.along.dilation, self.along.kernel)
+
+
+def gather_windows(
+    contribution: Contribution,
+    outputs: Sequence[tuple[jax.Array, Any]],
+    window: Window,
+    inputs: Sequence[jax.Array] = (),
+    combine: Sequence[Callable[[jax.Array, jax.Array], jax.Array]] = (lax.add,),
+) -> Arrays:
+    """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
+
+    `contribution(numbers, windows, cells)` gets the row-major numbers of the cells in their windows, the entries of
+    `outputs` at the windows (arrays of the output's shape, each with the value that it has outside) and those of
+    `inputs` at the cells (arrays of the input's shape), all of them broadcastable against each other. It returns
+    one array per operation in `combine`.
+    """
+    axes = [_SplitAxis(axis) for axis in window.axes]
+    outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
+    cells = tuple(_split(_cover_inputs(array, axes), axes) for array in inputs)
+    total = None
+    for steps in itertools.product(*(range(axis.steps) for axis in axes)):
+        numbers, held = _numbers(axes, steps, outputs_around[0].ndim)
+        if not held.any():
+            continue
+        windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
+        added = contribution(numbers, windows, cells)
+        if not held.all():
+            added = tuple(jnp.where(held, array, jnp.zeros_like(array)) for array in added)
+        total = added if total is None else tuple(op(*two) for op, *two in zip(combine, total, added, strict=True))
+    assert total is not None, "the cells at offset 0 are held at t = 0"
+    return tuple(_merge(array, axes) for array in total)
+
+
+def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
+    """Put stride - 1 zeros between the entries of an axis."""
+    first = np.arange(stride).reshape([stride] + [1] * (array.ndim - axis - 1)) == 0
+    spaced = jnp.where(first, jnp.expand_dims(array, axis + 1), np.array(0, array.dtype)[()])
+    return lax.slice_in_dim(lax.collapse(spaced, axis, axis + 2), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
+
+
+def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row-major numbers in the window of the cells at all r, and which of them there are."""
+    numbers, held = np.zeros((), np.int64), np.ones((), np.bool_)
+    for position, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+        shape = [1] * (rank + len(axes))
+        shape[axis.along.axis + position + 1] = axis.along.stride
+        offsets = axis.offsets(step).reshape(shape)
+        numbers = numbers * axis.along.kernel + offsets
+        held = held & (offsets < axis.along.kernel)
+    return np.where(held, numbers, 0), held
+
+
+def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:
+    """The outputs that any q reaches by any t, from o = first - (steps - 1) on."""
+    config = [(0, 0, 0)] * array.ndim
+    for axis in axes:
+        config[axis.along.axis] = (axis.steps - 1 - axis.first, axis.first + axis.count - axis.along.output, 0)
+    return _pad(array, fill, config)
+
+
+def _cover_inputs(array: jax.Array, axes: Sequence[_SplitAxis]) -> jax.Array:
+    """The cells of all q, whole."""
+    config = [(0, 0, 0)] * array.ndim
+    for axis in axes:
+        config[axis.along.axis] = (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size, 0)
+    return _pad(array, 0, config)
+
+
+def _pad(array: jax.Array, fill: Any, config: list[tuple[int, int, int]]) -> jax.Array:
+    if all(entry == (0, 0, 0) for entry in config):
+        return array
+    return lax.optimization_barrier(lax.pad(array, np.array(fill, array.dtype)[()], config))
+
+
+def _windows_at(array: jax.Array, axes: Sequence[_SplitAxis], steps: Sequence[int]) -> jax.Array:
+    for axis, step in zip(axes, steps, strict=True):
+        start = axis.steps - 1 - step
+        array = lax.slice_in_dim(array, start, start + axis.count, 1, axis.along.axis)
+    return lax.expand_dims(array, [axis.along.axis + position + 1 for position, axis in enumerate(axes)])
+
+
+def _split(array: jax.Array, axes: Sequence[_SplitAxis]) -> jax.Array:
+    for position, axis in enumerate(axes):
+        number = axis.along.axis + position
+        shape = (*array.shape[:number], axis.count, axis.along.stride, *array.shape[number + 1 :])
+        array = array.reshape(shape)
+    return array
+
+
+def _merge(array: jax.Array, axes: Sequence[_SplitAxis]) -> jax.Array:
+    """Undo `_split`, one axis at a time, and crop to the real cells."""
+    shape = list(array.shape)
+    for position, axis in enumerate(axes):
+        shape[axis.along.axis + position + 1] = axis.along.stride
+    array = jnp.broadcast_to(array, shape)
+    for position, axis in reversed(list(enumerate(axes))):
+        number = axis.along.axis + position
+        array = lax.collapse(array, number, number + 2)
+    for axis in axes:
+        array = lax.slice_in_dim(array, axis.before, axis.before + axis.along.size, 1, axis.along.axis)
+    return array

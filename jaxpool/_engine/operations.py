@@ -1,0 +1,31 @@
+"""What windows are reduced by: the operations, their identities, and the dtype in which sums are kept."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+Operation = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+def identity(op: Operation, dtype: Any) -> Any:
+    """The value that leaves `op` unchanged: 0 for `lax.add`, the lowest or highest one for `lax.max`, `lax.min`."""
+    if op is lax.add:
+        return np.array(0, dtype)[()]
+    if op not in (lax.max, lax.min):
+        raise NotImplementedError(f"no identity is known for {op}")
+    lowest = op is lax.max
+    if dtype == np.bool_:
+        return np.bool_(not lowest)
+    if jnp.issubdtype(dtype, jnp.integer):
+        limits = jnp.iinfo(dtype)
+        return np.array(limits.min if lowest else limits.max, dtype)[()]
+    return np.array(-np.inf if lowest else np.inf, dtype)[()]
+
+
+def accumulation_dtype(dtype: Any) -> np.dtype:
+    """The dtype in which values of `dtype` are summed: float32 for the 16-bit floats, the dtype itself otherwise."""
+    return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else np.dtype(dtype)
