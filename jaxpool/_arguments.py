@@ -1,6 +1,7 @@
 """The arguments that are not sizes, checked the same way for every pool: the array, the rule, learnable numbers."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
@@ -40,24 +41,41 @@ def check_rule(function: str, rule: Any) -> str:
     return rule
 
 
-def check_parameter(function: str, name: str, value: Any, output_shape: tuple[int, ...]) -> float | jax.Array:
-    """Return a Python number as a float and an array, traced or not, as an array that broadcasts to the output."""
+def check_parameter(
+    function: str,
+    name: str,
+    value: Any,
+    output_shape: tuple[int, ...],
+    allowed: Callable[[np.ndarray], np.ndarray],
+    words: str,
+    fix: str,
+) -> float | jax.Array:
+    """Return a Python number as a float and an array, traced or not, as an array that broadcasts to the output.
+
+    Raise where it is neither, or where a value that is known while tracing is not `allowed`, which `words` describe.
+    """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
         raise TypeError(
             f"{function}: {name} must be a number or an array, got {value!r} of type {type(value).__name__}"
         )
-    if not isinstance(value, (int, float)):
-        if not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
-            raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
-        if not isinstance(value, jax.Array) and value.ndim == 0:
-            return float(value)
-        if _broadcast(value.shape, output_shape) != output_shape:
-            raise ValueError(
-                f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
-                f"give a number, or an array with 1 along the axes that share a value"
-            )
-        return jnp.asarray(value)
-    return _float(function, name, value)
+    if isinstance(value, (int, float)):
+        value = _float(function, name, value)
+    elif not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
+        raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
+    elif _broadcast(value.shape, output_shape) != output_shape:
+        raise ValueError(
+            f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
+            f"give a number, or an array with 1 along the axes that share a value"
+        )
+    traced = isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not value.is_fully_addressable)
+    if not traced:
+        known = np.asarray(value)
+        wrong = known[~allowed(known)]
+        if wrong.size:
+            raise ValueError(f"{function}: {name} must be {words}, got {wrong[0]}; {fix}")
+    if isinstance(value, jax.Array):
+        return value
+    return float(value) if np.ndim(value) == 0 else jnp.asarray(value)
 
 
 def _broadcast(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real
 from jaxpool._extremes import extremes
-from jaxpool._powers import Exponent, even_power, log_magnitude, signed_power
+from jaxpool._powers import Exponent, even_power, log_magnitude, positive_power, signed_power
 from jaxpool._sizes import Padding, Sizes
 from jaxpool._weighted import WeightedPool, sum_terms, weighted_pool
 from jaxpool._window import Window, make_window
@@ -41,7 +41,7 @@ def lp_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         norm_type: p > 0. A Python number, inf included, or an array that broadcasts against the output (one per
-            channel, say), which may be traced and learnt. The values of arrays are not checked.
+            channel, say), which may be traced and learnt. Traced values are not checked.
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
@@ -79,16 +79,13 @@ def lp_pool(
     """
     array = check_array("lp_pool", x)
     window = make_window("lp_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    exponent = check_parameter("lp_pool", "norm_type", norm_type, window.output_shape(array.shape))
+    shape = window.output_shape(array.shape)
+    fix = "use 1 for the sum of magnitudes, 2 for the Euclidean norm, float('inf') for the largest magnitude"
+    exponent = check_parameter("lp_pool", "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
     check_rule("lp_pool", rule)
-    if not isinstance(exponent, float):
-        return _norms(array, exponent, window, None, rule)
-    if not exponent > 0:
-        raise ValueError(
-            f"lp_pool: norm_type must be positive, got {exponent}; use 1 for the sum of magnitudes, 2 for the "
-            f"Euclidean norm, float('inf') for the largest magnitude"
-        )
-    return _norms(array, None, window, exponent, rule)
+    if isinstance(exponent, float):
+        return _norms(array, None, window, exponent, rule)
+    return _norms(array, exponent, window, None, rule)
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4))
@@ -108,8 +105,8 @@ def _norm(x: jax.Array, p: Exponent, window: Window) -> jax.Array:
     magnitudes = jnp.abs(x)
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
     scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
-    total = sum_terms(lambda cells: even_power(cells / scale, p), magnitudes, 0, window)
-    return jnp.where(jnp.isinf(largest), jnp.inf, scale * even_power(total, 1 / p))
+    total = sum_terms(lambda cells: positive_power(cells / scale, p), magnitudes, 0, window)
+    return jnp.where(jnp.isinf(largest), jnp.inf, scale * positive_power(total, 1 / p))
 
 
 # Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From
@@ -119,22 +116,32 @@ def _norm(x: jax.Array, p: Exponent, window: Window) -> jax.Array:
 #     ∂y/∂p = y·(Σ u(i)^p·log|x(i)| - log y)/p = y/p·Σ u(i)^p·log u(i)
 #
 # No u exceeds 1, so that nothing overflows where y does not. y = 0 is a corner of the norm, where 0 lies in the
-# subdifferential for p ≥ 1: all derivatives are 0 there, and also where y is infinite.
+# subdifferential for p ≥ 1. Such a window, and one whose y is infinite, is *dead*: all its derivatives are 0.
 
 
-def _norm_weight(cells: jax.Array, y: jax.Array, p: Exponent) -> jax.Array:
-    ratio, dead = _ratio(cells, y)
-    return jnp.where(dead, 0, signed_power(ratio, p - 1))
+def _finite(x: jax.Array) -> jax.Array:
+    """The cells, 0 for infinite ones: theirs is an infinite window, which is dead anyway, and no ratio is NaN."""
+    return jnp.where(jnp.isinf(x), 0, x)
 
 
-def _norm_slope(cells: jax.Array, y: jax.Array, p: Exponent) -> jax.Array:
-    ratio, dead = _ratio(cells, y)
-    return jnp.where(dead, 0, y) / p * even_power(ratio, p) * log_magnitude(ratio)
-
-
-def _ratio(cells: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _reciprocal(y: jax.Array) -> tuple[jax.Array, float]:
+    """1/y, computed once per window; 0 for dead windows and outside, whose ratios u are then 0."""
     dead = (y == 0) | jnp.isinf(y)
-    return jnp.where(dead, 0, cells) / jnp.where(dead, 1, y), dead
+    smallest = jnp.finfo(y.dtype).tiny
+    return jnp.where(dead, 0, 1 / jnp.where(dead, 1, jnp.maximum(y, smallest))), 0.0
 
 
-_NORM = WeightedPool(_norm, _norm_weight, _norm_slope, fill=0.0)
+def _norm_weight(cells: jax.Array, reciprocal: jax.Array, p: Exponent) -> jax.Array:
+    return signed_power(cells * reciprocal, p - 1)
+
+
+def _norm_slope(cells: jax.Array, reciprocal: jax.Array, p: Exponent) -> jax.Array:
+    ratio = cells * reciprocal
+    return even_power(ratio, p) * log_magnitude(ratio)
+
+
+def _norm_slope_factor(y: jax.Array, p: Exponent) -> jax.Array:
+    return jnp.where(jnp.isinf(y), 0, y) / p
+
+
+_NORM = WeightedPool(_norm, _finite, _reciprocal, _norm_weight, _norm_slope, _norm_slope_factor, fill=0.0)

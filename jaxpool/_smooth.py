@@ -40,7 +40,7 @@ def smooth_max_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         beta: Sharpness β ≠ 0, in units of 1/x. A finite Python number, or an array that broadcasts against the output
-            (one per channel, say), which may be traced and learnt. The values of arrays are not checked.
+            (one per channel, say), which may be traced and learnt. Traced values are not checked.
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
@@ -84,16 +84,15 @@ def smooth_max_pool(
     include_pad = check_flag(function, "count_include_pad", count_include_pad)
     if not include_pad:
         window.check_no_window_of_padding(function, "use less padding or count_include_pad=True")
-    sharpness = check_parameter(function, "beta", beta, window.output_shape(array.shape))
+    shape = window.output_shape(array.shape)
+    fix = "use max_pool or min_pool for an infinite beta, avg_pool for the mean"
+    sharpness = check_parameter(
+        function, "beta", beta, shape, lambda b: np.isfinite(b) & (b != 0), "finite and not 0", fix
+    )
     check_rule(function, rule)
-    if not isinstance(sharpness, float):
-        return _smooth(array, sharpness, window, None, include_pad, rule)
-    if sharpness == 0 or not math.isfinite(sharpness):
-        raise ValueError(
-            f"{function}: beta must be finite and not 0, got {sharpness}; use max_pool or min_pool for an infinite "
-            f"beta, and avg_pool for the mean"
-        )
-    return _smooth(array, None, window, sharpness, include_pad, rule)
+    if isinstance(sharpness, float):
+        return _smooth(array, None, window, sharpness, include_pad, rule)
+    return _smooth(array, sharpness, window, None, include_pad, rule)
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4, 5))
@@ -147,7 +146,7 @@ def _weight(cells: jax.Array, y: jax.Array, beta: Parameter) -> jax.Array:
 
 def _slope(cells: jax.Array, y: jax.Array, beta: Parameter) -> jax.Array:
     gap, _ = _gap(cells, y)
-    return jnp.exp(beta * gap) * gap / beta
+    return jnp.exp(beta * gap) * gap
 
 
 def _gap(cells: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -155,4 +154,12 @@ def _gap(cells: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.where(dead, 0, cells) - jnp.where(dead, 0, y), dead
 
 
-_LOG_SUM_EXP = WeightedPool(_log_sum_exp, _weight, _slope, fill=-math.inf)
+_LOG_SUM_EXP = WeightedPool(
+    value=_log_sum_exp,
+    cells=lambda x: x,
+    outputs=lambda y: (y, math.inf),
+    weight=_weight,
+    slope=_slope,
+    slope_factor=lambda y, beta: jnp.ones_like(y) / beta,
+    fill=-math.inf,
+)

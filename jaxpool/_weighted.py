@@ -25,11 +25,24 @@ Residuals = tuple[jax.Array, jax.Array | None, jax.Array]
 
 @dataclass(frozen=True)
 class WeightedPool:
-    """One family: its functions of cells, windows' values and the parameter, and what padded cells hold."""
+    """One family, as functions of the cells x, the values y of the windows and the parameter θ.
+
+    Attributes:
+        value: y from x, θ and the window.
+        cells: what `weight` and `slope` need of x, elementwise.
+        outputs: what they need of y, elementwise, and what stands for a window outside, whose weights must be 0.
+        weight: ∂y/∂x from the two and θ.
+        slope: the terms of ∂y/∂θ from the two and θ, up to a factor that is the same for all cells of a window.
+        slope_factor: that factor, from y and θ.
+        fill: what padded cells hold.
+    """
 
     value: Callable[[jax.Array, Parameter, Window], jax.Array]
+    cells: Callable[[jax.Array], jax.Array]
+    outputs: Callable[[jax.Array], tuple[jax.Array, float]]
     weight: Callable[[jax.Array, jax.Array, Parameter], jax.Array]
     slope: Callable[[jax.Array, jax.Array, Parameter], jax.Array]
+    slope_factor: Callable[[jax.Array, Parameter], jax.Array]
     fill: float
 
 
@@ -154,22 +167,23 @@ def _to_cells(
     pool: WeightedPool,
     number: float | None,
 ) -> jax.Array:
-    """x̄(i) = Σ_o w(i, o) ȳ(o). Outside of the outputs y is infinite, where every family's weight is 0."""
+    """x̄(i) = Σ_o w(i, o) ȳ(o)."""
     x, parameter, y = residuals
-    outputs = [(cotangent, 0), (y, jnp.inf)]
-    if parameter is not None and not shared_along_windows(parameter, window):
-        outputs.append((parameter, 1))
+    outputs = [(cotangent, 0.0), pool.outputs(y)]
+    if parameter is not None:
+        outputs.append((parameter, 1.0))
 
     def contribution(_: np.ndarray, windows: Arrays, cells: Arrays) -> Arrays:
         cotangents, values, *parameters = windows
-        (theta,) = parameters or [_either(parameter, number)]
-        return (cotangents * pool.weight(cells[0], values, theta),)
+        return (cotangents * pool.weight(cells[0], values, _either(parameters[0] if parameters else None, number)),)
 
-    return gather_windows(contribution, outputs, window, [x])[0]
+    return gather_windows(contribution, outputs, window, [pool.cells(x)])[0]
 
 
 def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Array:
     """∂y(o)/∂θ = Σ_i s(i, o)."""
     x, parameter, y = residuals
     assert parameter is not None
-    return sum_terms(lambda cells: pool.slope(cells, y, parameter), x, pool.fill, window)
+    outputs, _ = pool.outputs(y)
+    terms = sum_terms(lambda cells: pool.slope(cells, outputs, parameter), pool.cells(x), pool.fill, window)
+    return pool.slope_factor(y, parameter) * terms

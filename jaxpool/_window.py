@@ -46,9 +46,10 @@ class WindowAxis:
 
     def counts(self, *, padding: bool) -> np.ndarray:
         """Cells of each window that are real or, with `padding`, in the declared padding."""
-        cells = self.starts[:, None] + np.arange(self.kernel) * self.dilation
         low, high = (self.low, self.high) if padding else (0, 0)
-        return ((cells >= -low) & (cells < self.size + high)).sum(1)
+        first = np.maximum(0, -((self.starts + low) // self.dilation))
+        end = np.minimum(self.kernel, -((self.starts - self.size - high) // self.dilation))
+        return np.maximum(0, end - first)
 
     def along(self, values: np.ndarray, rank: int) -> np.ndarray:
         """One value per window of this axis, in a shape that broadcasts against an array of `rank` axes."""

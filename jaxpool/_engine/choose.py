@@ -1,5 +1,7 @@
 """Which lowering evaluates which window: the only place with numbers that come from measurements."""
 
+import math
+
 from jax import lax
 
 from jaxpool._engine.operations import Operation
@@ -27,9 +29,11 @@ def selection_order(window: Window) -> tuple[Window, ...]:
 
 def selects_by_doubling(part: Window) -> bool:
     """Whether winners come from log2(kernel) comparisons of halves, instead of one comparison per cell."""
-    return len(part.axes) == 1 and part.cells > 7
+    return len(part.axes) == 1 and all(
+        axis.kernel > max(7, 2 * math.log2(axis.kernel) * axis.stride) for axis in part.axes
+    )
 
 
 def routes_by_doubling(part: Window) -> bool:
     """Whether cotangents are routed back through log2(kernel) halvings, instead of one comparison per overlap."""
-    return len(part.axes) == 1 and part.axes[0].extent > 7 * part.axes[0].stride
+    return len(part.axes) == 1 and all(axis.extent > 7 * axis.stride for axis in part.axes)

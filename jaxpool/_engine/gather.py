@@ -64,9 +64,9 @@ def gather_windows(
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
     `contribution(numbers, windows, cells)` gets the row-major numbers of the cells in their windows, the entries of
-    `outputs` at the windows (arrays of the output's shape, each with the value that it has outside) and those of
-    `inputs` at the cells (arrays of the input's shape), all of them broadcastable against each other. It returns
-    one array per operation in `combine`.
+    `outputs` at the windows (arrays of the output's shape, or with 1 along the pooled axes, each with the value that
+    it has outside) and those of `inputs` at the cells (arrays of the input's shape), all of them broadcastable against
+    each other. It returns one array per operation in `combine`.
     """
     axes = [_SplitAxis(axis) for axis in window.axes]
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
@@ -108,7 +108,8 @@ def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> j
     """The outputs that any q reaches by any t, from o = first - (steps - 1) on."""
     config = [(0, 0, 0)] * array.ndim
     for axis in axes:
-        config[axis.along.axis] = (axis.steps - 1 - axis.first, axis.first + axis.count - axis.along.output, 0)
+        if array.shape[axis.along.axis] == axis.along.output:
+            config[axis.along.axis] = (axis.steps - 1 - axis.first, axis.first + axis.count - axis.along.output, 0)
     return _pad(array, fill, config)
 
 
@@ -128,8 +129,9 @@ def _pad(array: jax.Array, fill: Any, config: list[tuple[int, int, int]]) -> jax
 
 def _windows_at(array: jax.Array, axes: Sequence[_SplitAxis], steps: Sequence[int]) -> jax.Array:
     for axis, step in zip(axes, steps, strict=True):
-        start = axis.steps - 1 - step
-        array = lax.slice_in_dim(array, start, start + axis.count, 1, axis.along.axis)
+        if array.shape[axis.along.axis] > 1:
+            start = axis.steps - 1 - step
+            array = lax.slice_in_dim(array, start, start + axis.count, 1, axis.along.axis)
     return lax.expand_dims(array, [axis.along.axis + position + 1 for position, axis in enumerate(axes)])
 
 
