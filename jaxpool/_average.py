@@ -147,7 +147,9 @@ def _averages(x: jax.Array, window: Window, include_pad: bool, divisor: float | 
     if divisor is None:
         divisors = jnp.ones((1,) * x.ndim, sums.dtype)
         for axis in window.axes:
-            divisors *= axis.along(axis.counts(padding=include_pad).astype(sums.dtype), x.ndim)
+            counts = axis.counts(padding=include_pad)
+            same = counts[0] if (counts == counts[0]).all() else axis.along(counts, x.ndim)
+            divisors *= np.asarray(same, sums.dtype)
     else:
         divisors = jnp.full((1,) * x.ndim, divisor, sums.dtype)
     # Behind a barrier the divisor is no constant, and the division is not rewritten into a multiplication by the

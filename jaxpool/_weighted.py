@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxpool._engine.gather import Arrays, gather_windows
 from jaxpool._engine.route import transposed
@@ -173,7 +172,7 @@ def _to_cells(
     if parameter is not None:
         outputs.append((parameter, 1.0))
 
-    def contribution(_: np.ndarray, windows: Arrays, cells: Arrays) -> Arrays:
+    def contribution(_: jax.Array | int, windows: Arrays, cells: Arrays) -> Arrays:
         cotangents, values, *parameters = windows
         return (cotangents * pool.weight(cells[0], values, _either(parameters[0] if parameters else None, number)),)
 

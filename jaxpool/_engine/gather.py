@@ -20,7 +20,7 @@ from jax import lax
 from jaxpool._window import Window, WindowAxis
 
 Arrays = tuple[jax.Array, ...]
-Contribution = Callable[[np.ndarray, Arrays, Arrays], Arrays]
+Contribution = Callable[[jax.Array | int, Arrays, Arrays], Arrays]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,20 @@ class _SplitAxis:
         """Cells of the first q that lie in front of the first real cell."""
         return self.along.low - self.first * self.along.stride
 
-    def offsets(self, step: int) -> np.ndarray:
-        """The offset j of every r for t = step, the kernel size where there is none."""
-        places = step * self.along.stride + np.arange(self.along.stride)
-        held = (places % self.along.dilation == 0) & (places < self.along.extent)
-        return np.where(held, places // self.along.dilation, self.along.kernel)
+    def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, jax.Array | bool]:
+        """The offset j of every r for t = step, and whether there is one.
+
+        Built from an iota, not from a table, which differentiation would keep as a residual.
+        """
+        along = self.along
+        start = step * along.stride
+        if along.stride == 1:
+            return start // along.dilation, start % along.dilation == 0
+        places = start + lax.broadcasted_iota(np.int32, shape, r_axis)
+        held = places < along.extent if start + along.stride > along.extent else True
+        if along.dilation == 1:
+            return places, held
+        return places // along.dilation, held & (places % along.dilation == 0)
 
 
 def gather_windows(
@@ -74,11 +83,11 @@ def gather_windows(
     total = None
     for steps in itertools.product(*(range(axis.steps) for axis in axes)):
         numbers, held = _numbers(axes, steps, outputs_around[0].ndim)
-        if not held.any():
+        if held is False:
             continue
         windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
         added = contribution(numbers, windows, cells)
-        if not held.all():
+        if held is not True:
             added = tuple(jnp.where(held, array, jnp.zeros_like(array)) for array in added)
         total = added if total is None else tuple(op(*two) for op, *two in zip(combine, total, added, strict=True))
     assert total is not None, "the cells at offset 0 are held at t = 0"
@@ -92,16 +101,20 @@ def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
     return lax.slice_in_dim(lax.collapse(spaced, axis, axis + 2), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
 
 
-def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], rank: int) -> tuple[np.ndarray, np.ndarray]:
+def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], rank: int) -> tuple[jax.Array | int, jax.Array | bool]:
     """Row-major numbers in the window of the cells at all r, and which of them there are."""
-    numbers, held = np.zeros((), np.int64), np.ones((), np.bool_)
+    numbers: jax.Array | int = 0
+    held: jax.Array | bool = True
     for position, (axis, step) in enumerate(zip(axes, steps, strict=True)):
         shape = [1] * (rank + len(axes))
-        shape[axis.along.axis + position + 1] = axis.along.stride
-        offsets = axis.offsets(step).reshape(shape)
+        r_axis = axis.along.axis + position + 1
+        shape[r_axis] = axis.along.stride
+        offsets, here = axis.offsets(step, shape, r_axis)
         numbers = numbers * axis.along.kernel + offsets
-        held = held & (offsets < axis.along.kernel)
-    return np.where(held, numbers, 0), held
+        if here is False:
+            return numbers, False
+        held = here if held is True else held & here
+    return numbers, held
 
 
 def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:

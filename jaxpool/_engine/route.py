@@ -74,8 +74,8 @@ def route_by_comparison(
 ) -> tuple[jax.Array, Arrays]:
     """Compare the offset of every window that holds a cell with that cell's number in it."""
 
-    def contribution(numbers: np.ndarray, windows: Arrays, cells: Arrays) -> Arrays:
-        chosen = windows[0] == numbers.astype(offsets.dtype)
+    def contribution(numbers: jax.Array | int, windows: Arrays, cells: Arrays) -> Arrays:
+        chosen = windows[0] == lax.convert_element_type(numbers, offsets.dtype)
         return tuple(jnp.where(chosen, array, jnp.zeros_like(array)) for array in windows[1:])
 
     outputs = [(offsets, 0), (cotangent, 0), *((array, 0) for array in carried)]

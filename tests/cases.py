@@ -1,0 +1,171 @@
+"""The registry: every function under every kind of parameter, as rows of small tables, for all other files to run over.
+
+A geometry is an array shape with the arguments that say how windows lie on it. A row puts a function on a geometry,
+with that function's own options. Inputs are distinct well separated numbers in random order, never 0, so that every
+pool is differentiable there; ties and special values have a file of their own.
+"""
+
+import math
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxpool
+from tests import oracle
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One call of one function: `parameters` are all of its arguments but the array and the rule."""
+
+    function: str
+    geometry: str
+    shape: tuple[int, ...]
+    parameters: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Unique among all rows."""
+        own = "-".join(f"{key}={np.shape(value) or value}" for key, value in self.parameters.items() if key in _OPTIONS)
+        return f"{self.function}-{self.geometry}" + (f"-{own}" if own else "")
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """The input, the same in every run."""
+        return distinct(self.shape, self.name)
+
+    @cached_property
+    def expected(self) -> oracle.Pooled:
+        """What the reference says of `x`."""
+        return self.reference(self.x)
+
+    def reference(self, x: Any) -> oracle.Pooled:
+        """What the reference says of another input."""
+        return oracle.pool(oracle.RULES[self.function], x, **self.parameters)
+
+    def outputs(self, x: Any, rule: str = "jvp") -> Any:
+        """What the function returns."""
+        return self.call(x, rule=rule, **self.parameters)
+
+    def call(self, x: Any, **parameters: Any) -> Any:
+        """What the function returns for other parameters."""
+        return getattr(jaxpool, self.function)(x, **parameters)
+
+    def values(self, x: Any, rule: str = "jvp") -> jax.Array:
+        """The values alone, for functions that return more."""
+        outputs = self.outputs(x, rule)
+        return outputs[0] if isinstance(outputs, tuple) else outputs
+
+
+_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta")
+
+
+def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
+    """Equally spaced numbers between ±spread/2, none of them 0, in an order that depends on the seed."""
+    count = math.prod(shape)
+    order = np.random.default_rng(zlib.crc32(seed.encode())).permutation(count)
+    return ((order - count // 2 + 0.25) * (spread / count)).reshape(shape)
+
+
+GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "line": ((2, 9), {"kernel_size": (3,)}),
+    "line-gaps": ((2, 11), {"kernel_size": (2,), "stride": 5, "padding": 1}),
+    "line-9": ((2, 20), {"kernel_size": (9,), "stride": 1, "padding": 4}),
+    "line-13": ((30,), {"kernel_size": (13,), "stride": 2, "padding": ((3, 6),)}),
+    "line-31": ((40,), {"kernel_size": (31,), "stride": 3, "padding": 15}),
+    "line-9-dilated": ((26,), {"kernel_size": (9,), "stride": 4, "padding": 3, "dilation": 2}),
+    "line-9-blocks": ((2, 30), {"kernel_size": (9,), "padding": ((2, 0),), "ceil_mode": True}),
+    "plane": ((2, 3, 6, 4), {"kernel_size": (2, 2)}),
+    "plane-overlap": ((2, 7, 6), {"kernel_size": (3, 3), "stride": 2, "padding": 1}),
+    "plane-uneven": ((7, 8), {"kernel_size": (3, 2), "stride": (1, 2), "padding": ((2, 0), (0, 1))}),
+    "plane-last": ((2, 6, 5, 3), {"kernel_size": 3, "stride": 2, "padding": "SAME", "axis": (-3, -2)}),
+    "same-lower": ((9, 10), {"kernel_size": (4, 3), "stride": (3, 2), "padding": "SAME_LOWER"}),
+    "dilated": ((9, 8), {"kernel_size": (3, 2), "stride": 2, "dilation": (3, 1), "padding": (1, 0)}),
+    "dilated-common": ((9, 16), {"kernel_size": (3, 2), "stride": (2, 4), "dilation": (2, 6), "padding": (2, 3)}),
+    "ceil": ((2, 8, 9), {"kernel_size": (3, 2), "stride": (2, 3), "padding": (1, 0), "ceil_mode": True}),
+    "ceil-drops": ((7, 6), {"kernel_size": 2, "stride": (2, 4), "padding": 1, "ceil_mode": True, "axis": (0, 1)}),
+    "ceil-partial": ((2, 4), {"kernel_size": (6,), "stride": 3, "ceil_mode": True}),
+    "middle-axis": ((3, 8, 2), {"kernel_size": 3, "stride": 2, "axis": 1}),
+    "odd-axes": (
+        (5, 2, 6),
+        {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1)), "dilation": (1, 2), "axis": (2, 0)},
+    ),
+    "volume": ((2, 4, 5, 4), {"kernel_size": (2, 3, 2), "stride": (1, 2, 2), "padding": (0, 1, 1)}),
+    "volume-odd": ((4, 2, 5, 3), {"kernel_size": (2, 3, 2), "stride": (1, 2, 3), "padding": 1, "axis": (3, 0, 2)}),
+    "ones": ((3, 4), {"kernel_size": (1, 1)}),
+    "ones-apart": ((5, 4), {"kernel_size": 1, "stride": (2, 3), "padding": "VALID", "axis": (0, 1)}),
+    "many-cells": ((18, 18), {"kernel_size": (17, 17), "stride": 1}),
+    "wide-plane": ((2, 12, 11), {"kernel_size": (9, 8), "stride": (1, 3), "padding": (4, 2)}),
+}
+
+_PER_CHANNEL = np.array([1.0, 2.5, 4.0]).reshape(3, 1, 1)
+_MIXED_SIGNS = np.array([-2.0, 0.5, 3.0]).reshape(3, 1, 1)
+_ALONG_ROWS = np.array([-1.5, 0.75, 2.0, -0.5]).reshape(4, 1)
+
+_ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}]) for geometry in GEOMETRIES] + [
+    ("min_pool", "line-9", [{}]),
+    ("min_pool", "plane-overlap", [{}]),
+    ("min_pool", "dilated-common", [{}]),
+    ("min_pool", "ceil", [{}]),
+    ("min_pool", "volume-odd", [{}]),
+    ("max_pool_with_indices", "line-13", [{}]),
+    ("max_pool_with_indices", "plane-last", [{}]),
+    ("max_pool_with_indices", "dilated", [{}]),
+    ("max_pool_with_indices", "odd-axes", [{}]),
+    ("max_pool_with_indices", "volume", [{}]),
+    ("max_pool_with_indices", "many-cells", [{}]),
+    ("sum_pool", "line-31", [{}]),
+    ("sum_pool", "line-gaps", [{}]),
+    ("sum_pool", "plane-last", [{}]),
+    ("sum_pool", "dilated-common", [{}]),
+    ("sum_pool", "ceil", [{}]),
+    ("sum_pool", "odd-axes", [{}]),
+    ("sum_pool", "volume-odd", [{}]),
+    ("avg_pool", "plane-uneven", [{"count_include_pad": True}, {"count_include_pad": False}]),
+    ("avg_pool", "ceil", [{"count_include_pad": True}, {"count_include_pad": False}, {"divisor_override": 5}]),
+    ("avg_pool", "ceil-drops", [{"count_include_pad": True}, {"count_include_pad": False}]),
+    ("avg_pool", "ceil-partial", [{"count_include_pad": True}]),
+    ("avg_pool", "dilated", [{"count_include_pad": False}]),
+    ("avg_pool", "odd-axes", [{"count_include_pad": False}]),
+    ("avg_pool", "volume", [{"divisor_override": -2.5}]),
+    ("lp_pool", "plane-overlap", [{"norm_type": p} for p in (1, 2, 3, 1.5, 0.5, math.inf)]),
+    ("lp_pool", "line-13", [{"norm_type": 2.0}]),
+    ("lp_pool", "dilated-common", [{"norm_type": 3.0}]),
+    ("lp_pool", "odd-axes", [{"norm_type": 1.5}]),
+    ("lp_pool", "volume", [{"norm_type": 2}]),
+    ("lp_pool", "plane", [{"norm_type": _PER_CHANNEL}]),
+    ("lp_pool", "plane-overlap", [{"norm_type": np.abs(_ALONG_ROWS) + 0.5}]),
+    ("smooth_max_pool", "plane-overlap", [{"beta": 2.0}, {"beta": -2}, {"beta": 2.0, "count_include_pad": False}]),
+    ("smooth_max_pool", "line-9", [{"beta": 1.0}]),
+    ("smooth_max_pool", "ceil", [{"beta": 1.5}, {"beta": -1.5, "count_include_pad": False}]),
+    ("smooth_max_pool", "dilated-common", [{"beta": 0.5}]),
+    ("smooth_max_pool", "odd-axes", [{"beta": -1.0, "count_include_pad": False}]),
+    ("smooth_max_pool", "volume-odd", [{"beta": 1.0}]),
+    ("smooth_max_pool", "plane", [{"beta": _MIXED_SIGNS}]),
+    ("smooth_max_pool", "plane-overlap", [{"beta": _ALONG_ROWS}, {"beta": _ALONG_ROWS, "count_include_pad": False}]),
+]
+
+CASES = [
+    Case(function, geometry, GEOMETRIES[geometry][0], {**GEOMETRIES[geometry][1], **options})
+    for function, geometry, variants in _ROWS
+    for options in variants
+]
+
+# One plain row per function, for properties of the function that do not depend on how windows lie: overlapping windows
+# with padding on two of three axes.
+PLAIN = {
+    function: Case(function, "plane-overlap", (2, 7, 6), {**GEOMETRIES["plane-overlap"][1], **options})
+    for function, options in {
+        "max_pool": {},
+        "min_pool": {},
+        "max_pool_with_indices": {},
+        "sum_pool": {},
+        "avg_pool": {},
+        "lp_pool": {"norm_type": 3.0},
+        "smooth_max_pool": {"beta": 2.0},
+    }.items()
+}

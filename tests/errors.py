@@ -1,0 +1,75 @@
+"""How a wrong call is made and judged: the functions, traced values, and what every message has to be like.
+
+A message starts with the function's name, names the argument, repeats what was given and says what is allowed or
+what to do instead; the exception is a plain TypeError or ValueError, raised while tracing. The tables of wrong calls
+lie in the files of tests that use this one.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import jaxpool
+
+# What each function needs beside x and sizes.
+REQUIRED: dict[str, dict[str, Any]] = {
+    "max_pool": {},
+    "min_pool": {},
+    "max_pool_with_indices": {},
+    "sum_pool": {},
+    "avg_pool": {},
+    "lp_pool": {"norm_type": 2},
+    "smooth_max_pool": {"beta": 1.0},
+}
+IMAGE = np.zeros((2, 8, 8), np.float32)
+COMPLEX = {"x": np.zeros((8, 8), np.complex64)}
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A value that is an argument of `jax.jit` in the call, and so has no number yet."""
+
+    value: Any
+
+
+def call(function: str, arguments: dict[str, Any]) -> Any:
+    """Call the function with `arguments` laid over some that work."""
+    arguments = {"x": IMAGE, "kernel_size": (2, 2), **REQUIRED[function], **arguments}
+    leaves, structure = jax.tree.flatten(arguments)
+    values = {place: leaf.value for place, leaf in enumerate(leaves) if isinstance(leaf, Traced)}
+    if not values:
+        return getattr(jaxpool, function)(**arguments)
+
+    def traced(values: dict[int, Any]) -> Any:
+        given = [values.get(place, leaf) for place, leaf in enumerate(leaves)]
+        return getattr(jaxpool, function)(**jax.tree.unflatten(structure, given))
+
+    return jax.eval_shape(traced, values)
+
+
+Row = tuple[type[Exception], str, dict[str, Any]]  # the exception, the message after "function: ", the arguments
+
+
+def kernel(kernel_size: Any, **others: Any) -> dict[str, Any]:
+    """Arguments that begin with a kernel_size."""
+    return {"kernel_size": kernel_size, **others}
+
+
+def zeros(*shape: int) -> np.ndarray:
+    """A float32 array."""
+    return np.zeros(shape, np.float32)
+
+
+def check_wrong_call(function: str, exception: type[Exception], message: str, arguments: dict[str, Any]) -> None:
+    """Hold the call to the exception and the message, on an array and on a tracer of it."""
+    x = arguments.get("x", IMAGE)
+    traceable = isinstance(x, np.ndarray) and x.dtype in (np.float32, np.complex64)
+    for given in (arguments, {**arguments, "x": Traced(x)}) if traceable else (arguments,):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            call(function, given)
+        assert re.search(rf"^{function}: {message}", str(raised.value)), str(raised.value)
+        assert raised.type is exception  # JAX's own errors are subclasses

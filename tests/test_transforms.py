@@ -1,0 +1,204 @@
+"""Pools under the transformations of JAX: vmap over any axis, modes in any order, checkpoints, scans, no retracing.
+
+That derivatives are right is the business of other files; here they must not depend on how they are asked for. Each
+test compiles everything that it compares in one go.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from tests.cases import PLAIN, Case, distinct
+from tests.checks import cubed
+
+RULES = ("jvp", "vjp")
+
+# Overlapping windows with padding that keep the shape (4, 3).
+SMALL: dict[str, Any] = {"kernel_size": (2, 2), "stride": 1, "padding": ((1, 0), (0, 1))}
+KEEPING = {name: replace(case, shape=(4, 3), parameters={**case.parameters, **SMALL}) for name, case in PLAIN.items()}
+
+each_function = pytest.mark.parametrize("case", KEEPING.values(), ids=list(KEEPING))
+each_rule = pytest.mark.parametrize("rule", RULES)
+
+
+def close(left: Any, right: Any, what: str = "") -> None:
+    np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-10, err_msg=what)
+
+
+@each_rule
+@each_function
+def test_vmap_over_every_axis(case: Case, rule: str) -> None:
+    xs = distinct((2, 3, 4, 3), "vmap")
+    pool = partial(case.values, rule=rule)
+    gradient = jax.grad(cubed(pool))
+
+    @jax.jit
+    def everything(xs: jax.Array) -> dict[str, jax.Array]:
+        first = xs[0]
+        results = {
+            f"in_axes {axis}": jnp.moveaxis(jax.vmap(pool, axis, axis)(jnp.moveaxis(first, 0, axis)), axis, 0)
+            for axis in (0, 1, -1)
+        }
+        results["gradient, in_axes 1"] = jax.vmap(gradient, 1)(jnp.moveaxis(first, 0, 1))
+        results["gradient of vmap"] = jax.grad(lambda xs: cubed(jax.vmap(pool))(xs))(first)
+        results["nested"] = jax.vmap(jax.vmap(pool, -1), 0)(jnp.moveaxis(xs, 1, -1))
+        results["gradient, nested"] = jax.vmap(jax.vmap(gradient, 1, 1), 0)(jnp.moveaxis(xs, 1, 2)).swapaxes(1, 2)
+        return results
+
+    pooled = [[case.reference(x) for x in row] for row in xs]
+    values = np.array([[one.values for one in row] for row in pooled])
+    gradients = np.array([[one.backward(3 * one.values**2) for one in row] for row in pooled])
+    for name, result in everything(xs).items():
+        expected = gradients if "gradient" in name else values
+        close(result, expected if "nested" in name else expected[0], name)
+
+
+@each_rule
+@each_function
+def test_modes_in_every_order(case: Case, rule: str) -> None:
+    pool = partial(case.values, rule=rule)
+    objective, v = cubed(pool), distinct((4, 3), "direction")
+
+    @jax.jit
+    def everything(x: jax.Array) -> tuple[jax.Array, dict[str, jax.Array], dict[str, jax.Array]]:
+        gradient = jax.grad(objective)
+        hessians = {
+            "hessian": jax.hessian(objective)(x) if rule == "jvp" else jax.jacfwd(gradient)(x),
+            "jacfwd of jacrev": jax.jacfwd(jax.jacrev(objective))(x),
+            "jacrev of jacrev": jax.jacrev(jax.jacrev(objective))(x),
+            "checkpoint": jax.jacfwd(jax.grad(jax.checkpoint(objective)))(x),
+        }
+        products = {
+            "jvp of grad": jax.jvp(gradient, (x,), (v,))[1],
+            "linearized grad": jax.linearize(gradient, x)[1](v),
+            "grad of grad": jax.grad(lambda x: (gradient(x) * v).sum())(x),
+        }
+        if rule == "jvp":
+            hessians["jacrev of jacfwd"] = jax.jacrev(jax.jacfwd(objective))(x)
+            hessians["jacfwd of jacfwd"] = jax.jacfwd(jax.jacfwd(objective))(x)
+            products["grad of jvp"] = jax.grad(lambda x: jax.jvp(objective, (x,), (v,))[1])(x)
+        return jax.jacfwd(jax.jacrev(objective))(x), hessians, products
+
+    reference, hessians, products = everything(case.x)
+    assert np.abs(reference).max() > 0
+    for name, hessian in hessians.items():
+        close(hessian, reference, name)
+    for name, product in products.items():
+        close(product, np.tensordot(reference, v, 2), name)
+
+
+@each_rule
+@each_function
+def test_first_order_by_every_road(case: Case, rule: str) -> None:
+    pool, v = partial(case.values, rule=rule), distinct((4, 3), "direction")
+    g = 3 * case.expected.values**2
+
+    def everything(x: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        gradients = {
+            "grad": jax.grad(cubed(pool))(x),
+            "checkpointed": jax.grad(jax.checkpoint(cubed(pool)))(x),
+            "of jit": jax.grad(cubed(jax.jit(pool)))(x),
+        }
+        pushed = {}
+        if rule == "jvp":
+            pushed = {"jvp": jax.jvp(pool, (x,), (v,))[1], "linearized": jax.linearize(pool, x)[1](v)}
+        return gradients, pushed
+
+    for run in (jax.jit(everything), everything):
+        gradients, pushed = run(jnp.asarray(case.x))
+        for name, gradient in gradients.items():
+            close(gradient, case.expected.backward(g), name)
+        for name, tangent in pushed.items():
+            close(tangent, case.expected.forward(v), name)
+
+
+@each_rule
+@each_function
+def test_scan(case: Case, rule: str) -> None:
+    pool = partial(case.values, rule=rule)
+
+    def step(x: jax.Array, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pooled = pool(x * scale)
+        return pooled, pooled.sum()
+
+    def scanned(x: jax.Array, scales: jax.Array) -> jax.Array:
+        last, sums = jax.lax.scan(step, x, scales)
+        return (last**2).sum() + sums.sum()
+
+    def unrolled(x: jax.Array, scales: jax.Array) -> jax.Array:
+        total = jnp.zeros(())
+        for scale in scales:
+            x, added = step(x, scale)
+            total += added
+        return (x**2).sum() + total
+
+    scales = np.array([0.5, -0.25])
+    both = jax.jit(lambda *arguments: [jax.value_and_grad(f, (0, 1))(*arguments) for f in (scanned, unrolled)])
+    left, right = both(case.x, scales)
+    jax.tree.map(close, left, right)
+
+
+@each_function
+def test_vjp_rule_refuses_forward_mode(case: Case) -> None:
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(partial(case.values, rule="vjp"), (case.x,), (case.x,))
+
+
+@pytest.mark.parametrize("function", ["sum_pool", "avg_pool"])
+def test_linear_transpose(function: str) -> None:
+    case = KEEPING[function]
+    transpose = jax.linear_transpose(lambda x: jax.jvp(case.values, (x,), (x,))[1], jnp.asarray(case.x))
+    cotangent = distinct((4, 3), "cotangent")
+    close(transpose(jnp.asarray(cotangent))[0], case.expected.backward(cotangent))
+
+
+def traces_of(call: Callable[[], Any]) -> int:
+    """How many functions JAX traces or compiles during a call."""
+    events = []
+
+    def listen(event: str, duration_secs: float, **kwargs: Any) -> None:
+        if "trace" in event or "compile" in event:
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        jax.block_until_ready(call())
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    return len(events)
+
+
+@each_rule
+@each_function
+def test_second_calls_trace_nothing(case: Case, rule: str) -> None:
+    # Sizes that no other test uses, so that the first call is the first one.
+    x = jnp.asarray(distinct((4, 5 if rule == "jvp" else 6), "traces"))
+    y = x + 1
+
+    def call(x: jax.Array) -> Any:
+        return case.outputs(x, rule)
+
+    assert traces_of(lambda: call(x)) > 0
+    assert traces_of(lambda: call(y)) == 0
+    chex.clear_trace_counter()
+    compiled = jax.jit(chex.assert_max_traces(call, n=1))
+    compiled(x)
+    compiled(y)
+    with pytest.raises(AssertionError, match="traced"):
+        compiled(x[1:])
+
+
+def test_learnt_numbers_do_not_retrace() -> None:
+    x = jnp.asarray(distinct((4, 7), "traces"))
+    for pool in (jaxpool.lp_pool, jaxpool.smooth_max_pool):
+        numbers = [jnp.asarray(number) for number in (1.5, 2.5)]
+        assert traces_of(lambda: pool(x, numbers[0], (2, 2))) > 0  # noqa: B023
+        assert traces_of(lambda: pool(x, numbers[1], (2, 2))) == 0  # noqa: B023

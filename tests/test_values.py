@@ -1,0 +1,218 @@
+"""Values of every pool against the reference: every geometry, dtype and layout, compiled or not, and every lowering.
+
+NaN gets a look of its own at sizes on both sides of 4096 elements, where reductions of the platform change their ways.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jaxpool
+from jaxpool._engine import reduce, route, select
+from jaxpool._window import Window, make_window
+from tests import oracle
+from tests.cases import CASES, PLAIN, Case, distinct
+
+ORDERED = ("max_pool", "min_pool", "max_pool_with_indices")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_values(case: Case) -> None:
+    compiled = jax.jit(lambda x: [case.outputs(x, rule) for rule in ("jvp", "vjp")])(case.x)
+    for outputs in (*compiled, case.outputs(case.x)):
+        values, indices = outputs if isinstance(outputs, tuple) else (outputs, None)
+        assert values.dtype == np.float64
+        rtol = 0 if case.function in ORDERED else 1e-12
+        np.testing.assert_allclose(values, case.expected.values, rtol=rtol, atol=0 if rtol == 0 else 1e-13)
+        if indices is not None:
+            assert indices.dtype == np.int32
+            np.testing.assert_array_equal(indices, case.expected.indices)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_float_dtypes(case: Case, dtype: Any) -> None:
+    x = case.x.astype(dtype)
+    values = case.values(x)
+    assert values.dtype == dtype
+    expected = case.reference(x).values
+    if case.function in ORDERED:
+        np.testing.assert_array_equal(values.astype(np.float64), expected)
+    else:
+        # One rounding to the dtype, of a value computed in float32 or wider, and of nothing in between.
+        epsilon = float(jnp.finfo(dtype).eps)
+        np.testing.assert_allclose(values.astype(np.float64), expected, rtol=0.6 * max(epsilon, 8e-7), atol=4e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int32, np.int64], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_integers_and_bools(case: Case, dtype: Any) -> None:
+    x = (np.random.default_rng(0).permutation(84) % 13 - (0 if dtype in (np.bool_, np.uint8) else 6)).reshape(2, 7, 6)
+    x = (x % 3 == 0) if dtype is np.bool_ else x.astype(dtype)
+    values = case.values(x)
+    if case.function in ORDERED:
+        assert values.dtype == dtype
+    elif case.function == "sum_pool":
+        assert values.dtype == (np.int32 if dtype is np.bool_ else dtype)
+    else:
+        assert values.dtype == np.float32
+    np.testing.assert_allclose(values.astype(np.float64), case.reference(x).values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("function", ["sum_pool", "avg_pool"])
+def test_complex(function: str, dtype: Any) -> None:
+    case = PLAIN[function]
+    x = (case.x + 1j * case.x[:, ::-1]).astype(dtype)
+    values = case.values(x)
+    assert values.dtype == dtype
+    np.testing.assert_allclose(values, case.reference(x).values, rtol=1e-6 if dtype == np.complex64 else 1e-12)
+
+
+# Sizes on both sides of 4096 elements; windows that overlap, touch and leave gaps.
+NAN_WINDOWS = {
+    "overlapping": {"kernel_size": (3, 3), "stride": 2, "padding": 1},
+    "disjoint": {"kernel_size": (2, 2)},
+    "apart": {"kernel_size": (2, 1), "stride": (3, 2)},
+    "rows": {"kernel_size": (1, 8)},
+}
+
+
+@pytest.mark.parametrize(("layout", "dtype"), [("first", np.float32), ("last", np.float64)], ids=["first", "last"])
+@pytest.mark.parametrize("cells", [64, 20000])
+@pytest.mark.parametrize("windows", NAN_WINDOWS)
+def test_nan_stays_in_its_windows(windows: str, cells: int, layout: str, dtype: Any) -> None:
+    parameters = {**NAN_WINDOWS[windows], "axis": (-2, -1) if layout == "first" else (-3, -2)}
+    x = distinct((2, 4, 8) if cells == 64 else (2, 80, 125), windows).astype(dtype)
+    x.flat[np.random.default_rng(0).choice(cells, cells // 32, replace=False)] = np.nan
+    # Windows of nothing but NaN, which must not pool to the identity of the reduction.
+    x[0, 0] = x[0, :2, :2] = np.nan
+    if layout == "last":
+        x = np.moveaxis(x, 0, -1)
+
+    def selecting(x: Any) -> Any:
+        pools = jaxpool.max_pool, jaxpool.min_pool, jaxpool.max_pool_with_indices
+        return [pool(x, **parameters) for pool in pools]
+
+    def others(x: jax.Array) -> Any:
+        return (
+            jaxpool.sum_pool(x, **parameters),
+            jaxpool.lp_pool(x, 2.0, **parameters),
+            jaxpool.smooth_max_pool(x, 2.0, **parameters),
+        )
+
+    most, least = oracle.pool(oracle.largest, x, **parameters), oracle.pool(oracle.smallest, x, **parameters)
+    holds_nan = np.isnan(most.values)
+    assert holds_nan.any()
+    assert not holds_nan.all()
+    for largest, smallest, (values, indices) in (jax.jit(selecting)(x), selecting(x)):
+        np.testing.assert_array_equal(largest, most.values)
+        np.testing.assert_array_equal(smallest, least.values)
+        np.testing.assert_array_equal(values, most.values)
+        np.testing.assert_array_equal(indices, most.indices)
+    for values in jax.jit(others)(x):
+        np.testing.assert_array_equal(np.isnan(values), holds_nan)
+
+
+def along(
+    size: int, kernel: int, stride: int = 1, padding: Any = 0, dilation: int = 1, ceil_mode: bool = False
+) -> Window:
+    return make_window("test", (2, size), (kernel,), stride, padding, dilation, ceil_mode, None)
+
+
+LINES = {
+    "2": along(9, 2),
+    "3 stride 2": along(10, 3, 2, ((1, 2),)),
+    "8 blocks": along(24, 8, 8),
+    "9 padded": along(20, 9, 1, 4),
+    "13 ceil": along(31, 13, 3, ((5, 0),), 1, True),
+    "10 dilated": along(33, 10, 4, 6, 2),
+    "31": along(40, 31, 5, 15),
+}
+PLANE = make_window("test", (2, 9, 8), (3, 2), (2, 1), ((1, 0), (0, 1)), (2, 3), False, None)
+
+
+@pytest.mark.parametrize("op", [lax.max, lax.min, lax.add], ids=lambda op: op.__name__)
+@pytest.mark.parametrize("window", [*LINES.values(), PLANE], ids=[*LINES, "plane"])
+def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
+    x = distinct((2, *(axis.size for axis in window.axes)), "reductions")
+    overlaps = all(axis.extent > axis.stride for axis in window.axes)
+    if op is not lax.add and overlaps:
+        x.flat[[3, 17]] = np.nan
+    results = [
+        jax.jit(lowering, static_argnums=(1, 2))(x, window, op)
+        for lowering in (reduce.reduce_windows, reduce.reduce_by_reduce_window, reduce.reduce_by_slices)
+    ]
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("op", [lax.max, lax.min], ids=lambda op: op.__name__)
+@pytest.mark.parametrize("window", LINES.values(), ids=LINES)
+def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> None:
+    (axis,) = window.axes
+    random = np.random.default_rng(0)
+    # Few distinct numbers make ties, also across the halves of doubling.
+    x = random.integers(0, 3, (2, axis.size)).astype(np.float64)
+    x[1, 5] = np.nan
+    inner = random.integers(0, 4, x.shape).astype(np.uint8)
+    cotangent = random.normal(size=(2, axis.output))
+
+    @jax.jit
+    def everything(x: jax.Array, inner: jax.Array, cotangent: jax.Array) -> Any:
+        results = []
+        for select_cells, route_back in [
+            (select.select_by_slices, route.route_by_comparison),
+            (select.select_by_doubling, route.route_by_doubling),
+        ]:
+            values, offsets = select_cells(x, inner, 4, window, op)
+            outer, rest = offsets // np.uint8(4), offsets % np.uint8(4)
+            routed = [route_back(cotangent, outer, carried, window) for carried in ((rest,), ())]
+            results.append((values, offsets, *routed))
+        return results
+
+    by_taps, by_doubling = everything(x, inner, cotangent)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13), by_doubling, by_taps)
+    rule = oracle.largest if op is lax.max else oracle.smallest
+    padding = ((axis.low, axis.high),)
+    ceil_mode = axis.beyond > axis.high
+    expected = oracle.pool(rule, x, (axis.kernel,), axis.stride, padding, dilation=axis.dilation, ceil_mode=ceil_mode)
+    np.testing.assert_array_equal(by_taps[0], expected.values)
+    np.testing.assert_allclose(by_taps[3][0], expected.backward(cotangent), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_array_kinds(case: Case) -> None:
+    for x in (case.x, jnp.asarray(case.x), np.asfortranarray(case.x), case.x[:, ::-1]):
+        np.testing.assert_allclose(case.values(x), case.reference(x).values, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_batches_of_no_entries(case: Case, rule: str) -> None:
+    x = np.zeros((3, 0, 7, 6))
+    value, gradient = jax.value_and_grad(lambda x: case.values(x, rule).sum())(x)
+    assert case.values(x, rule).shape == (3, 0, 4, 3)
+    assert value == 0
+    assert gradient.shape == x.shape
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_default_precision(case: Case) -> None:
+    with jax.enable_x64(False):
+        x = case.x.astype(np.float32)
+        values, pull_back = jax.vjp(case.values, x)
+        assert values.dtype == np.float32
+        expected = case.reference(x)
+        np.testing.assert_allclose(values, expected.values, rtol=1e-5, atol=1e-5)
+        gradient = pull_back(jnp.ones_like(values))[0]
+        assert gradient.dtype == np.float32
+        np.testing.assert_allclose(gradient, expected.backward(np.ones(values.shape)), rtol=1e-5, atol=1e-5)
+        # Ints come in as int32, and float64 arrays of NumPy as float32, as everywhere in JAX.
+        assert case.values(np.arange(84).reshape(2, 7, 6)).dtype in (np.int32, np.float32)
+        assert case.values(case.x).dtype == np.float32
