@@ -68,7 +68,7 @@ def measure(case: Case, pool: str, repetitions: int) -> dict[str, Any]:
     def plain(x: jax.Array) -> jax.Array:
         dimensions, strides, padding = [1] * 4, [1] * 4, [(0, 0)] * 4
         for axis in case.axis:
-            dimensions[axis], strides[axis], padding[axis] = case.kernel, case.stride, (case.padding,) * 2
+            dimensions[axis], strides[axis], padding[axis] = case.kernel, case.stride, (case.padding, case.padding)
         pooled = lax.reduce_window(x, np.float32(identity), op, dimensions, strides, padding)
         return pooled / case.kernel**2 if pool == "avg" else pooled
 

@@ -144,21 +144,34 @@ def _averages(x: jax.Array, window: Window, include_pad: bool, divisor: float | 
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         x = x.astype(jnp.float32)
     sums = _wide_sums(x, window, rule)
-    if divisor is None:
-        divisors = jnp.ones((1,) * x.ndim, sums.dtype)
-        for axis in window.axes:
-            counts = axis.counts(padding=include_pad)
-            same = counts[0] if (counts == counts[0]).all() else axis.along(counts, x.ndim)
-            divisors *= np.asarray(same, sums.dtype)
-    else:
-        divisors = jnp.full((1,) * x.ndim, divisor, sums.dtype)
-    # Behind a barrier the divisor is no constant, and the division is not rewritten into a multiplication by the
-    # reciprocal, which is inexact: 21/7 would be 3.0000002.
-    return (sums / lax.optimization_barrier(divisors)).astype(x.dtype)
+    real = jnp.finfo(sums.dtype).dtype
+    divisors = np.full((1,) * x.ndim, 1 if divisor is None else divisor, real)
+    for axis in window.axes if divisor is None else ():
+        divisors = divisors * axis.divisors(include_pad, x.ndim).astype(real)
+    return _divide(sums, jnp.asarray(divisors)).astype(x.dtype)
 
 
 def _wide_sums(x: jax.Array, window: Window, rule: str) -> jax.Array:
     return (_sums_jvp if rule == "jvp" else _sums_vjp)(x.astype(accumulation_dtype(x.dtype)), window)
+
+
+# y = s/d, correctly rounded. A division by constants may be compiled into a multiplication by their reciprocals, which
+# is not: 21/7 would be 3.0000002. So the divisor is made to depend on the data, for NaN, where it does not matter. The
+# derivative divides by the constants.
+
+
+@jax.custom_jvp
+def _divide(sums: jax.Array, divisors: jax.Array) -> jax.Array:
+    if jnp.iscomplexobj(sums):
+        return lax.complex(_divide(sums.real, divisors), _divide(sums.imag, divisors))
+    return sums / jnp.where(jnp.isnan(sums), sums, divisors)
+
+
+@_divide.defjvp
+def _(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    sums, divisors = primals
+    sums_dot, _ = tangents
+    return _divide(sums, divisors), sums_dot / divisors.astype(sums_dot.dtype)
 
 
 # Notation: window o holds the cells W(o); a dot marks a tangent, a bar a cotangent. The sum is linear, so
@@ -167,7 +180,7 @@ def _wide_sums(x: jax.Array, window: Window, rule: str) -> jax.Array:
 #
 # and nothing of x is kept. The third formula is `spread`; the second, written as its transpose, gives it back in
 # reverse mode, where JAX's own transpose of a windowed sum would interleave the cotangents with zeros first and sum
-# those as well. An average divides by numbers that do not depend on x, which JAX differentiates exactly.
+# those as well.
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpool._engine.gather import Arrays, gather_windows
+from jaxpool._engine.gather import Arrays, Held, gather_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
@@ -172,9 +172,13 @@ def _to_cells(
     if parameter is not None:
         outputs.append((parameter, 1.0))
 
-    def contribution(_: jax.Array | int, windows: Arrays, cells: Arrays) -> Arrays:
+    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> Arrays:
         cotangents, values, *parameters = windows
-        return (cotangents * pool.weight(cells[0], values, _either(parameters[0] if parameters else None, number)),)
+        weights = pool.weight(cells[0], values, _either(parameters[0] if parameters else None, number))
+        if held is True:
+            return (cotangents * weights,)
+        # Both are masked: the transposed map multiplies the weights by tangents, and 0 times NaN is NaN.
+        return (jnp.where(held, cotangents * jnp.where(held, weights, 0), 0),)
 
     return gather_windows(contribution, outputs, window, [pool.cells(x)])[0]
 

@@ -51,6 +51,11 @@ class WindowAxis:
         end = np.minimum(self.kernel, -((self.starts - self.size - high) // self.dilation))
         return np.maximum(0, end - first)
 
+    def divisors(self, include_pad: bool, rank: int) -> np.ndarray:
+        """What this axis contributes to the divisors of an average, in a shape that broadcasts against the output."""
+        counts = self.counts(padding=include_pad)
+        return counts[0] if (counts == counts[0]).all() else self.along(counts, rank)
+
     def along(self, values: np.ndarray, rank: int) -> np.ndarray:
         """One value per window of this axis, in a shape that broadcasts against an array of `rank` axes."""
         shape = [1] * rank

@@ -16,10 +16,16 @@ def reduction_order(window: Window) -> tuple[Window, ...]:
 def reduces_by_slices(part: Window, op: Operation) -> bool:
     """Whether shifted slices reduce this window, instead of `lax.reduce_window`.
 
-    Not a matter of speed: where maxima or minima of windows that do not overlap come from `lax.reduce_window`, the
-    CPU may drop NaN from 4096 elements on.
+    For windows that do not overlap they are faster, up to 16 cells of a sum. For maxima and minima it is not a matter
+    of speed: the CPU may drop NaN from those in `lax.reduce_window`, at 4096 elements and more.
     """
-    return op is not lax.add and all(axis.extent <= axis.stride for axis in part.axes)
+    overlap = any(axis.extent > axis.stride for axis in part.axes)
+    return not overlap and (op is not lax.add or part.cells <= 16)
+
+
+def reduces_by_doubling(part: Window, op: Operation) -> bool:
+    """Whether maxima and minima come from log2(kernel) steps of halves."""
+    return op is not lax.add and _pays_to_double(part)
 
 
 def selection_order(window: Window) -> tuple[Window, ...]:
@@ -29,11 +35,16 @@ def selection_order(window: Window) -> tuple[Window, ...]:
 
 def selects_by_doubling(part: Window) -> bool:
     """Whether winners come from log2(kernel) comparisons of halves, instead of one comparison per cell."""
-    return len(part.axes) == 1 and all(
-        axis.kernel > max(7, 2 * math.log2(axis.kernel) * axis.stride) for axis in part.axes
-    )
+    return _pays_to_double(part)
 
 
 def routes_by_doubling(part: Window) -> bool:
     """Whether cotangents are routed back through log2(kernel) halvings, instead of one comparison per overlap."""
     return len(part.axes) == 1 and all(axis.extent > 7 * axis.stride for axis in part.axes)
+
+
+def _pays_to_double(part: Window) -> bool:
+    """A step of doubling reads every cell twice, a slice one cell in `stride`; beyond 32 slices compiling is slow."""
+    return len(part.axes) == 1 and all(
+        axis.kernel > min(32, max(7, 2 * math.log2(axis.kernel) * axis.stride)) for axis in part.axes
+    )

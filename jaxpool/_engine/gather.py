@@ -20,7 +20,8 @@ from jax import lax
 from jaxpool._window import Window, WindowAxis
 
 Arrays = tuple[jax.Array, ...]
-Contribution = Callable[[jax.Array | int, Arrays, Arrays], Arrays]
+Held = jax.Array | bool
+Contribution = Callable[[jax.Array | int, Held, Arrays, Arrays], Arrays]
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,11 @@ def gather_windows(
 ) -> Arrays:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
-    `contribution(numbers, windows, cells)` gets the row-major numbers of the cells in their windows, the entries of
-    `outputs` at the windows (arrays of the output's shape, or with 1 along the pooled axes, each with the value that
-    it has outside) and those of `inputs` at the cells (arrays of the input's shape), all of them broadcastable against
-    each other. It returns one array per operation in `combine`.
+    `contribution(numbers, held, windows, cells)` gets the row-major numbers of the cells in their windows; which of
+    the cells the windows hold at all (the others must get 0); the entries of `outputs` at the windows (arrays of the
+    output's shape, or with 1 along the pooled axes, each with the value that it has outside); and those of `inputs` at
+    the cells (arrays of the input's shape), all of them broadcastable against each other. It returns one array per
+    operation in `combine`.
     """
     axes = [_SplitAxis(axis) for axis in window.axes]
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
@@ -86,9 +88,7 @@ def gather_windows(
         if held is False:
             continue
         windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
-        added = contribution(numbers, windows, cells)
-        if held is not True:
-            added = tuple(jnp.where(held, array, jnp.zeros_like(array)) for array in added)
+        added = contribution(numbers, held, windows, cells)
         total = added if total is None else tuple(op(*two) for op, *two in zip(combine, total, added, strict=True))
     assert total is not None, "the cells at offset 0 are held at t = 0"
     return tuple(_merge(array, axes) for array in total)

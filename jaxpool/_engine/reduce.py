@@ -8,6 +8,7 @@ import jax
 from jax import lax
 
 from jaxpool._engine import choose
+from jaxpool._engine.doubling import fold_by_doubling
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
@@ -16,8 +17,12 @@ from jaxpool._window import Window
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
     for part in choose.reduction_order(window):
-        lowering = reduce_by_slices if choose.reduces_by_slices(part, op) else reduce_by_reduce_window
-        x = lowering(x, part, op)
+        if choose.reduces_by_doubling(part, op):
+            x = reduce_by_doubling(x, part, op)
+        elif choose.reduces_by_slices(part, op):
+            x = reduce_by_slices(x, part, op)
+        else:
+            x = reduce_by_reduce_window(x, part, op)
     return x
 
 
@@ -44,4 +49,11 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         cells = at_tap(padded, window, tap)
         result = cells if result is None else op(result, cells)
     assert result is not None
+    return result
+
+
+def reduce_by_doubling(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Extremes of twice as many cells from those of two halves, log2(kernel) times; not for sums."""
+    padded = pad_windows(x, window, identity(op, x.dtype))
+    (result,) = fold_by_doubling((padded,), window, lambda first, later, _: (op(first[0], later[0]),))
     return result

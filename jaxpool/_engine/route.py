@@ -14,9 +14,9 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
-from jaxpool._engine.gather import Arrays, gather_windows, interleave_zeros
+from jaxpool._engine.doubling import doubling_shifts
+from jaxpool._engine.gather import Arrays, Held, gather_windows, interleave_zeros
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.select import doubling_shifts
 from jaxpool._window import Window
 
 
@@ -38,8 +38,12 @@ def transposed(
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
+
+    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> Arrays:
+        return windows if held is True else (jnp.where(held, windows[0], jnp.zeros_like(windows[0])),)
+
     for part in reversed(choose.reduction_order(window)):
-        (cotangent,) = gather_windows(lambda _, windows, cells: windows, [(cotangent, 0)], part)
+        (cotangent,) = gather_windows(contribution, [(cotangent, 0)], part)
     return cotangent
 
 
@@ -74,8 +78,8 @@ def route_by_comparison(
 ) -> tuple[jax.Array, Arrays]:
     """Compare the offset of every window that holds a cell with that cell's number in it."""
 
-    def contribution(numbers: jax.Array | int, windows: Arrays, cells: Arrays) -> Arrays:
-        chosen = windows[0] == lax.convert_element_type(numbers, offsets.dtype)
+    def contribution(numbers: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> Arrays:
+        chosen = held & (windows[0] == lax.convert_element_type(numbers, offsets.dtype))
         return tuple(jnp.where(chosen, array, jnp.zeros_like(array)) for array in windows[1:])
 
     outputs = [(offsets, 0), (cotangent, 0), *((array, 0) for array in carried)]

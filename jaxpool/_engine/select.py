@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
+from jaxpool._engine.doubling import Arrays, fold_by_doubling
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
@@ -74,38 +75,14 @@ def select_by_slices(x: jax.Array, offsets: jax.Array, inner_cells: int, part: W
 
 
 def select_by_doubling(x: jax.Array, offsets: jax.Array, inner_cells: int, part: Window, op: Operation) -> Winners:
-    """Winners of twice as many cells from the winners of two halves, log2(kernel) times; the halves may overlap.
+    """The better one of the winners of two halves, log2(kernel) times: a cell in both halves is the winner of both."""
 
-    With M(w, i) the first winner of w cells from i on, M(2w, i) = better of M(w, i) and M(w, i+w), and for the
-    last step M(k, i) = better of M(w, i) and M(w, i+k-w): a cell in both halves is the winner of both.
-    """
-    (axis,) = part.axes
-    values, places = _pad(x, offsets, part, op)
-    shifts = doubling_shifts(axis.kernel)
-    for step, shift in enumerate(shifts):
-        last = step == len(shifts) - 1
-        stride = axis.stride if last else 1
-        reach = shift * axis.dilation
-        length = (axis.output - 1) * axis.stride + 1 if last else values.shape[axis.axis] - reach
+    def join(first: Arrays, later: Arrays, shift: int) -> Winners:
+        moved = later[1] + np.array(shift * inner_cells, offsets.dtype)[()]
+        return _better((first[0], first[1]), (later[0], moved), op)
 
-        def half(start: int, added: int) -> Winners:
-            cells, offset = (
-                lax.slice_in_dim(array, start, start + length, stride, axis.axis)  # noqa: B023
-                for array in (values, places)  # noqa: B023
-            )
-            return cells, offset + np.array(added, offset.dtype)[()]
-
-        values, places = lax.optimization_barrier(_better(half(0, 0), half(reach, shift * inner_cells), op))
+    values, places = fold_by_doubling(_pad(x, offsets, part, op), part, join)
     return values, places
-
-
-def doubling_shifts(kernel: int) -> list[int]:
-    """How far apart the two halves lie in each step that makes a window of `kernel` cells from single cells."""
-    shifts, width = [], 1
-    while width < kernel:
-        shifts.append(min(width, kernel - width))
-        width += shifts[-1]
-    return shifts
 
 
 def _pad(x: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> Winners:
