@@ -70,10 +70,10 @@ def smooth_max_pool(
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
-        >>> jaxpool.smooth_max_pool(x, 1.0, (2,)).round(2)
-        Array([1.31, 3.31], dtype=float32)
-        >>> jaxpool.smooth_max_pool(x, -1.0, (2,)).round(2)
-        Array([-0.31,  1.69], dtype=float32)
+        >>> jaxpool.smooth_max_pool(x, 1.0, (2,)).round(1)
+        Array([1.3, 3.3], dtype=float32)
+        >>> jaxpool.smooth_max_pool(x, -1.0, (2,)).round(1)
+        Array([-0.3,  1.7], dtype=float32)
 
     Source: Boyd and Vandenberghe, "Convex optimization", 2004, section 3.1.5; as pooling: Pinheiro and Collobert,
     "From image-level to pixel-level labeling with convolutional networks", CVPR 2015.

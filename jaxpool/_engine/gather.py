@@ -96,7 +96,9 @@ def gather_windows(
 
 def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
     """Put stride - 1 zeros between the entries of an axis."""
-    first = np.arange(stride).reshape([stride] + [1] * (array.ndim - axis - 1)) == 0
+    shape = [1] * (array.ndim + 1)
+    shape[axis + 1] = stride
+    first = lax.broadcasted_iota(np.int32, shape, axis + 1) == 0
     spaced = jnp.where(first, jnp.expand_dims(array, axis + 1), np.array(0, array.dtype)[()])
     return lax.slice_in_dim(lax.collapse(spaced, axis, axis + 2), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
 
