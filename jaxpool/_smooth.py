@@ -70,10 +70,10 @@ def smooth_max_pool(
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
-        >>> jaxpool.smooth_max_pool(x, 1.0, (2,)).round(1)
-        Array([1.3, 3.3], dtype=float32)
-        >>> jaxpool.smooth_max_pool(x, -1.0, (2,)).round(1)
-        Array([-0.3,  1.7], dtype=float32)
+        >>> jaxpool.smooth_max_pool(x, 1.0, (2,)).tolist()
+        [1.31326, 3.31326]
+        >>> jaxpool.smooth_max_pool(x, -1.0, (2,)).tolist()
+        [-0.31326, 1.68674]
 
     Source: Boyd and Vandenberghe, "Convex optimization", 2004, section 3.1.5; as pooling: Pinheiro and Collobert,
     "From image-level to pixel-level labeling with convolutional networks", CVPR 2015.

@@ -160,22 +160,27 @@ def test_linear_transpose(function: str) -> None:
     close(transpose(jnp.asarray(cotangent))[0], case.expected.backward(cotangent))
 
 
-def traces_of(call: Callable[[], Any]) -> int:
-    """How many functions JAX traces or compiles during a call."""
-    events = []
+EVENTS: list[str] = []
 
+
+@pytest.fixture(scope="module")
+def _listen_to_traces() -> None:
+    # For good, as not every supported JAX can take a listener back.
     def listen(event: str, duration_secs: float, **kwargs: Any) -> None:
         if "trace" in event or "compile" in event:
-            events.append(event)
+            EVENTS.append(event)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        jax.block_until_ready(call())
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-    return len(events)
 
 
+def traces_of(call: Callable[[], Any]) -> int:
+    """How many functions JAX traces or compiles during a call."""
+    before = len(EVENTS)
+    jax.block_until_ready(call())
+    return len(EVENTS) - before
+
+
+@pytest.mark.usefixtures("_listen_to_traces")
 @each_rule
 @each_function
 def test_second_calls_trace_nothing(case: Case, rule: str) -> None:
@@ -196,6 +201,7 @@ def test_second_calls_trace_nothing(case: Case, rule: str) -> None:
         compiled(x[1:])
 
 
+@pytest.mark.usefixtures("_listen_to_traces")
 def test_learnt_numbers_do_not_retrace() -> None:
     x = jnp.asarray(distinct((4, 7), "traces"))
     for pool in (jaxpool.lp_pool, jaxpool.smooth_max_pool):
