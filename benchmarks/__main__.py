@@ -54,6 +54,7 @@ def main() -> None:
     path = Path(__file__).parent / "results" / f"{device}-jax-{jax.__version__}.json"
     if options.case == "":
         versions = {"jax": jax.__version__, "jaxpool": jaxpool.__version__, "machine": platform.machine()}
+        path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"versions": versions, "summary": summary, "rows": rows}, indent=1) + "\n")
         print(f"saved {path}")
 

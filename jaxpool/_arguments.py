@@ -62,7 +62,7 @@ def check_parameter(
         value = _float(function, name, value)
     elif not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
         raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
-    elif _broadcast(value.shape, output_shape) != output_shape:
+    elif not _broadcasts_to(value.shape, output_shape):
         raise ValueError(
             f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
             f"give a number, or an array with 1 along the axes that share a value"
@@ -70,19 +70,20 @@ def check_parameter(
     traced = isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not value.is_fully_addressable)
     if not traced:
         known = np.asarray(value)
-        wrong = known[~allowed(known)]
+        is_array = isinstance(value, jax.Array) or known.ndim > 0
+        wrong = known[~(allowed(known) & (np.isfinite(known) | (not is_array)))]
         if wrong.size:
+            words = f"{words}, and finite in an array," if is_array else words
             raise ValueError(f"{function}: {name} must be {words}, got {wrong[0]}; {fix}")
     if isinstance(value, jax.Array):
         return value
     return float(value) if np.ndim(value) == 0 else jnp.asarray(value)
 
 
-def _broadcast(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    try:
-        return np.broadcast_shapes(shape, output_shape)
-    except ValueError:
-        return None
+def _broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
+    # Not by NumPy, which knows no symbolic sizes.
+    pairs = zip(reversed(shape), reversed(output_shape), strict=False)
+    return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
 
 
 def check_divisor(function: str, divisor: Any) -> float | None:
@@ -95,7 +96,7 @@ def check_divisor(function: str, divisor: Any) -> float | None:
             f"divide the result of sum_pool by it instead"
         )
     if isinstance(divisor, (bool, np.bool_)) or not isinstance(divisor, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{function}: divisor_override must be a number, got {divisor!r}")
+        raise TypeError(f"{function}: divisor_override must be a Python number, got {divisor!r}")
     number = _float(function, "divisor_override", divisor)
     if not math.isfinite(number) or number == 0:
         raise ValueError(f"{function}: divisor_override must be finite and not 0, got {divisor}")

@@ -45,12 +45,12 @@ def sum_pool(
 
     Returns:
         Array of x's dtype (int32 for bool, which is counted) and of `max_pool`'s shape: a pooled axis of n cells
-        becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. float16 and bfloat16 are summed
-        in float32 and rounded once. Integers wrap as they do everywhere in JAX.
+        becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and
+        bfloat16 are summed in float32 and rounded once. Integers wrap as they do everywhere in JAX.
 
     Raises:
         TypeError: x is no array, or a size is no int.
-        ValueError: sizes do not fit the axes or each other.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
@@ -101,13 +101,13 @@ def avg_pool(
 
     Returns:
         Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. float16, bfloat16 and integers are
-        summed in float32 and rounded once.
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16, bfloat16 and
+        integers are summed in float32 and rounded once.
 
     Raises:
         TypeError: x is no array, a size is no int, or a flag or divisor of the wrong type.
-        ValueError: sizes do not fit the axes or each other, a divisor of 0, or a window of padding alone that
-            `count_include_pad=False` would divide by 0.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, a divisor of 0, or a window of padding
+            alone that `count_include_pad=False` would divide by 0.
 
     Derivative:
         ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros

@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Operation
@@ -60,7 +59,7 @@ def _(window: Window, op: Operation, primals: Any, tangents: Any) -> tuple[Winne
     values, offsets = _winners_jvp(*primals, window, op)
     (x_dot,) = tangents
     values_dot = transposed(partial(route_to_winners, window=window), x_dot, offsets, values)
-    return (values, offsets), (values_dot, np.zeros(offsets.shape, jax.dtypes.float0))
+    return (values, offsets), (values_dot, jax.custom_derivatives.zero_from_primal(offsets))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
@@ -97,4 +96,4 @@ def _extremes_backward(window: Window, op: Operation, offsets: jax.Array, values
     return (route_to_winners(values_bar, offsets, window),)
 
 
-_extremes_vjp.defvjp(lambda x, window, op: _winners_jvp(x, window, op), _extremes_backward)
+_extremes_vjp.defvjp(_winners_jvp, _extremes_backward)

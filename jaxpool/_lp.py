@@ -1,6 +1,5 @@
 """The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_weighted`, p = inf in `_extremes`."""
 
-import math
 from functools import partial
 
 import jax
@@ -40,8 +39,8 @@ def lp_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: p > 0. A Python number, inf included, or an array that broadcasts against the output (one per
-            channel, say), which may be traced and learnt. Traced values are not checked.
+        norm_type: p > 0. A Python number, inf included, or an array of finite numbers that broadcasts against the
+            output (one per channel, say), which may be traced and learnt. Traced values are not checked.
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
@@ -53,19 +52,19 @@ def lp_pool(
 
     Returns:
         Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. float16 and bfloat16 are computed in
-        float32 and rounded once.
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
+        are computed in float32 and rounded once.
 
     Raises:
-        TypeError: x is no array or complex, a size is no int, or `norm_type` no real number or array.
-        ValueError: sizes do not fit the axes or each other, a number `norm_type` that is not positive, or an array
-            that does not broadcast against the output.
+        TypeError: x is complex or no array, a size is no int, or `norm_type` no real number or array.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, a number `norm_type` that is not
+            positive, or an array that does not broadcast against the output.
 
     Derivative:
         ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order.
         Zeros: a cell of 0 has derivative 0, for p < 1 as well, where it would be infinite. A window of zeros, or of
-        padding alone, has derivative 0 in every order, and so has one whose norm is infinite. Ties: p = inf sends all
-        to the first of the largest magnitudes in row-major order. NaN stays in the windows that hold it.
+        padding alone, has derivative 0 in every order, and so has one whose norm is infinite, for finite p. Ties: p =
+        inf sends all to the first of the largest magnitudes in row-major order. NaN stays in the windows that hold it.
 
     Example:
         >>> x = jnp.array([[3.0, -4.0], [0.0, 0.0]])
@@ -92,7 +91,7 @@ def lp_pool(
 def _norms(x: jax.Array, p: jax.Array | None, window: Window, number: float | None, rule: str) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x = x.astype(accumulation_dtype(dtype))
-    if number == math.inf:
+    if number is not None and number > jnp.finfo(x.dtype).max:
         norms = extremes(pad_real(jnp.abs(x), window, 0), window.after_padding(), lax.max, rule)
     else:
         p = None if p is None else p.astype(x.dtype)
@@ -119,16 +118,19 @@ def _norm(x: jax.Array, p: Exponent, window: Window) -> jax.Array:
 # subdifferential for p ≥ 1. Such a window, and one whose y is infinite, is *dead*: all its derivatives are 0.
 
 
-def _finite(x: jax.Array) -> jax.Array:
+# Ratios are products with 1/y, computed once per window. A quarter of both keeps 1/y normal for the largest y.
+
+
+def _quarter(x: jax.Array) -> jax.Array:
     """The cells, 0 for infinite ones: theirs is an infinite window, which is dead anyway, and no ratio is NaN."""
-    return jnp.where(jnp.isinf(x), 0, x)
+    return jnp.where(jnp.isinf(x), 0, x * 0.25)
 
 
-def _reciprocal(y: jax.Array) -> tuple[jax.Array, float]:
-    """1/y, computed once per window; 0 for dead windows and outside, whose ratios u are then 0."""
+def _reciprocal_of_quarter(y: jax.Array) -> tuple[jax.Array, float]:
+    """0 for dead windows and outside, whose ratios u are then 0."""
     dead = (y == 0) | jnp.isinf(y)
-    smallest = jnp.finfo(y.dtype).tiny
-    return jnp.where(dead, 0, 1 / jnp.where(dead, 1, jnp.maximum(y, smallest))), 0.0
+    least = 4 * jnp.finfo(y.dtype).tiny
+    return jnp.where(dead, 0, 1 / (0.25 * jnp.where(dead, 1, jnp.maximum(y, least)))), 0.0
 
 
 def _norm_weight(cells: jax.Array, reciprocal: jax.Array, p: Exponent) -> jax.Array:
@@ -144,4 +146,4 @@ def _norm_slope_factor(y: jax.Array, p: Exponent) -> jax.Array:
     return jnp.where(jnp.isinf(y), 0, y) / p
 
 
-_NORM = WeightedPool(_norm, _finite, _reciprocal, _norm_weight, _norm_slope, _norm_slope_factor, fill=0.0)
+_NORM = WeightedPool(_norm, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor, fill=0.0)

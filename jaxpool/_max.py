@@ -47,8 +47,8 @@ def max_pool(
         window would start in the high padding. Other axes stay.
 
     Raises:
-        TypeError: x is no array or complex, or a size is no int.
-        ValueError: sizes do not fit the axes or each other, or a window holds only padding.
+        TypeError: x is complex or no array, or a size is no int.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, or a window holds only padding.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0.
@@ -94,11 +94,11 @@ def min_pool(
 
     Returns:
         Array of x's dtype and of `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1.
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`.
 
     Raises:
-        TypeError: x is no array or complex, or a size is no int.
-        ValueError: sizes do not fit the axes or each other, or a window holds only padding.
+        TypeError: x is complex or no array, or a size is no int.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, or a window holds only padding.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0.
@@ -142,14 +142,14 @@ def max_pool_with_indices(
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
     Returns:
-        Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. An index is the row-major position of
-        the winner in the pooled axes of x, without padding, in the order of x's own axes.
+        Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis of n cells becomes floor((n +
+        low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. An index is the row-major position
+        of the winner in the pooled axes of x, without padding, in the order of x's own axes.
 
     Raises:
-        TypeError: x is no array or complex, or a size is no int.
-        ValueError: sizes do not fit the axes or each other, a window holds only padding, or the pooled axes
-            hold more cells than int32 can number.
+        TypeError: x is complex or no array, or a size is no int.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, a window holds only padding, or the
+            pooled axes hold more cells than int32 can number.
 
     Derivative:
         That of `max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices. Ties: the first cell

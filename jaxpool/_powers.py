@@ -31,8 +31,8 @@ def signed_power(base: jax.Array, exponent: Exponent) -> jax.Array:
 def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
     """base^exponent for base ≥ 0 (0 to no negative power); not to be differentiated at 0.
 
-    exp(exponent·log(base)) is several times faster than a power, and as exact for bases up to 1 and the sums of
-    their powers: its relative error grows with the logarithm of the result, which falls as fast as that grows.
+    exp(exponent·log(base)) is several times faster than a power. Its relative error is |log(result)| units in the
+    last place: little for results near 1, and where they are small beside a sum that holds a 1, little beside it.
     """
     if isinstance(exponent, float):
         if exponent.is_integer() and abs(exponent) <= 64:
@@ -77,6 +77,8 @@ def _(number: float | None, signed: bool, primals: Any, tangents: Any) -> tuple[
     value = _power(base, exponent, number, signed)
     if exponent is None:
         assert number is not None
+        if number == 0:
+            return value, jnp.zeros_like(value)
         return value, number * _power(base, None, number - 1, not signed) * base_dot
     value_dot = exponent * _power(base, exponent - 1, None, not signed) * base_dot
     return value, value_dot + log_magnitude(base) * value * exponent_dot

@@ -54,13 +54,14 @@ def smooth_max_pool(
 
     Returns:
         Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1. float16 and bfloat16 are computed in
-        float32 and rounded once.
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
+        are computed in float32 and rounded once.
 
     Raises:
-        TypeError: x is no array or complex, a size is no int, or `beta` no real number or array.
-        ValueError: sizes do not fit the axes or each other, a number `beta` that is 0 or not finite, an array that
-            does not broadcast against the output, or, without `count_include_pad`, a window of padding alone.
+        TypeError: x is complex or no array, a size is no int, or `beta` no real number or array.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, a number `beta` that is 0 or not finite,
+            an array that does not broadcast against the output, or, without `count_include_pad`, a window of padding
+            alone.
 
     Derivative:
         ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order.

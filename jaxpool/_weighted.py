@@ -13,7 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpool._engine.gather import Arrays, Held, gather_windows
+from jaxpool._engine.gather import Held, gather_windows
+from jaxpool._engine.operations import Arrays
 from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window

@@ -163,7 +163,7 @@ def _window_axis(
         raise ValueError(
             f"{function}: kernel_size {kernel} along axis {axis} {needs} but the input has {size} and "
             f"{low + high} of padding; use a smaller window or more padding"
-            + ("" if ceil_mode else " or ceil_mode=True")
+            + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
         )
     return WindowAxis(axis, size, kernel, stride, dilation, low, high, output)
 

@@ -107,6 +107,14 @@ OWN: dict[str, list[Row]] = {
             for given in ("2", None, True, 2j, [2.0, 2.0])
         ),
         (ValueError, r"norm_type must be .*", {"norm_type": 10**400}),
+        *(
+            (
+                ValueError,
+                rf"norm_type must be positive, and finite in an array, got {given}",
+                {"norm_type": np.full(4, given)},
+            )
+            for given in (inf, -1.0)
+        ),
         (TypeError, r"norm_type must be real, got dtype complex64", {"norm_type": np.ones(4, np.complex64)}),
         (TypeError, r"norm_type must be real, got dtype bool", {"norm_type": np.ones(4, bool)}),
         (TypeError, r"norm_type must be real, got dtype <U1", {"norm_type": np.array("2")}),

@@ -216,3 +216,25 @@ def test_default_precision(case: Case) -> None:
         # Ints come in as int32, and float64 arrays of NumPy as float32, as everywhere in JAX.
         assert case.values(np.arange(84).reshape(2, 7, 6)).dtype in (np.int32, np.float32)
         assert case.values(case.x).dtype == np.float32
+
+
+@pytest.mark.parametrize("shape", [(64, 32, 2, 2), (8, 8, 3, 3), (4096, 7, 1)], ids=str)
+def test_a_single_window_over_the_whole_axes_keeps_nan(shape: tuple[int, ...]) -> None:
+    # With one output per axis no windows overlap, whatever the stride.
+    x = jnp.full(shape, np.nan, jnp.float32)
+    for pool in (jaxpool.max_pool, jaxpool.min_pool, partial(jaxpool.lp_pool, norm_type=np.inf)):
+        values = jax.jit(partial(pool, kernel_size=shape[-2:], stride=1))(x)
+        assert jnp.isnan(values).all()
+
+
+def test_norms_near_the_largest_float_have_derivatives() -> None:
+    x = jnp.array([6e37, 8e37], jnp.float32) * np.float32(2)
+    gradient = jax.grad(lambda x: jaxpool.lp_pool(x, 2, (2,)).sum())(x)
+    np.testing.assert_allclose(gradient, [0.6, 0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_tiny_cells_have_no_nan_in_higher_derivatives(p: float) -> None:
+    x = jnp.array([1.0, 1e-20], jnp.float32)
+    third = jax.jacfwd(jax.hessian(lambda x: jaxpool.lp_pool(x, p, (2,)).sum()))(x)
+    assert jnp.isfinite(third).all()

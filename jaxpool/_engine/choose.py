@@ -16,35 +16,33 @@ def reduction_order(window: Window) -> tuple[Window, ...]:
 def reduces_by_slices(part: Window, op: Operation) -> bool:
     """Whether shifted slices reduce this window, instead of `lax.reduce_window`.
 
-    For windows that do not overlap they are faster, up to 16 cells of a sum. For maxima and minima it is not a matter
-    of speed: the CPU may drop NaN from those in `lax.reduce_window`, at 4096 elements and more.
+    For windows that do not overlap, a single one included, they are faster, up to 16 cells of a sum. For maxima and
+    minima it is not a matter of speed: the CPU may drop NaN from those in `lax.reduce_window`, at 4096 elements and
+    more.
     """
-    overlap = any(axis.extent > axis.stride for axis in part.axes)
+    overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
     return not overlap and (op is not lax.add or part.cells <= 16)
 
 
-def reduces_by_doubling(part: Window, op: Operation) -> bool:
-    """Whether maxima and minima come from log2(kernel) steps of halves."""
-    return op is not lax.add and _pays_to_double(part)
+def doubles(part: Window) -> bool:
+    """Whether an extreme and its winner come from log2(kernel) steps of halves, instead of one cell at a time.
+
+    A step of doubling reads every cell twice, a slice one cell in `stride`; beyond 32 slices compiling is slow.
+    """
+    return len(part.axes) == 1 and all(
+        axis.kernel > min(32, max(7, 2 * math.log2(axis.kernel) * axis.stride)) for axis in part.axes
+    )
 
 
 def selection_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a selection applies one after the other: all axes at once up to 9 cells, else one by one."""
-    return (window,) if window.cells <= 9 else window.split()
+    """The windows that a selection applies one after the other: all axes at once, or each in turn, the last one first.
 
-
-def selects_by_doubling(part: Window) -> bool:
-    """Whether winners come from log2(kernel) comparisons of halves, instead of one comparison per cell."""
-    return _pays_to_double(part)
+    All at once is faster for windows of up to 9 cells of which few overlap: 3×3 at stride 2, 2×2 at any.
+    """
+    overlaps = window.cells / math.prod(axis.stride for axis in window.axes)
+    return (window,) if window.cells <= 9 and overlaps <= 4 else window.split()
 
 
 def routes_by_doubling(part: Window) -> bool:
     """Whether cotangents are routed back through log2(kernel) halvings, instead of one comparison per overlap."""
     return len(part.axes) == 1 and all(axis.extent > 7 * axis.stride for axis in part.axes)
-
-
-def _pays_to_double(part: Window) -> bool:
-    """A step of doubling reads every cell twice, a slice one cell in `stride`; beyond 32 slices compiling is slow."""
-    return len(part.axes) == 1 and all(
-        axis.kernel > min(32, max(7, 2 * math.log2(axis.kernel) * axis.stride)) for axis in part.axes
-    )

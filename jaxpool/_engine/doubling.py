@@ -7,12 +7,10 @@ a maximum, a minimum, a choice of the better one.
 
 from collections.abc import Callable
 
-import jax
 from jax import lax
 
+from jaxpool._engine.operations import Arrays
 from jaxpool._window import Window
-
-Arrays = tuple[jax.Array, ...]
 
 
 def doubling_shifts(kernel: int) -> list[int]:

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.operations import Arrays
 from jaxpool._window import Window, WindowAxis
 
-Arrays = tuple[jax.Array, ...]
 Held = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Held, Arrays, Arrays], Arrays]
 
@@ -48,7 +48,7 @@ class _SplitAxis:
         """Cells of the first q that lie in front of the first real cell."""
         return self.along.low - self.first * self.along.stride
 
-    def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, jax.Array | bool]:
+    def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, Held]:
         """The offset j of every r for t = step, and whether there is one.
 
         Built from an iota, not from a table, which differentiation would keep as a residual.
@@ -103,10 +103,10 @@ def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
     return lax.slice_in_dim(lax.collapse(spaced, axis, axis + 2), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
 
 
-def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], rank: int) -> tuple[jax.Array | int, jax.Array | bool]:
+def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], rank: int) -> tuple[jax.Array | int, Held]:
     """Row-major numbers in the window of the cells at all r, and which of them there are."""
     numbers: jax.Array | int = 0
-    held: jax.Array | bool = True
+    held: Held = True
     for position, (axis, step) in enumerate(zip(axes, steps, strict=True)):
         shape = [1] * (rank + len(axes))
         r_axis = axis.along.axis + position + 1

@@ -17,7 +17,7 @@ from jaxpool._window import Window
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
     for part in choose.reduction_order(window):
-        if choose.reduces_by_doubling(part, op):
+        if op is not lax.add and choose.doubles(part):
             x = reduce_by_doubling(x, part, op)
         elif choose.reduces_by_slices(part, op):
             x = reduce_by_slices(x, part, op)
@@ -29,7 +29,8 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """The reference: `lax.reduce_window`, every cell of the window for every output.
 
-    Not for maxima and minima of windows that do not overlap: there the CPU's reduction may drop NaN.
+    Not for maxima and minima of windows that do not overlap, a single one included: there the CPU's reduction may drop
+    NaN.
     """
     rank = x.ndim
     dimensions, strides, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank

@@ -15,8 +15,8 @@ from jax import lax
 
 from jaxpool._engine import choose
 from jaxpool._engine.doubling import doubling_shifts
-from jaxpool._engine.gather import Arrays, Held, gather_windows, interleave_zeros
-from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.gather import Held, gather_windows, interleave_zeros
+from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._window import Window
 
 

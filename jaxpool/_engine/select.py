@@ -11,8 +11,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
-from jaxpool._engine.doubling import Arrays, fold_by_doubling
-from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.doubling import fold_by_doubling
+from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
 
@@ -29,7 +29,7 @@ def first_winners(x: jax.Array, window: Window, op: Operation) -> Winners:
     offsets = None
     inner_cells = 1
     for part in choose.selection_order(window):
-        lowering = select_by_doubling if choose.selects_by_doubling(part) else select_by_slices
+        lowering = select_by_doubling if choose.doubles(part) else select_by_slices
         inner = jnp.zeros(x.shape, dtype) if offsets is None else offsets
         x, offsets = lax.optimization_barrier(lowering(x, inner, inner_cells, part, op))
         inner_cells *= part.cells
