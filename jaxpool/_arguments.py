@@ -73,7 +73,7 @@ def check_parameter(
         is_array = isinstance(value, jax.Array) or known.ndim > 0
         wrong = known[~(allowed(known) & (np.isfinite(known) | (not is_array)))]
         if wrong.size:
-            words = f"{words}, and finite in an array," if is_array else words
+            words = f"{words}, and finite in an array" if is_array else words
             raise ValueError(f"{function}: {name} must be {words}, got {wrong[0]}; {fix}")
     if isinstance(value, jax.Array):
         return value
