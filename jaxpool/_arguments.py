@@ -96,7 +96,7 @@ def check_divisor(function: str, divisor: Any) -> float | None:
             f"divide the result of sum_pool by it instead"
         )
     if isinstance(divisor, (bool, np.bool_)) or not isinstance(divisor, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{function}: divisor_override must be a Python number, got {divisor!r}")
+        raise TypeError(f"{function}: divisor_override must be a number, got {divisor!r}")
     number = _float(function, "divisor_override", divisor)
     if not math.isfinite(number) or number == 0:
         raise ValueError(f"{function}: divisor_override must be finite and not 0, got {divisor}")
