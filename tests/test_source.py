@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.parametrize(
     "command",
-    [("ruff", "check"), ("ruff", "format", "--check"), ("pyright",)],
-    ids=lambda command: " ".join(command),
+    [("ruff", "check"), ("ruff", "format", "--check"), ("pyright", "--pythonpath", sys.executable)],
+    ids=["lint", "format", "types"],
 )
 def test_tool_has_nothing_to_say(command: tuple[str, ...]):
     program = Path(sys.executable).parent / command[0]
