@@ -15,35 +15,65 @@ import numpy as np
 Sizes = int | Sequence[int]
 Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER"]
 
+OutputSizes = int | Sequence[int | None]
+
 _SEQUENCES = (Sequence, np.ndarray, jax.Array)
 
 
-def axes_and_kernels(
-    function: str, shape: Sequence[int], kernel_size: Sizes, axis: Sizes | None
+def axes_and_sizes(
+    function: str, shape: Sequence[int], name: str, given: Sizes, axis: Sizes | None, array: str = "x"
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The pooled axes, counted from 0, and their kernel sizes, in the order given."""
+    """The pooled axes, counted from 0, and the sizes `given` for them under `name`, in the order given.
+
+    `array` is what the caller calls the array of this shape.
+    """
+    if axis is not None:
+        axes = pooled_axes(function, shape, axis, array)
+        return axes, sizes(function, name, given, len(axes), least=1)
+    if _is_scalar(given):
+        size = _integer(function, name, given, least=1)
+        raise ValueError(
+            f"{function}: {name} {size} does not say how many axes to pool; write {name} "
+            f"({size}, {size}) for the last two axes, or name the axes, as in axis=(-2, -1)"
+        )
+    entries = sizes(function, name, given, None, least=1)
+    return _last_axes(function, shape, name, entries, array), entries
+
+
+def output_sizes(
+    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Sizes | None
+) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+    """The pooled axes, counted from 0, and the output size of each, None where it is to be that of the input."""
+    if _is_scalar(output_size):
+        return axes_and_sizes(function, shape, "output_size", output_size, axis)  # pyright: ignore[reportArgumentType]
+    axes = None if axis is None else pooled_axes(function, shape, axis)
+    entries = _entries(function, "output_size", output_size, axes and len(axes))
+    bins = tuple(None if one is None else _integer(function, "output_size", one, least=1) for one in entries)
+    return axes or _last_axes(function, shape, "output_size", bins, "x"), bins
+
+
+def _last_axes(
+    function: str, shape: Sequence[int], name: str, entries: tuple[int | None, ...], array: str
+) -> tuple[int, ...]:
     ndim = len(shape)
-    if axis is None:
-        if _is_scalar(kernel_size):
-            size = _integer(function, "kernel_size", kernel_size, least=1)
-            raise ValueError(
-                f"{function}: kernel_size {size} does not say how many axes to pool; write kernel_size "
-                f"({size}, {size}) for the last two axes, or name the axes, as in axis=(-2, -1)"
-            )
-        kernels = sizes(function, "kernel_size", kernel_size, None, least=1)
-        if len(kernels) > ndim:
-            raise ValueError(
-                f"{function}: kernel_size {kernels} has {len(kernels)} entries but x has {ndim} axes {tuple(shape)}"
-            )
-        return tuple(range(ndim - len(kernels), ndim)), kernels
+    if len(entries) > ndim:
+        raise ValueError(
+            f"{function}: {name} {entries} has {len(entries)} entries but {array} has {ndim} axes {tuple(shape)}"
+        )
+    return tuple(range(ndim - len(entries), ndim))
+
+
+def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "x") -> tuple[int, ...]:
+    """The axes that `axis` names, counted from 0, in the order given."""
+    ndim = len(shape)
     axes = sizes(function, "axis", axis, None, least=None)
     for a in axes:
         if not -ndim <= a < ndim:
-            raise ValueError(f"{function}: axis {a} is out of range for x with {ndim} axes {tuple(shape)}")
+            raise ValueError(f"{function}: axis {a} is out of range for {array} with {ndim} axes {tuple(shape)}")
     positions = tuple(a % ndim for a in axes)
     if len(set(positions)) < len(positions):
-        raise ValueError(f"{function}: axis {axes} names an axis of x {tuple(shape)} twice; name each axis once")
-    return positions, sizes(function, "kernel_size", kernel_size, len(positions), least=1)
+        raise ValueError(f"{function}: axis {axes} names an axis of {array} {tuple(shape)} twice; name each axis once")
+    return positions
 
 
 def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, int] | str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpool._sizes import Padding, Sizes, axes_and_kernels, check_flag, paddings, sizes
+from jaxpool._sizes import Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,16 @@ class Window:
         """Cells in one window, padding included."""
         return math.prod(axis.kernel for axis in self.axes)
 
+    @property
+    def pooled_axes(self) -> tuple[int, ...]:
+        """The axes of the array that are pooled."""
+        return tuple(axis.axis for axis in self.axes)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one window alone."""
+        return all(axis.output == 1 for axis in self.axes)
+
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
         return tuple(Window((axis,)) for axis in reversed(self.axes))
@@ -126,7 +136,7 @@ def make_window(
 ) -> Window:
     """Understand the size arguments that every fixed-window function shares; `function` names the caller."""
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
-    axes, kernels = axes_and_kernels(function, shape, kernel_size, axis)
+    axes, kernels = axes_and_sizes(function, shape, "kernel_size", kernel_size, axis)
     count = len(axes)
     strides = kernels if stride is None else sizes(function, "stride", stride, count, least=1)
     dilations = sizes(function, "dilation", dilation, count, least=1)
@@ -148,10 +158,7 @@ def _window_axis(
     padding: tuple[int, int] | str,
     ceil_mode: bool,
 ) -> WindowAxis:
-    if not isinstance(size, int):
-        raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
-    if size == 0:
-        raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
+    check_pooled_axis(function, axis, size)
     extent = dilation * (kernel - 1) + 1
     low, high = _same(padding, size, extent, stride) if isinstance(padding, str) else padding
     room = low + size + high - extent
@@ -166,6 +173,14 @@ def _window_axis(
             + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
         )
     return WindowAxis(axis, size, kernel, stride, dilation, low, high, output)
+
+
+def check_pooled_axis(function: str, axis: int, size: Any) -> None:
+    """Raise where an axis has no cells, or nobody knows how many."""
+    if not isinstance(size, int):
+        raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
+    if size == 0:
+        raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
 
 
 def _same(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:

@@ -4,13 +4,20 @@ import math
 
 from jax import lax
 
+from jaxpool._bins import BinAxis
+from jaxpool._engine.blocks import tiles
 from jaxpool._engine.operations import Operation
 from jaxpool._window import Window
 
 
 def reduction_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a reduction applies one after the other: one axis at a time, the last one first."""
-    return window.split()
+    """The windows that a reduction applies one after the other: one axis at a time, the last one first.
+
+    Where windows share no cells, blocks are folded along all axes, the first one first, in longer slices.
+    """
+    if any(isinstance(axis, BinAxis) for axis in window.axes):
+        return window.split()[::-1]
+    return (window,) if folds_blocks(window) else window.split()
 
 
 def reduces_by_slices(part: Window, op: Operation) -> bool:
@@ -22,6 +29,16 @@ def reduces_by_slices(part: Window, op: Operation) -> bool:
     """
     overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
     return not overlap and (op is not lax.add or part.cells <= 16)
+
+
+def folds_blocks(part: Window) -> bool:
+    """Whether a reduction over windows that share no cells folds them as blocks, instead of slices with a stride."""
+    return tiles(part) and part.cells > 1
+
+
+def selects_in_blocks(part: Window) -> bool:
+    """Whether a selection among windows that share no cells folds them as blocks: those of 4 cells, and single ones."""
+    return tiles(part) and (part.is_single or (part.cells >= 4 and len(part.axes) == 1))
 
 
 def doubles(part: Window) -> bool:
@@ -37,8 +54,11 @@ def doubles(part: Window) -> bool:
 def selection_order(window: Window) -> tuple[Window, ...]:
     """The windows that a selection applies one after the other: all axes at once, or each in turn, the last one first.
 
-    All at once is faster for windows of up to 9 cells of which few overlap: 3×3 at stride 2, 2×2 at any.
+    All at once is faster for windows of up to 9 cells of which few overlap, 3×3 at stride 2, 2×2 at any, and for a
+    single window.
     """
+    if window.is_single and tiles(window):
+        return (window,)
     overlaps = window.cells / math.prod(axis.stride for axis in window.axes)
     return (window,) if window.cells <= 9 and overlaps <= 4 else window.split()
 

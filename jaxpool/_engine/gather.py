@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.bins import collect, even, expand
+from jaxpool._engine.operations import Arrays, Operation
 from jaxpool._window import Window, WindowAxis
 
 Held = jax.Array | bool
@@ -69,7 +70,7 @@ def gather_windows(
     outputs: Sequence[tuple[jax.Array, Any]],
     window: Window,
     inputs: Sequence[jax.Array] = (),
-    combine: Sequence[Callable[[jax.Array, jax.Array], jax.Array]] = (lax.add,),
+    combine: Sequence[Operation] = (lax.add,),
 ) -> Arrays:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
@@ -79,7 +80,8 @@ def gather_windows(
     the cells (arrays of the input's shape), all of them broadcastable against each other. It returns one array per
     operation in `combine`.
     """
-    axes = [_SplitAxis(axis) for axis in window.axes]
+    axes = [_SplitAxis(axis) for axis in even(window).axes]
+    inputs = [expand(array, window, 0) for array in inputs]
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(_cover_inputs(array, axes), axes) for array in inputs)
     total = None
@@ -91,7 +93,8 @@ def gather_windows(
         added = contribution(numbers, held, windows, cells)
         total = added if total is None else tuple(op(*two) for op, *two in zip(combine, total, added, strict=True))
     assert total is not None, "the cells at offset 0 are held at t = 0"
-    return tuple(_merge(array, axes) for array in total)
+    merged = [_merge(array, axes) for array in total]
+    return tuple(collect(array, window, op) for op, array in zip(combine, merged, strict=True))
 
 
 def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:

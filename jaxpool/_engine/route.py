@@ -62,7 +62,8 @@ def route_to_winners(cotangent: jax.Array, offsets: jax.Array, window: Window) -
     for part in outer_parts:
         inner_cells //= part.cells
         divisor = np.array(inner_cells, offsets.dtype)[()]
-        cotangent, (offsets,) = _route(cotangent, offsets // divisor, (offsets % divisor,), part)
+        row, rest = lax.div(offsets, divisor), lax.rem(offsets, divisor)
+        cotangent, (offsets,) = _route(cotangent, row, (rest,), part)
     cotangent, _ = _route(cotangent, offsets, (), last_part)
     return cotangent.astype(dtype)
 

@@ -11,6 +11,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
+from jaxpool._engine.bins import even, expand
+from jaxpool._engine.blocks import first_in_blocks
 from jaxpool._engine.doubling import fold_by_doubling
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
@@ -19,25 +21,32 @@ from jaxpool._window import Window
 Winners = tuple[jax.Array, jax.Array]
 
 
-def first_winners(x: jax.Array, window: Window, op: Operation) -> Winners:
+def first_winners(x: jax.Array, window: Window, op: Operation, first: jax.Array | None = None) -> Winners:
     """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offset of the cell that has it.
 
     One axis after the other, the last one first: the first winner of every row of the window, then the first
-    row whose winner wins, is the first winner of the window in row-major order.
+    row whose winner wins, is the first winner of the window in row-major order. `first`, broadcastable against the
+    output, are the offsets of the first cells that may win, where it is not all of them.
     """
     dtype = np.min_scalar_type(window.cells - 1)
     offsets = None
     inner_cells = 1
     for part in choose.selection_order(window):
-        lowering = select_by_doubling if choose.doubles(part) else select_by_slices
         inner = jnp.zeros(x.shape, dtype) if offsets is None else offsets
+        x, inner, part = expand(x, part, identity(op, x.dtype)), expand(inner, part, 0), even(part)
+        if choose.selects_in_blocks(part):
+            lowering = select_by_blocks
+        else:
+            lowering = select_by_doubling if choose.doubles(part) else select_by_slices
         x, offsets = lax.optimization_barrier(lowering(x, inner, inner_cells, part, op))
         inner_cells *= part.cells
     assert offsets is not None
-    if any(axis.low for axis in window.axes):
-        # Low padding comes first in row-major order, so a real cell that is as low as the padding would lose to
-        # it. A window whose winner is the lowest value has no other value in it: its first real cell wins.
-        offsets = jnp.where(x == identity(op, x.dtype), first_real_offsets(x.ndim, window, dtype), offsets)
+    if first is None and any(axis.low for axis in window.axes):
+        first = first_real_offsets(x.ndim, window, dtype)
+    if first is not None:
+        # A cell that is as low as the low padding or the masked cells in front of it would lose to them. A window
+        # whose winner is the lowest value has no other value in it: the first cell that may win does.
+        offsets = jnp.where(x == identity(op, x.dtype), first, offsets)
     return x, offsets
 
 
@@ -56,7 +65,7 @@ def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
     offsets = offsets.astype(jnp.int32)
     for axis in window.axes:
         place //= axis.kernel
-        offset = offsets // place % axis.kernel
+        offset = lax.rem(lax.div(offsets, np.int32(place)), np.int32(axis.kernel))
         position = offset * axis.dilation + axis.along(axis.starts.astype(np.int32), offsets.ndim)
         positions = positions * axis.size + position
     return positions
@@ -72,6 +81,11 @@ def select_by_slices(x: jax.Array, offsets: jax.Array, inner_cells: int, part: W
         best = (cells, places) if best is None else _better(best, (cells, places), op)
     assert best is not None
     return best
+
+
+def select_by_blocks(x: jax.Array, offsets: jax.Array, inner_cells: int, part: Window, op: Operation) -> Winners:
+    """The extreme first, then the lowest offset among the cells that equal it; for windows that share no cells."""
+    return first_in_blocks(_pad(x, offsets, part, op), inner_cells, part, op)
 
 
 def select_by_doubling(x: jax.Array, offsets: jax.Array, inner_cells: int, part: Window, op: Operation) -> Winners:

@@ -1,0 +1,64 @@
+"""The geometry of adaptive pooling: axes cut into a given number of bins, whose sizes may differ by one or two cells.
+
+Bin i of n cells in m bins holds the cells from floor(i·n/m) up to and without ceil((i+1)·n/m). Where m divides n these
+are plain windows; elsewhere neighbours share a cell now and then, and a `BinAxis` says which. Everything is
+computed in Python and NumPy integers: the same in floating point puts a cell into the wrong bin.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxpool._sizes import OutputSizes, Sizes, output_sizes
+from jaxpool._window import Window, WindowAxis, check_pooled_axis
+
+
+@dataclass(frozen=True)
+class BinAxis(WindowAxis):
+    """One axis in bins of unequal sizes: windows of `kernel` cells, of which the last ones of a smaller bin are absent.
+
+    `kernel` is the size of the largest bin, and `stride` is the same: on the array where each bin has cells of its
+    own, `even`, they are ordinary windows.
+    """
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Number of the first cell of each bin."""
+        return first_cells(self.size, self.output)
+
+    def counts(self, *, padding: bool) -> np.ndarray:
+        """Cells of each bin."""
+        return last_cells(self.size, self.output) - self.starts
+
+    def even(self) -> WindowAxis:
+        """The bins as windows of one size, on an axis where they share no cells."""
+        return WindowAxis(self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output)
+
+
+def first_cells(size: int, bins: int) -> np.ndarray:
+    """floor(i·size/bins) for every bin i."""
+    return np.arange(bins) * size // bins
+
+
+def last_cells(size: int, bins: int) -> np.ndarray:
+    """ceil((i + 1)·size/bins) for every bin i: the first cell that is no more in it."""
+    return -(-(np.arange(bins) + 1) * size // bins)
+
+
+def make_bins(function: str, shape: Sequence[int], output_size: OutputSizes, axis: Sizes | None) -> Window:
+    """Understand the size arguments of adaptive pooling; `function` names the caller."""
+    axes, bins = output_sizes(function, shape, output_size, axis)
+    made = []
+    for a, count in zip(axes, bins, strict=True):
+        size: Any = shape[a]
+        check_pooled_axis(function, a, size)
+        count = size if count is None else count
+        if size % count == 0:
+            kernel = size // count
+            made.append(WindowAxis(a, size, kernel, kernel, 1, 0, 0, count))
+        else:
+            kernel = int(np.max(last_cells(size, count) - first_cells(size, count)))
+            made.append(BinAxis(a, size, kernel, kernel, 1, 0, 0, count))
+    return Window(tuple(sorted(made, key=lambda one: one.axis)))

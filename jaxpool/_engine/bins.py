@@ -1,0 +1,72 @@
+"""Bins of unequal sizes laid out as windows of one size, and back.
+
+Neighbouring bins may share a cell. `expand` gives every bin a copy of its cells, side by side, filled up to the
+size of the largest bin: from there on the bins are windows that tile the axis, and whatever evaluates windows evaluates
+them. `collect` is the way back. The two relations mirror each other: as bin o of m holds the cells of n that overlap it
+when both axes are drawn at the same length, so cell u lies in the bins from floor(u·m/n) up to and without
+ceil((u+1)·m/n), which is the formula of the bins with m and n exchanged. Both maps are one gather from places known
+while tracing, and their cost is linear in the cells.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from jaxpool._bins import BinAxis, first_cells, last_cells
+from jaxpool._engine.operations import Operation
+from jaxpool._window import Window
+
+
+def even(window: Window) -> Window:
+    """The windows on the array that `expand` makes."""
+    return Window(tuple(axis.even() if isinstance(axis, BinAxis) else axis for axis in window.axes))
+
+
+def expand(array: jax.Array, window: Window, fill: Any) -> jax.Array:
+    """Give every bin a copy of its cells; those that a smaller bin lacks hold `fill`."""
+    for axis in window.axes:
+        if isinstance(axis, BinAxis):
+            bins = _take(array, _cells_of_bins(axis), axis.axis, fill, unique=False)
+            array = lax.collapse(bins, axis.axis, axis.axis + 2)
+    return array
+
+
+def collect(array: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Combine the copies of every cell by `op`, a sum or a maximum of unsigned integers: the transpose of `expand`."""
+    for axis in window.axes:
+        if isinstance(axis, BinAxis):
+            copies = _take(array, _places_of_cells(axis), axis.axis, 0, unique=True)
+            array = lax.reduce(copies, np.array(0, array.dtype)[()], op, (axis.axis + 1,))
+    return array
+
+
+def _cells_of_bins(axis: BinAxis) -> np.ndarray:
+    """The cell at each place of each bin, of shape (bins, kernel); beyond the axis where the bin has none."""
+    places = np.arange(axis.kernel)
+    cells = axis.starts[:, None] + places
+    return np.where(places < axis.counts(padding=False)[:, None], cells, axis.size)
+
+
+def _places_of_cells(axis: BinAxis) -> np.ndarray:
+    """Where the copies of each cell lie, of shape (cells, copies at most); beyond the array where there is none."""
+    first, last = (bound(axis.output, axis.size)[:, None] for bound in (first_cells, last_cells))
+    bins = first + np.arange(np.max(last - first))
+    cells = np.arange(axis.size)[:, None]
+    starts = np.append(axis.starts, 0)[np.minimum(bins, axis.output)]
+    # No two numbers may be equal, also among those beyond the array.
+    beyond = axis.output * axis.kernel + np.arange(bins.size).reshape(bins.shape)
+    return np.where(bins < last, bins * axis.kernel + cells - starts, beyond)
+
+
+def _take(array: jax.Array, places: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
+    """The entries at `places`, of two axes, in place of an axis; `fill` for those beyond it."""
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(n if n < axis else n + 1 for n in range(array.ndim) if n != axis),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+    )
+    sizes = tuple(1 if n == axis else size for n, size in enumerate(array.shape))
+    starts = places[..., None].astype(np.int32)
+    return lax.gather(array, starts, numbers, sizes, unique_indices=unique, mode="fill", fill_value=fill)
