@@ -1,7 +1,7 @@
 """The arguments that are not sizes, checked the same way for every pool: the array, the rule, learnable numbers."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import jax
@@ -20,18 +20,58 @@ _ORDERED_DTYPES = (
 _COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 
-def check_array(function: str, x: Any, *, complex_allowed: bool = False) -> jax.Array:
+def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise where it is no array or its dtype cannot be pooled."""
-    if not isinstance(x, (jax.Array, np.ndarray)):
-        raise TypeError(
-            f"{function}: x must be a JAX or NumPy array, got {type(x).__name__}; convert it with jnp.asarray(x)"
-        )
+    _check_is_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
         raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
         allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
-        raise TypeError(f"{function}: x has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}")
+        raise TypeError(f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}")
     return jnp.asarray(x)
+
+
+def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
+    """Return indices as a JAX array, or raise where they are not integers of the `shape` of the values."""
+    _check_is_array(function, "indices", indices)
+    if not jnp.issubdtype(indices.dtype, jnp.integer):
+        raise TypeError(f"{function}: indices must be integers, got dtype {indices.dtype}; give those of the max pool")
+    if indices.shape != shape:
+        raise ValueError(
+            f"{function}: indices of shape {indices.shape} do not go with values of shape {shape}; give one per value"
+        )
+    return jnp.asarray(indices)
+
+
+def _check_is_array(function: str, name: str, given: Any) -> None:
+    if not isinstance(given, (jax.Array, np.ndarray)):
+        raise TypeError(
+            f"{function}: {name} must be a JAX or NumPy array, got {type(given).__name__}; convert it with "
+            f"jnp.asarray({name})"
+        )
+
+
+def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
+    """Return a mask of the rank of x, whole along the `pooled` axes, or raise where it is no mask of x.
+
+    The other axes stay as they were given, so that what they share is evaluated once.
+    """
+    if where is None:
+        return None
+    if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
+        raise TypeError(
+            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray"
+        )
+    if not isinstance(where, bool) and where.dtype != np.bool_:
+        raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
+    mask = jnp.asarray(where)
+    if not _broadcasts_to(mask.shape, shape):
+        raise ValueError(
+            f"{function}: where of shape {mask.shape} does not broadcast to x {shape}; "
+            f"give a bool for every cell, or an array with 1 along the axes that share them"
+        )
+    full = (1,) * (len(shape) - mask.ndim) + mask.shape
+    return jnp.broadcast_to(mask.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
 
 
 def check_rule(function: str, rule: Any) -> str:

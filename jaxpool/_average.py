@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_divisor, check_rule
+from jaxpool._arguments import Rule, check_array, check_divisor, check_mask, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import spread, transposed
@@ -26,11 +26,13 @@ def sum_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     axis: Sizes | None = None,
+    where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Sum of the cells of every window.
 
-    Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation], 0 ≤ j < kernel_size; padded cells add 0.
+    Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation], 0 ≤ j < kernel_size; padded and masked
+    cells add 0.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
@@ -41,6 +43,7 @@ def sum_pool(
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
     Returns:
@@ -49,13 +52,13 @@ def sum_pool(
         bfloat16 are summed in float32 and rounded once. Integers wrap as they do everywhere in JAX.
 
     Raises:
-        TypeError: x is no array, or a size is no int.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other.
+        TypeError: x is no array, a size is no int, or `where` is not bool.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
         nothing special. NaN and infinities reach the windows that hold them and no other, in no derivative. A
-        window of padding alone is 0 and passes no derivative.
+        window of padding alone, or that `where` leaves empty, is 0 and passes no derivative.
 
     Example:
         >>> jaxpool.sum_pool(jnp.array([1.0, 2.0, 3.0, 4.0]), (3,), stride=1, padding=1)
@@ -63,7 +66,8 @@ def sum_pool(
     """
     array = check_array("sum_pool", x, complex_allowed=True)
     window = make_window("sum_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    return _sums(array, window, check_rule("sum_pool", rule))
+    mask = check_mask("sum_pool", where, array.shape, window.pooled_axes)
+    return _sums(array, mask, window, check_rule("sum_pool", rule))
 
 
 def avg_pool(
@@ -77,13 +81,14 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: float | None = None,
     axis: Sizes | None = None,
+    where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Average of the cells of every window.
 
-    Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded cells
-    adding 0. d[o] is `divisor_override`, or the number of cells of window o in the input or, with
-    `count_include_pad`, in the declared padding.
+    Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and
+    masked cells adding 0. d[o] is `divisor_override`, or the number of cells of window o in the input, masked ones not
+    counted, or, with `count_include_pad`, in the declared padding.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
@@ -97,6 +102,7 @@ def avg_pool(
         count_include_pad: Whether padded cells count in the divisor.
         divisor_override: Number to divide every sum by instead; finite, not 0.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
     Returns:
@@ -105,14 +111,14 @@ def avg_pool(
         integers are summed in float32 and rounded once.
 
     Raises:
-        TypeError: x is no array, a size is no int, or a flag or divisor of the wrong type.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, a divisor of 0, or a window of padding
-            alone that `count_include_pad=False` would divide by 0.
+        TypeError: x is no array, a size is no int, `where` is not bool, or a flag or divisor of the wrong type.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x, a
+            divisor of 0, or a window of padding alone that `count_include_pad=False` would divide by 0.
 
     Derivative:
         ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros
-        are nothing special. NaN and infinities reach the windows that hold them and no other, in no derivative. Empty
-        windows are an error, or 0 without derivative where padding counts.
+        are nothing special. NaN and infinities reach the windows that hold them and no other, in no derivative. A
+        window that `where` leaves empty is 0 and passes no derivative.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
@@ -123,32 +129,53 @@ def avg_pool(
     """
     array = check_array("avg_pool", x, complex_allowed=True)
     window = make_window("avg_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
+    mask = check_mask("avg_pool", where, array.shape, window.pooled_axes)
     divisor = check_divisor("avg_pool", divisor_override)
     include_pad = check_flag("avg_pool", "count_include_pad", count_include_pad)
     if divisor is None and not include_pad:
         window.check_no_window_of_padding("avg_pool", "use less padding, count_include_pad=True or divisor_override")
-    return _averages(array, window, include_pad, divisor, check_rule("avg_pool", rule))
+    return averages(array, mask, window, include_pad, divisor, check_rule("avg_pool", rule))
 
 
-@partial(jax.jit, static_argnums=(1, 2))
-def _sums(x: jax.Array, window: Window, rule: str) -> jax.Array:
+@partial(jax.jit, static_argnums=(2, 3))
+def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
     if x.dtype == np.bool_:
         x = x.astype(jnp.int32)
+    if mask is not None:
+        x = jnp.where(mask, x, jnp.zeros_like(x))
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return reduce_windows(x, window, lax.add)
     return _wide_sums(x, window, rule).astype(x.dtype)
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3, 4))
-def _averages(x: jax.Array, window: Window, include_pad: bool, divisor: float | None, rule: str) -> jax.Array:
+@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+def averages(
+    x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, divisor: float | None, rule: str
+) -> jax.Array:
+    """The sum of every window over its divisor: the number given, or the cells that the mask holds and the padding."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         x = x.astype(jnp.float32)
+    if mask is not None:
+        x = jnp.where(mask, x, jnp.zeros_like(x))
     sums = _wide_sums(x, window, rule)
     real = jnp.finfo(sums.dtype).dtype
-    divisors = np.full((1,) * x.ndim, 1 if divisor is None else divisor, real)
-    for axis in window.axes if divisor is None else ():
-        divisors = divisors * axis.divisors(include_pad, x.ndim).astype(real)
-    return _divide(sums, jnp.asarray(divisors)).astype(x.dtype)
+    if divisor is not None:
+        divisors = jnp.full((1,) * x.ndim, divisor, real)
+    else:
+        counts = _counts(window, include_pad, x.ndim)
+        if mask is not None:
+            masked = _counts(window, False, x.ndim) - reduce_windows(mask.astype(np.int32), window, lax.add)
+            counts = jnp.maximum(counts - masked, 1)  # the sum of an empty window is 0
+        divisors = jnp.asarray(counts).astype(real)
+    return _divide(sums, divisors).astype(x.dtype)
+
+
+def _counts(window: Window, include_pad: bool, rank: int) -> np.ndarray:
+    """Cells of every window that are real or, with `include_pad`, declared padding; broadcasts against the output."""
+    counts = np.ones((1,) * rank, np.int64)
+    for axis in window.axes:
+        counts = counts * axis.divisors(include_pad, rank)
+    return counts.astype(np.int32)
 
 
 def _wide_sums(x: jax.Array, window: Window, rule: str) -> jax.Array:

@@ -10,33 +10,53 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Operation
+from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import route_to_winners, transposed
 from jaxpool._engine.select import Winners, first_winners, winner_positions
 from jaxpool._window import Window
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3))
-def extremes(x: jax.Array, window: Window, op: Operation, rule: str) -> jax.Array:
-    """The extreme by `op`, `lax.max` or `lax.min`, of every window."""
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str) -> jax.Array:
+    """The extreme by `op`, `lax.max` or `lax.min`, of the cells of every window that the mask holds; 0 for none."""
+    x, held, first = _present(x, mask, window, op)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return reduce_windows(x, window, op)
-    return (_extremes_jvp if rule == "jvp" else _extremes_vjp)(x, window, op)
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def extremes_with_indices(x: jax.Array, window: Window, rule: str) -> Winners:
-    """The maximum of every window and its winner's row-major position in the pooled axes."""
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        values, offsets = first_winners(x, window, lax.max)
+        values = reduce_windows(x, window, op)
     elif rule == "jvp":
-        values, offsets = _winners_jvp(x, window, lax.max)
+        values = _extremes_jvp(x, first, window, op)
     else:
-        values, offsets = _winners_vjp(x, window, lax.max)
-    return values, winner_positions(offsets, window)
+        values = _extremes_vjp(x, first, window, op)
+    return values if held is None else jnp.where(held, values, jnp.zeros_like(values))
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def extremes_with_indices(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> Winners:
+    """The maximum of every window and its winner's row-major position in the pooled axes; 0 and -1 for none."""
+    x, held, first = _present(x, mask, window, lax.max)
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        values, offsets = first_winners(x, window, lax.max, first)
+    elif rule == "jvp":
+        values, offsets = _winners_jvp(x, first, window, lax.max)
+    else:
+        values, offsets = _winners_vjp(x, first, window, lax.max)
+    positions = winner_positions(offsets, window)
+    if held is None:
+        return values, positions
+    return jnp.where(held, values, jnp.zeros_like(values)), jnp.where(held, positions, np.int32(-1))
+
+
+def _present(
+    x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
+) -> tuple[jax.Array, jax.Array | None, jax.Array | None]:
+    """Fill masked cells of x with what never wins; say which windows hold a cell at all, and their first one."""
+    if mask is None:
+        return x, None, None
+    held, first = first_winners(mask, window, lax.max)
+    return jnp.where(mask, x, identity(op, x.dtype)), held, first
 
 
 # Notation: window o holds the cells W(o); c(o) ∈ W(o) is its winner, the first cell in row-major order that no other
@@ -46,54 +66,53 @@ def extremes_with_indices(x: jax.Array, window: Window, rule: str) -> Winners:
 #
 # The winner is constant wherever it is unique, so that these are the derivatives there, and all higher ones are zero;
 # at ties they are one element of the subdifferential (for the minimum: superdifferential). The third formula is
-# `route_to_winners`; the second is its transpose. Both need the offsets of the winners and nothing of x.
+# `route_to_winners`; the second is its transpose. Both need the offsets of the winners and nothing of x. `first` are
+# the winners of windows in which all cells are as low as masked ones; masks themselves act before and after the rules.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _winners_jvp(x: jax.Array, window: Window, op: Operation) -> Winners:
-    return first_winners(x, window, op)
+def _winners(x: jax.Array, first: jax.Array | None, window: Window, op: Operation) -> Winners:
+    return first_winners(x, window, op, first)
+
+
+def _extremes(x: jax.Array, first: jax.Array | None, window: Window, op: Operation) -> jax.Array:
+    return reduce_windows(x, window, op)
+
+
+_winners_jvp = jax.custom_jvp(_winners, nondiff_argnums=(2, 3))
+_extremes_jvp = jax.custom_jvp(_extremes, nondiff_argnums=(2, 3))
+_winners_vjp = jax.custom_vjp(_winners, nondiff_argnums=(2, 3))
+_extremes_vjp = jax.custom_vjp(_extremes, nondiff_argnums=(2, 3))
 
 
 @_winners_jvp.defjvp
 def _(window: Window, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
     values, offsets = _winners_jvp(*primals, window, op)
-    (x_dot,) = tangents
+    x_dot, _ = tangents
     values_dot = transposed(partial(route_to_winners, window=window), x_dot, offsets, values)
     return (values, offsets), (values_dot, jax.custom_derivatives.zero_from_primal(offsets))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _extremes_jvp(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    return reduce_windows(x, window, op)
-
-
 @_extremes_jvp.defjvp
 def _(window: Window, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (values, _), (values_dot, _) = jax.jvp(lambda x: _winners_jvp(x, window, op), primals, tangents)
+    (values, _), (values_dot, _) = jax.jvp(lambda *x: _winners_jvp(*x, window, op), primals, tangents)
     return values, values_dot
 
 
-_winners_vjp = jax.custom_vjp(first_winners, nondiff_argnums=(1, 2))
-
-
-def _winners_forward(x: jax.Array, window: Window, op: Operation) -> tuple[Winners, jax.Array]:
-    values, offsets = _winners_jvp(x, window, op)
+def _winners_forward(x: jax.Array, first: jax.Array | None, window: Window, op: Operation) -> tuple[Winners, jax.Array]:
+    values, offsets = _winners_jvp(x, first, window, op)
     return (values, offsets), offsets
 
 
-def _winners_backward(window: Window, op: Operation, offsets: jax.Array, cotangents: Any) -> tuple[jax.Array]:
+def _winners_backward(window: Window, op: Operation, offsets: jax.Array, cotangents: Any) -> tuple[jax.Array, None]:
     values_bar, _ = cotangents
-    return (route_to_winners(values_bar, offsets, window),)
+    return route_to_winners(values_bar, offsets, window), None
+
+
+def _extremes_backward(
+    window: Window, op: Operation, offsets: jax.Array, values_bar: jax.Array
+) -> tuple[jax.Array, None]:
+    return route_to_winners(values_bar, offsets, window), None
 
 
 _winners_vjp.defvjp(_winners_forward, _winners_backward)
-
-
-_extremes_vjp = jax.custom_vjp(reduce_windows, nondiff_argnums=(1, 2))
-
-
-def _extremes_backward(window: Window, op: Operation, offsets: jax.Array, values_bar: jax.Array) -> tuple[jax.Array]:
-    return (route_to_winners(values_bar, offsets, window),)
-
-
 _extremes_vjp.defvjp(_winners_jvp, _extremes_backward)

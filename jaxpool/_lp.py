@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_parameter, check_rule
+from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real
@@ -29,13 +29,14 @@ def lp_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     axis: Sizes | None = None,
+    where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Lp norm of the cells of every window.
 
     Formula, for one pooled axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p)^(1/p), 0 ≤ j < kernel_size, padded
-    cells adding 0; p = inf is the largest magnitude. p = 1 sums magnitudes and p = 2 is the Euclidean norm. It is
-    scaled by the largest magnitude of each window, so that it overflows and underflows only where y itself does.
+    and masked cells adding 0; p = inf is the largest magnitude. p = 1 sums magnitudes, p = 2 is the Euclidean norm.
+    It is scaled by the largest magnitude of each window, so that it overflows and underflows only where y itself does.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -48,6 +49,7 @@ def lp_pool(
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
     Returns:
@@ -56,15 +58,17 @@ def lp_pool(
         are computed in float32 and rounded once.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, or `norm_type` no real number or array.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, a number `norm_type` that is not
-            positive, or an array that does not broadcast against the output.
+        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `norm_type` no real number or
+            array.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
+            a number `norm_type` that is not positive, or an array that does not broadcast against the output.
 
     Derivative:
         ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order.
-        Zeros: a cell of 0 has derivative 0, for p < 1 as well, where it would be infinite. A window of zeros, or of
-        padding alone, has derivative 0 in every order, and so has one whose norm is infinite, for finite p. Ties: p =
-        inf sends all to the first of the largest magnitudes in row-major order. NaN stays in the windows that hold it.
+        Zeros: a cell of 0 has derivative 0, for p < 1 as well, where it would be infinite. A window of zeros, of
+        padding alone or that `where` leaves empty, is 0 and has derivative 0 in every order; so has an infinite
+        norm, for finite p. Ties: p = inf sends all to the first of the largest magnitudes in row-major order.
+        NaN stays in the windows that hold it.
 
     Example:
         >>> x = jnp.array([[3.0, -4.0], [0.0, 0.0]])
@@ -81,18 +85,23 @@ def lp_pool(
     shape = window.output_shape(array.shape)
     fix = "use 1 for the sum of magnitudes, 2 for the Euclidean norm, float('inf') for the largest magnitude"
     exponent = check_parameter("lp_pool", "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
+    mask = check_mask("lp_pool", where, array.shape, window.pooled_axes)
     check_rule("lp_pool", rule)
     if isinstance(exponent, float):
-        return _norms(array, None, window, exponent, rule)
-    return _norms(array, exponent, window, None, rule)
+        return _norms(array, mask, None, window, exponent, rule)
+    return _norms(array, mask, exponent, window, None, rule)
 
 
-@partial(jax.jit, static_argnums=(2, 3, 4))
-def _norms(x: jax.Array, p: jax.Array | None, window: Window, number: float | None, rule: str) -> jax.Array:
+@partial(jax.jit, static_argnums=(3, 4, 5))
+def _norms(
+    x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str
+) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x = x.astype(accumulation_dtype(dtype))
+    if mask is not None:
+        x = jnp.where(mask, x, 0)
     if number is not None and number > jnp.finfo(x.dtype).max:
-        norms = extremes(pad_real(jnp.abs(x), window, 0), window.after_padding(), lax.max, rule)
+        norms = extremes(pad_real(jnp.abs(x), window, 0), None, window.after_padding(), lax.max, rule)
     else:
         p = None if p is None else p.astype(x.dtype)
         norms = weighted_pool(x, p, window, _NORM, number, rule)

@@ -6,7 +6,7 @@ import jax
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_rule
+from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._engine.operations import Operation
 from jaxpool._extremes import extremes, extremes_with_indices
 from jaxpool._sizes import Padding, Sizes
@@ -22,12 +22,13 @@ def max_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     axis: Sizes | None = None,
+    where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Largest cell of every window.
 
-    Formula, for one pooled axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, cells of
-    the padding left out. With several pooled axes a window is the product of its axes' windows.
+    Formula, for one pooled axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
+    masked cells left out. With several pooled axes a window is the product of its axes' windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -39,6 +40,7 @@ def max_pool(
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
     Returns:
@@ -47,14 +49,15 @@ def max_pool(
         window would start in the high padding. Other axes stay.
 
     Raises:
-        TypeError: x is complex or no array, or a size is no int.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, or a window holds only padding.
+        TypeError: x is complex or no array, a size is no int, or `where` is not bool.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x, or
+            a window holds only padding.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0.
         Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins over every
-        number, the first NaN over later ones. A window of -inf has its first real cell as winner, and padding
-        never is one. Empty windows do not occur: a window of padding alone is an error.
+        number, the first NaN over later ones. A window of -inf has its first real cell as winner; padding and masked
+        cells never are one. A window that `where` leaves empty is 0 and passes no derivative.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
@@ -62,7 +65,7 @@ def max_pool(
         Array([[ 5.,  7.],
                [13., 15.]], dtype=float32)
     """
-    return _pool("max_pool", x, kernel_size, stride, padding, dilation, ceil_mode, axis, rule, lax.max)
+    return _pool("max_pool", x, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule, lax.max)
 
 
 def min_pool(
@@ -74,12 +77,13 @@ def min_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     axis: Sizes | None = None,
+    where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Smallest cell of every window.
 
-    Formula, for one pooled axis: y[o] = min over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, cells of
-    the padding left out. For floats it is -max_pool(-x).
+    Formula, for one pooled axis: y[o] = min over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
+    masked cells left out. For floats it is -max_pool(-x).
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -90,6 +94,7 @@ def min_pool(
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
     Returns:
@@ -97,14 +102,15 @@ def min_pool(
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`.
 
     Raises:
-        TypeError: x is complex or no array, or a size is no int.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, or a window holds only padding.
+        TypeError: x is complex or no array, a size is no int, or `where` is not bool.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x, or
+            a window holds only padding.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0.
         Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins over every
-        number, the first NaN over later ones. A window of +inf has its first real cell as winner, and padding
-        never is one. Empty windows do not occur: a window of padding alone is an error.
+        number, the first NaN over later ones. A window of +inf has its first real cell as winner; padding and masked
+        cells never are one. A window that `where` leaves empty is 0 and passes no derivative.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
@@ -112,7 +118,7 @@ def min_pool(
         Array([[ 0.,  2.],
                [ 8., 10.]], dtype=float32)
     """
-    return _pool("min_pool", x, kernel_size, stride, padding, dilation, ceil_mode, axis, rule, lax.min)
+    return _pool("min_pool", x, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule, lax.min)
 
 
 def max_pool_with_indices(
@@ -124,6 +130,7 @@ def max_pool_with_indices(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     axis: Sizes | None = None,
+    where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
     """Largest cell of every window, and where in x it stands.
@@ -139,6 +146,7 @@ def max_pool_with_indices(
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
     Returns:
@@ -147,13 +155,14 @@ def max_pool_with_indices(
         of the winner in the pooled axes of x, without padding, in the order of x's own axes.
 
     Raises:
-        TypeError: x is complex or no array, or a size is no int.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, a window holds only padding, or the
-            pooled axes hold more cells than int32 can number.
+        TypeError: x is complex or no array, a size is no int, or `where` is not bool.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x, a
+            window holds only padding, or the pooled axes hold more cells than int32 can number.
 
     Derivative:
         That of `max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices. Ties: the first cell
-        in row-major order wins. Zeros of either sign tie. NaN: the first one wins. Empty windows do not occur.
+        in row-major order wins. Zeros of either sign tie. NaN: the first one wins. A window that `where` leaves empty
+        has the value 0, the index -1 and no derivative.
 
     Example:
         >>> values, indices = jaxpool.max_pool_with_indices(jnp.array([3.0, 1.0, 2.0, 2.0]), (2,))
@@ -161,9 +170,9 @@ def max_pool_with_indices(
         (Array([3., 2.], dtype=float32), Array([0, 2], dtype=int32))
     """
     function = "max_pool_with_indices"
-    array, window = _prepare(function, x, kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = _prepare(function, x, where, kernel_size, stride, padding, dilation, ceil_mode, axis)
     window.check_positions_fit(function)
-    return extremes_with_indices(array, window, check_rule(function, rule))
+    return extremes_with_indices(array, mask, window, check_rule(function, rule))
 
 
 def _pool(
@@ -175,15 +184,18 @@ def _pool(
     dilation: Sizes,
     ceil_mode: bool,
     axis: Sizes | None,
+    where: ArrayLike | None,
     rule: Rule,
     op: Operation,
 ) -> jax.Array:
-    array, window = _prepare(function, x, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    return extremes(array, window, op, check_rule(function, rule))
+    array, mask, window = _prepare(function, x, where, kernel_size, stride, padding, dilation, ceil_mode, axis)
+    return extremes(array, mask, window, op, check_rule(function, rule))
 
 
-def _prepare(function: str, x: ArrayLike, *sizes: Any) -> tuple[jax.Array, Window]:
+def _prepare(
+    function: str, x: ArrayLike, where: ArrayLike | None, *sizes: Any
+) -> tuple[jax.Array, jax.Array | None, Window]:
     array = check_array(function, x)
     window = make_window(function, array.shape, *sizes)
     window.check_no_window_of_padding(function, "use less padding, a smaller stride or a larger kernel_size")
-    return array, window
+    return array, check_mask(function, where, array.shape, window.pooled_axes), window

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_parameter, check_rule
+from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real
@@ -29,13 +29,14 @@ def smooth_max_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     axis: Sizes | None = None,
+    where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Smooth maximum of every window, a log-sum-exp; a smooth minimum for negative β.
 
     Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation]))/β, 0 ≤ j < kernel_size. It lies
     above the maximum (for β < 0: below the minimum) by log(cells)/|β| at most, and tends to it for β → ∞ (β → -∞). It
-    is computed relative to the extreme of each window, so that no β·x is too large.
+    is computed relative to the extreme of each window, so that no β·x is too large. Masked cells have no part in it.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -50,6 +51,7 @@ def smooth_max_pool(
             side. Its cells beyond the padding never take part.
         count_include_pad: Whether padded cells take part as zeros; without, the limits are `max_pool` and `min_pool`.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
     Returns:
@@ -58,16 +60,16 @@ def smooth_max_pool(
         are computed in float32 and rounded once.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, or `beta` no real number or array.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, a number `beta` that is 0 or not finite,
-            an array that does not broadcast against the output, or, without `count_include_pad`, a window of padding
-            alone.
+        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `beta` no real number or array.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
+            a number `beta` that is 0 or not finite, an array that does not broadcast against the output, or, without
+            `count_include_pad`, a window of padding alone.
 
     Derivative:
         ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order.
         Ties share equally; zeros are nothing special. A cell of -inf (for β < 0: +inf) has weight 0, and a window
-        whose value is infinite passes no derivative. NaN stays in the windows that hold it. Empty windows are an
-        error, or windows of zeros where padding takes part.
+        whose value is infinite passes no derivative. NaN stays in the windows that hold it. A window that
+        `where` leaves empty, of padding that takes part too, is 0 and passes no derivative.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
@@ -90,33 +92,47 @@ def smooth_max_pool(
     sharpness = check_parameter(
         function, "beta", beta, shape, lambda b: np.isfinite(b) & (b != 0), "finite and not 0", fix
     )
+    mask = check_mask(function, where, array.shape, window.pooled_axes)
     check_rule(function, rule)
     if isinstance(sharpness, float):
-        return _smooth(array, None, window, sharpness, include_pad, rule)
-    return _smooth(array, sharpness, window, None, include_pad, rule)
+        return _smooth(array, mask, None, window, sharpness, include_pad, rule)
+    return _smooth(array, mask, sharpness, window, None, include_pad, rule)
 
 
-@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+@partial(jax.jit, static_argnums=(3, 4, 5, 6))
 def _smooth(
-    x: jax.Array, beta: jax.Array | None, window: Window, number: float | None, include_pad: bool, rule: str
+    x: jax.Array,
+    mask: jax.Array | None,
+    beta: jax.Array | None,
+    window: Window,
+    number: float | None,
+    include_pad: bool,
+    rule: str,
 ) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x = x.astype(accumulation_dtype(dtype))
     if include_pad:
-        x, window = pad_real(x, window, 0), window.after_padding()
-    pool = partial(weighted_pool, window=window, pool=_LOG_SUM_EXP, rule=rule)
+        x, mask, window = (
+            pad_real(x, window, 0),
+            None if mask is None else pad_real(mask, window, True),
+            window.after_padding(),
+        )
+
+    def pool(sign: float | jax.Array, beta: jax.Array | None) -> jax.Array:
+        cells = sign * x if mask is None else jnp.where(mask, sign * x, -jnp.inf)
+        return sign * weighted_pool(cells, beta, window, _LOG_SUM_EXP, None if number is None else abs(number), rule)
+
     if number is not None:
-        sign = math.copysign(1, number)
-        smooth = sign * pool(sign * x, None, number=abs(number))
+        smooth = pool(math.copysign(1, number), None)
     else:
         assert beta is not None
         beta = expand_rank(beta.astype(x.dtype), x.ndim)
         if shared_along_windows(beta, window):
-            sign = jnp.where(beta < 0, -1, 1).astype(x.dtype)
-            smooth = sign * pool(sign * x, jnp.abs(beta), number=None)
+            smooth = pool(jnp.where(beta < 0, -1, 1).astype(x.dtype), jnp.abs(beta))
         else:
-            positive, negative = (sign * pool(sign * x, jnp.abs(beta), number=None) for sign in (1, -1))
-            smooth = jnp.where(beta < 0, negative, positive)
+            smooth = jnp.where(beta < 0, pool(-1.0, jnp.abs(beta)), pool(1.0, jnp.abs(beta)))
+    if mask is not None:
+        smooth = jnp.where(reduce_windows(mask, window, lax.max), smooth, 0)
     return smooth.astype(dtype)
 
 
