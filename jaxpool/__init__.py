@@ -2,12 +2,18 @@
 
 from importlib.metadata import version as _version
 
+from jaxpool._adaptive import adaptive_avg_pool as adaptive_avg_pool
+from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
+from jaxpool._adaptive import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices
 from jaxpool._average import avg_pool as avg_pool
 from jaxpool._average import sum_pool as sum_pool
+from jaxpool._global import global_avg_pool as global_avg_pool
+from jaxpool._global import global_max_pool as global_max_pool
 from jaxpool._lp import lp_pool as lp_pool
 from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices
 from jaxpool._max import min_pool as min_pool
 from jaxpool._smooth import smooth_max_pool as smooth_max_pool
+from jaxpool._unpool import max_unpool as max_unpool
 
 __version__ = _version("jaxpool")
