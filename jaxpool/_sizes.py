@@ -47,7 +47,7 @@ def output_sizes(
     if _is_scalar(output_size):
         return axes_and_sizes(function, shape, "output_size", output_size, axis)  # pyright: ignore[reportArgumentType]
     axes = None if axis is None else pooled_axes(function, shape, axis)
-    entries = _entries(function, "output_size", output_size, axes and len(axes))
+    entries = _entries(function, "output_size", output_size, None if axes is None else len(axes))
     bins = tuple(None if one is None else _integer(function, "output_size", one, least=1) for one in entries)
     return axes or _last_axes(function, shape, "output_size", bins, "x"), bins
 

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._bins import BinAxis, first_cells, last_cells
+from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation
 from jaxpool._window import Window
 
@@ -38,7 +39,7 @@ def collect(array: jax.Array, window: Window, op: Operation) -> jax.Array:
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             copies = _take(array, _places_of_cells(axis), axis.axis, 0, unique=True)
-            array = lax.reduce(copies, np.array(0, array.dtype)[()], op, (axis.axis + 1,))
+            array = lax.squeeze(fold(copies, (axis.axis,), op), (axis.axis,))
     return array
 
 
@@ -50,10 +51,10 @@ def _cells_of_bins(axis: BinAxis) -> np.ndarray:
 
 
 def _places_of_cells(axis: BinAxis) -> np.ndarray:
-    """Where the copies of each cell lie, of shape (cells, copies at most); beyond the array where there is none."""
-    first, last = (bound(axis.output, axis.size)[:, None] for bound in (first_cells, last_cells))
-    bins = first + np.arange(np.max(last - first))
-    cells = np.arange(axis.size)[:, None]
+    """Where the copies of each cell lie, of shape (copies at most, cells); beyond the array where there is none."""
+    first, last = (bound(axis.output, axis.size) for bound in (first_cells, last_cells))
+    bins = first + np.arange(np.max(last - first))[:, None]
+    cells = np.arange(axis.size)
     starts = np.append(axis.starts, 0)[np.minimum(bins, axis.output)]
     # No two numbers may be equal, also among those beyond the array.
     beyond = axis.output * axis.kernel + np.arange(bins.size).reshape(bins.shape)

@@ -59,7 +59,7 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def reduce_by_blocks(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Eight slices of the cells of all windows at a time, where every window has cells of its own."""
+    """A dozen slices of the cells of all windows at a time, where every window has cells of its own."""
     return reduce_blocks(pad_windows(x, window, identity(op, x.dtype)), window, op)
 
 
