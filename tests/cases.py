@@ -35,8 +35,9 @@ class Case:
 
     @cached_property
     def x(self) -> np.ndarray:
-        """The input, the same in every run."""
-        return distinct(self.shape, self.name)
+        """The input, the same in every run; masked cells hold NaN and infinities."""
+        x, mask = distinct(self.shape, self.name), self.parameters.get("where", True)
+        return np.where(mask, x, np.resize([math.nan, math.inf, -math.inf], self.shape))
 
     @cached_property
     def expected(self) -> oracle.Pooled:
@@ -45,11 +46,12 @@ class Case:
 
     def reference(self, x: Any) -> oracle.Pooled:
         """What the reference says of another input."""
-        return oracle.pool(oracle.RULES[self.function], x, **self.parameters)
+        return oracle.evaluate(self.function, x, **self.parameters)
 
     def outputs(self, x: Any, rule: str = "jvp") -> Any:
-        """What the function returns."""
-        return self.call(x, rule=rule, **self.parameters)
+        """What the function returns; unpooling has one rule alone, that of JAX."""
+        rules = {} if self.function == "max_unpool" else {"rule": rule}
+        return self.call(x, **rules, **self.parameters)
 
     def call(self, x: Any, **parameters: Any) -> Any:
         """What the function returns for other parameters."""
@@ -61,7 +63,7 @@ class Case:
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
-_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta")
+_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta", "where", "keepdims")
 
 
 def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
@@ -100,7 +102,36 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "ones-apart": ((5, 4), {"kernel_size": 1, "stride": (2, 3), "padding": "VALID", "axis": (0, 1)}),
     "many-cells": ((18, 18), {"kernel_size": (17, 17), "stride": 1}),
     "wide-plane": ((2, 12, 11), {"kernel_size": (9, 8), "stride": (1, 3), "padding": (4, 2)}),
+    "one-window": ((2, 5, 7), {"kernel_size": (5, 7), "stride": 1}),
+    "blocks": ((2, 13, 10), {"kernel_size": (6, 5), "padding": ((3, 2), (0, 1)), "ceil_mode": True}),
 }
+
+BINS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "bins": ((2, 11), {"output_size": (4,)}),
+    "bins-even": ((2, 12, 6), {"output_size": (4, 2)}),
+    "bins-more": ((5,), {"output_size": (13,)}),
+    "bins-twice": ((2, 3), {"output_size": (6,)}),
+    "bins-last": ((2, 7, 5, 3), {"output_size": (3, 2), "axis": (-3, -2)}),
+    "bins-kept": ((2, 7, 5), {"output_size": (None, 3)}),
+    "bins-volume": ((4, 2, 5, 3), {"output_size": (2, 3, 3), "axis": (3, 0, 2)}),
+    "bins-wide": ((40,), {"output_size": 3, "axis": 0}),
+    "bins-many-cells": ((20, 35), {"output_size": (1, 2)}),
+}
+
+WHOLE: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "whole": ((2, 3, 6, 4), {"axis": (-2, -1)}),
+    "whole-last": ((2, 5, 4, 3), {"axis": (2, 1), "keepdims": False}),
+    "whole-line": ((2, 19), {"axis": -1}),
+    "whole-apart": ((3, 2, 9), {"axis": (2, 0)}),
+}
+
+
+def mask(*shape: int) -> np.ndarray:
+    """A random mask, of which a corner of 3 cells along each axis is False."""
+    kept = np.random.default_rng(len(shape)).random(shape) < 0.6
+    kept[tuple(slice(3) for _ in shape)] = False
+    return kept
+
 
 _PER_CHANNEL = np.array([1.0, 2.5, 4.0]).reshape(3, 1, 1)
 _MIXED_SIGNS = np.array([-2.0, 0.5, 3.0]).reshape(3, 1, 1)
@@ -147,25 +178,67 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("smooth_max_pool", "volume-odd", [{"beta": 1.0}]),
     ("smooth_max_pool", "plane", [{"beta": _MIXED_SIGNS}]),
     ("smooth_max_pool", "plane-overlap", [{"beta": _ALONG_ROWS}, {"beta": _ALONG_ROWS, "count_include_pad": False}]),
+    *[("adaptive_max_pool_with_indices", geometry, [{}]) for geometry in BINS],
+    *[("adaptive_max_pool", geometry, [{}]) for geometry in ("bins", "bins-last", "bins-twice")],
+    *[("adaptive_avg_pool", geometry, [{}]) for geometry in BINS if geometry != "bins-many-cells"],
+    *[(function, geometry, [{}]) for geometry in WHOLE for function in ("global_max_pool", "global_avg_pool")],
+    # Masks: of every cell, of one sample, along one axis, of nothing at all.
+    ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
+    ("max_pool", "plane-last", [{"where": mask(2, 6, 5, 1)}]),
+    ("max_pool", "line-9", [{"where": mask(20)}]),
+    ("max_pool", "plane", [{"where": mask(2, 1, 1, 4)}]),
+    ("min_pool", "ceil", [{"where": mask(2, 1, 9)}]),
+    ("max_pool_with_indices", "dilated", [{"where": mask(9, 1)}]),
+    ("max_pool_with_indices", "odd-axes", [{"where": mask(5, 2, 6)}]),
+    ("max_pool_with_indices", "one-window", [{"where": np.array([[[True]], [[False]]])}]),
+    ("sum_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("avg_pool", "plane-overlap", [{"where": mask(2, 7, 6), "count_include_pad": pad} for pad in (True, False)]),
+    ("avg_pool", "odd-axes", [{"where": mask(5, 1, 6), "divisor_override": 3}]),
+    ("lp_pool", "plane-overlap", [{"where": mask(2, 7, 6), "norm_type": p} for p in (1.5, 2, math.inf)]),
+    ("lp_pool", "plane", [{"where": mask(6, 4), "norm_type": _PER_CHANNEL}]),
+    ("smooth_max_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": b} for b in (2.0, -2.0, _ALONG_ROWS)]),
+    ("smooth_max_pool", "ceil", [{"where": mask(8, 9), "beta": 1.5, "count_include_pad": False}]),
+    ("adaptive_max_pool_with_indices", "bins-last", [{"where": mask(2, 7, 5, 1)}]),
+    ("adaptive_max_pool", "bins", [{"where": mask(11)}]),
+    ("adaptive_avg_pool", "bins-volume", [{"where": mask(4, 2, 5, 3)}]),
+    ("global_max_pool", "whole-last", [{"where": mask(2, 5, 4, 1)}]),
+    ("global_avg_pool", "whole", [{"where": mask(2, 3, 1, 4)}]),
 ]
 
+# Indices with repetitions, and with some that name no cell.
+_INDICES = np.random.default_rng(0).integers(-2, 22, (2, 3, 2))
+
 CASES = [
-    Case(function, geometry, GEOMETRIES[geometry][0], {**GEOMETRIES[geometry][1], **options})
+    Case(function, geometry, shape, {**arguments, **options})
     for function, geometry, variants in _ROWS
+    for shape, arguments in [(GEOMETRIES | BINS | WHOLE)[geometry]]
     for options in variants
+] + [
+    Case("max_unpool", "repeated", (2, 3, 2), {"indices": _INDICES, "output_size": (4, 5)}),
+    Case("max_unpool", "last", (3, 2, 2), {"indices": np.moveaxis(_INDICES, 0, -1), "output_size": 4, "axis": (1, 0)}),
 ]
 
 # One plain row per function, for properties of the function that do not depend on how windows lie: overlapping windows
-# with padding on two of three axes.
-PLAIN = {
-    function: Case(function, "plane-overlap", (2, 7, 6), {**GEOMETRIES["plane-overlap"][1], **options})
-    for function, options in {
-        "max_pool": {},
-        "min_pool": {},
-        "max_pool_with_indices": {},
-        "sum_pool": {},
-        "avg_pool": {},
-        "lp_pool": {"norm_type": 3.0},
-        "smooth_max_pool": {"beta": 2.0},
-    }.items()
-}
+# with padding on two of three axes, or uneven bins, or all of two axes. Unpooling, which has two arrays, has none.
+PLAIN = (
+    {
+        function: Case(function, "plane-overlap", (2, 7, 6), {**GEOMETRIES["plane-overlap"][1], **options})
+        for function, options in {
+            "max_pool": {},
+            "min_pool": {},
+            "max_pool_with_indices": {},
+            "sum_pool": {},
+            "avg_pool": {},
+            "lp_pool": {"norm_type": 3.0},
+            "smooth_max_pool": {"beta": 2.0},
+        }.items()
+    }
+    | {
+        name: Case(name, "plane-bins", (2, 7, 6), {"output_size": (4, 3)})
+        for name in ("adaptive_max_pool", "adaptive_max_pool_with_indices", "adaptive_avg_pool")
+    }
+    | {
+        name: Case(name, "plane-whole", (2, 7, 6), {"axis": (-2, -1)})
+        for name in ("global_max_pool", "global_avg_pool")
+    }
+)

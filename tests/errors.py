@@ -15,7 +15,7 @@ import pytest
 
 import jaxpool
 
-# What each function needs beside x and sizes.
+# What each function of fixed windows needs beside x and kernel_size, and each other function beside x.
 REQUIRED: dict[str, dict[str, Any]] = {
     "max_pool": {},
     "min_pool": {},
@@ -25,7 +25,16 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "lp_pool": {"norm_type": 2},
     "smooth_max_pool": {"beta": 1.0},
 }
+OTHERS: dict[str, dict[str, Any]] = {
+    "adaptive_max_pool": {"output_size": (2, 2)},
+    "adaptive_max_pool_with_indices": {"output_size": (2, 2)},
+    "adaptive_avg_pool": {"output_size": (2, 2)},
+    "global_max_pool": {"axis": (-2, -1)},
+    "global_avg_pool": {"axis": (-2, -1)},
+}
 IMAGE = np.zeros((2, 8, 8), np.float32)
+# What unpooling needs, which has no x.
+UNPOOL: dict[str, Any] = {"values": IMAGE, "indices": np.zeros(IMAGE.shape, np.int32), "output_size": (16, 16)}
 COMPLEX = {"x": np.zeros((8, 8), np.complex64)}
 
 
@@ -36,9 +45,18 @@ class Traced:
     value: Any
 
 
+def working(function: str) -> dict[str, Any]:
+    """Arguments that work, every one that the function needs."""
+    if function == "max_unpool":
+        return UNPOOL
+    if function in OTHERS:
+        return {"x": IMAGE, **OTHERS[function]}
+    return {"x": IMAGE, "kernel_size": (2, 2), **REQUIRED[function]}
+
+
 def call(function: str, arguments: dict[str, Any]) -> Any:
     """Call the function with `arguments` laid over some that work."""
-    arguments = {"x": IMAGE, "kernel_size": (2, 2), **REQUIRED[function], **arguments}
+    arguments = {**working(function), **arguments}
     leaves, structure = jax.tree.flatten(arguments)
     values = {place: leaf.value for place, leaf in enumerate(leaves) if isinstance(leaf, Traced)}
     if not values:
@@ -66,9 +84,10 @@ def zeros(*shape: int) -> np.ndarray:
 
 def check_wrong_call(function: str, exception: type[Exception], message: str, arguments: dict[str, Any]) -> None:
     """Hold the call to the exception and the message, on an array and on a tracer of it."""
-    x = arguments.get("x", IMAGE)
-    traceable = isinstance(x, np.ndarray) and x.dtype in (np.float32, np.complex64)
-    for given in (arguments, {**arguments, "x": Traced(x)}) if traceable else (arguments,):
+    name = "values" if function == "max_unpool" else "x"
+    array = arguments.get(name, IMAGE)
+    traceable = isinstance(array, np.ndarray) and array.dtype in (np.float32, np.complex64)
+    for given in (arguments, {**arguments, name: Traced(array)}) if traceable else (arguments,):
         with pytest.raises((TypeError, ValueError)) as raised:
             call(function, given)
         assert re.search(rf"^{function}: {message}", str(raised.value)), str(raised.value)

@@ -1,20 +1,24 @@
 """The reference: every pool in float64 NumPy, window by window, from the definitions and nothing else.
 
-A window is a list of cells in row-major order. A cell is either real or declared padding; cells that only ceil_mode
-reaches, beyond the declared padding, are absent. For each pool one function of a window says what the value is and
-how much it changes with each cell. Meant to be read line by line; imports nothing of the library under test.
+A window is a list of cells in row-major order. A cell is either real or declared padding; masked ones, and those that
+only ceil_mode reaches, beyond the declared padding, are absent. For each pool one function of a window, in
+`window_rules`, says what the value is and how much it changes with each cell. Meant to be read line by line; imports
+nothing of the library under test.
 """
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-Slopes = np.ndarray
-WindowRule = Callable[..., tuple[Any, Slopes]]
+from tests.window_rules import RULES as RULES
+from tests.window_rules import WindowRule, largest, smallest
+from tests.window_rules import norm as norm
+from tests.window_rules import smooth as smooth
+from tests.window_rules import total as total
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,23 @@ def windows_along(
     return windows
 
 
+def bins_along(size: int, bins: int) -> list[list[int | None]]:
+    """The bins of one axis: bin i of m holds the cells of n from floor(i·n/m) up to and without ceil((i+1)·n/m)."""
+    return [list(range(i * size // bins, math.ceil(Fraction((i + 1) * size, bins)))) for i in range(bins)]
+
+
+def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
+    """What the function named makes of x."""
+    if function == "max_unpool":
+        return unpool(x, **parameters)
+    rule = RULES[function]
+    if function.startswith("adaptive"):
+        return adaptive(rule, x, **parameters)
+    if function.startswith("global"):
+        return whole(rule, x, **parameters)
+    return pool(rule, x, **parameters)
+
+
 def pool(
     rule: WindowRule,
     x: Any,
@@ -89,17 +110,11 @@ def pool(
     dilation: Any = 1,
     ceil_mode: bool = False,
     axis: Any = None,
+    where: Any = None,
     **options: Any,
 ) -> Pooled:
-    """Apply `rule` to every window of x; array options hold one entry per window."""
-    x = np.asarray(x)
-    x = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
-    kernels = (kernel_size,) if isinstance(kernel_size, int) else tuple(kernel_size)
-    if axis is None:
-        axes = tuple(range(x.ndim - len(kernels), x.ndim))
-    else:
-        axes = tuple(a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis))
-        kernels = kernels * len(axes) if isinstance(kernel_size, int) else kernels
+    """Apply `rule` to windows that slide along x; array options hold one entry per window."""
+    axes, kernels = axes_and_sizes(np.ndim(x), kernel_size, axis)
 
     def each(given: Any) -> tuple[Any, ...]:
         return (given,) * len(axes) if isinstance(given, (int, str)) else tuple(given)
@@ -107,15 +122,71 @@ def pool(
     pairs = [(one, one) if isinstance(one, int) else one for one in each(padding)]
     strides = kernels if stride is None else each(stride)
     along = {
-        a: windows_along(x.shape[a], k, s, p, d, ceil_mode)
+        a: windows_along(np.shape(x)[a], k, s, p, d, ceil_mode)
         for a, k, s, p, d in zip(axes, kernels, strides, pairs, each(dilation), strict=True)
     }
+    return apply(rule, x, along, where, **options)
+
+
+def adaptive(rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, where: Any = None) -> Pooled:
+    """Apply `rule` to bins of x; None keeps an axis."""
+    axes, bins = axes_and_sizes(np.ndim(x), output_size, axis)
+    sizes = [np.shape(x)[a] for a in axes]
+    along = {a: bins_along(n, n if m is None else m) for a, n, m in zip(axes, sizes, bins, strict=True)}
+    return apply(rule, x, along, where)
+
+
+def whole(rule: WindowRule, x: Any, *, axis: Any, keepdims: bool = True, where: Any = None) -> Pooled:
+    """Apply `rule` to the window that holds all cells along `axis`."""
+    axes, _ = axes_and_sizes(np.ndim(x), 1, axis)
+    pooled = apply(rule, x, {a: [list(range(np.shape(x)[a]))] for a in axes}, where)
+    if keepdims:
+        return pooled
+    entries = [(tuple(o for a, o in enumerate(out) if a not in axes), cell, s) for out, cell, s in pooled.entries]
+    return Pooled(pooled.values.squeeze(axes), pooled.input_shape, entries, pooled.indices.squeeze(axes))
+
+
+def unpool(values: Any, indices: np.ndarray, output_size: Any, *, axis: Any = None) -> Pooled:
+    """Write values one after the other, in row-major order, to the cells that the indices name."""
+    axes, sizes = axes_and_sizes(np.ndim(values), output_size, axis)
+    output_shape, sizes = list(np.shape(values)), [size for _, size in sorted(zip(axes, sizes, strict=True))]
+    for a, size in zip(sorted(axes), sizes, strict=True):
+        output_shape[a] = size
+    written: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for source in np.ndindex(np.shape(values)):
+        if 0 <= indices[source] < math.prod(sizes):
+            cell = list(source)
+            for a, place in zip(sorted(axes), np.unravel_index(indices[source], sizes), strict=True):
+                cell[a] = int(place)
+            written[tuple(cell)] = source
+    result = np.zeros(output_shape, np.result_type(values, np.float64))
+    for cell, source in written.items():
+        result[cell] = np.asarray(values)[source]
+    entries = [(cell, source, 1.0) for cell, source in written.items()]
+    return Pooled(result, np.shape(values), entries, np.zeros(0))
+
+
+def axes_and_sizes(rank: int, given: Any, axis: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """The pooled axes and the sizes given for them, in one order."""
+    sizes = (given,) if isinstance(given, int) else tuple(given)
+    if axis is None:
+        return tuple(range(rank - len(sizes), rank)), sizes
+    axes = tuple(a % rank for a in ((axis,) if isinstance(axis, int) else axis))
+    return axes, sizes * len(axes) if isinstance(given, int) else sizes
+
+
+def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], where: Any, **options: Any) -> Pooled:
+    """Apply `rule` to every product of the windows `along` each pooled axis; masked cells are not in them."""
+    x = np.asarray(x)
+    x = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+    mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)
     output_shape = tuple(len(along[a]) if a in along else x.shape[a] for a in range(x.ndim))
     values, indices = np.zeros(output_shape, x.dtype), np.full(output_shape, -1)
     entries = []
     for output in np.ndindex(output_shape):
-        cells = list(itertools.product(*(along[a][o] if a in along else [o] for a, o in enumerate(output))))
-        real = np.array([None not in cell for cell in cells])
+        held = itertools.product(*(along[a][o] if a in along else [o] for a, o in enumerate(output)))
+        cells = [cell for cell in held if None in cell or mask[cell]]
+        real = np.array([None not in cell for cell in cells], bool)
         numbers = np.array([0 if None in cell else x[cell] for cell in cells], x.dtype)
         here = {
             name: np.broadcast_to(option, output_shape)[output] if isinstance(option, np.ndarray) else option
@@ -123,80 +194,9 @@ def pool(
         }
         values[output], slopes = rule(numbers, real, **here)
         entries += [(output, cells[n], slopes[n]) for n in np.flatnonzero(real & (slopes != 0))]
-        if rule in (largest, smallest):
+        if rule in (largest, smallest) and real.any():
             (winner,) = np.flatnonzero(slopes)
             indices[output] = np.ravel_multi_index(
-                [cells[winner][a] for a in sorted(axes)], [x.shape[a] for a in sorted(axes)]
+                [cells[winner][a] for a in sorted(along)], [x.shape[a] for a in sorted(along)]
             )
     return Pooled(values, x.shape, entries, indices)
-
-
-def largest(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
-    """The first real cell that no other one exceeds; the first NaN where there is one."""
-    winner = None
-    for n in np.flatnonzero(real):
-        if winner is None or cells[n] > cells[winner] or (np.isnan(cells[n]) and not np.isnan(cells[winner])):
-            winner = n
-    slopes = np.zeros(len(cells))
-    slopes[winner] = 1
-    return cells[winner], slopes
-
-
-def smallest(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
-    """The first real cell that exceeds no other one; the first NaN where there is one."""
-    value, slopes = largest(-cells, real)
-    return -value, slopes
-
-
-def total(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
-    """The sum; padding holds 0."""
-    return cells.sum(), np.ones(len(cells))
-
-
-def average(
-    cells: np.ndarray, real: np.ndarray, count_include_pad: bool = True, divisor_override: float | None = None
-) -> tuple[Any, Slopes]:
-    """The sum over the divisor: the override, or the cells counted."""
-    divisor = divisor_override or (len(cells) if count_include_pad else real.sum())
-    return cells.sum() / divisor, np.full(len(cells), 1 / divisor)
-
-
-def norm(cells: np.ndarray, real: np.ndarray, norm_type: float) -> tuple[Any, Slopes]:
-    """(Σ|x|^p)^(1/p), scaled by the largest magnitude; no derivative where it is 0 or infinite."""
-    magnitudes = np.abs(cells)
-    scale = magnitudes.max()
-    if np.isnan(scale):
-        return math.nan, np.full(len(cells), math.nan)
-    if scale == 0 or math.isinf(scale):
-        return scale, np.zeros(len(cells))
-    if norm_type == math.inf:
-        return scale, np.sign(cells) * (np.arange(len(cells)) == np.argmax(magnitudes))
-    value = scale * ((magnitudes / scale) ** norm_type).sum() ** (1 / norm_type)
-    slopes = np.zeros(len(cells))
-    nonzero = cells != 0
-    slopes[nonzero] = np.sign(cells[nonzero]) * (magnitudes[nonzero] / value) ** (norm_type - 1)
-    return value, slopes
-
-
-def smooth(cells: np.ndarray, real: np.ndarray, beta: float, count_include_pad: bool = True) -> tuple[Any, Slopes]:
-    """log(Σ exp(β·x))/β; no derivative where it is infinite."""
-    counted = np.full(len(cells), True) if count_include_pad else real
-    powers = np.where(counted, beta * cells, -math.inf)
-    top = powers.max()
-    if np.isnan(top):
-        return math.nan, np.full(len(cells), math.nan)
-    if math.isinf(top):
-        return top / beta, np.zeros(len(cells))
-    sum_of_powers = np.exp(powers - top).sum()
-    return (top + np.log(sum_of_powers)) / beta, np.exp(powers - top) / sum_of_powers
-
-
-RULES: dict[str, WindowRule] = {
-    "max_pool": largest,
-    "min_pool": smallest,
-    "max_pool_with_indices": largest,
-    "sum_pool": total,
-    "avg_pool": average,
-    "lp_pool": norm,
-    "smooth_max_pool": smooth,
-}

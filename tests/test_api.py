@@ -29,13 +29,19 @@ README = PACKAGE.parent / "README.md"
 
 _FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
 SIGNATURES = {
-    "max_pool": f"(x, {_FIXED}, axis=None, rule='jvp')",
-    "min_pool": f"(x, {_FIXED}, axis=None, rule='jvp')",
-    "max_pool_with_indices": f"(x, {_FIXED}, axis=None, rule='jvp')",
-    "sum_pool": f"(x, {_FIXED}, axis=None, rule='jvp')",
-    "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, rule='jvp')",
-    "lp_pool": f"(x, norm_type, {_FIXED}, axis=None, rule='jvp')",
-    "smooth_max_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, rule='jvp')",
+    "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "min_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "max_pool_with_indices": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "sum_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, where=None, rule='jvp')",
+    "lp_pool": f"(x, norm_type, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "smooth_max_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
+    "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
+    "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
+    "global_max_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
+    "global_avg_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
+    "max_unpool": "(values, indices, output_size, *, axis=None)",
 }
 SECTIONS = ("Args", "Returns", "Raises", "Derivative", "Example")
 

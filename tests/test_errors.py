@@ -1,4 +1,4 @@
-"""Wrong axes, kernel sizes, strides, dilations and paddings: the same table of mistakes for every function.
+"""Wrong axes, kernel sizes, strides, dilations and paddings: one table of mistakes for all functions of fixed windows.
 
 Each row holds the exception, the message after the function's name, and the arguments that are wrong. The last test
 holds the calls next to the mistakes, which must work.
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.errors import COMPLEX, IMAGE, REQUIRED, Row, Traced, call, check_wrong_call, kernel, zeros
+from tests.errors import COMPLEX, IMAGE, OTHERS, REQUIRED, Row, Traced, call, check_wrong_call, kernel, zeros
 
 STATIC = r"{0} must be a Python int, got a traced value; .*static_argnames='{0}'"
 OBJECT = object()
@@ -109,7 +109,8 @@ def test_wrong_sizes(function: str, exception: type[Exception], message: str, ar
 
 
 def test_every_function_is_covered() -> None:
-    assert set(REQUIRED) == {name for name in vars(jaxpool) if name.endswith(("_pool", "_with_indices"))}
+    public = {name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")}
+    assert {*REQUIRED, *OTHERS, "max_unpool"} == public
 
 
 # Next to the mistakes: calls that look like one and are none, and the shape they give.

@@ -1,7 +1,7 @@
-"""Wrong arrays, flags, rules, divisors and learnable parameters, and windows that hold only padding.
+"""Wrong arrays, masks, flags, rules, divisors and learnable parameters, and windows that hold only padding.
 
-Each row holds the exception, the message after the function's name, and the arguments that are wrong; the first table
-is run for every function, the second holds what single functions add.
+Each row holds the exception, the message after the function's name, and the arguments that are wrong; the first tables
+are run for every function, or every one of fixed windows, the last holds what single functions add.
 """
 
 import math
@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.errors import COMPLEX, REQUIRED, Row, Traced, call, check_wrong_call, kernel, zeros
+from tests.errors import COMPLEX, OTHERS, REQUIRED, Row, Traced, call, check_wrong_call, kernel, zeros
 
 SHARED: list[Row] = [
     (TypeError, r"x must be a JAX or NumPy array, got list; convert it with jnp\.asarray\(x\)", {"x": [[1.0, 2.0]]}),
@@ -30,14 +30,45 @@ SHARED: list[Row] = [
     ),
     (TypeError, r"x has dtype float8_e5m2, which cannot be pooled", {"x": Traced(np.zeros((8, 8), "float8_e5m2"))}),
     *(
+        (ValueError, rf"rule {re.escape(repr(given))} is unknown; use 'jvp' .* or 'vjp'", {"rule": given})
+        for given in ("forward", "JVP", None, 1, ["jvp"])
+    ),
+]
+
+MASKS: list[Row] = [
+    *(
+        (TypeError, rf"where must be a bool array, got {type(given).__name__}; convert it with jnp", {"where": given})
+        for given in ([True] * 8, (True, False), 1, 0, 1.0, np.float32(1), "True")
+    ),
+    *(
+        (TypeError, rf"where must be bool, got dtype {re.escape(str(given.dtype))}; compare it first", {"where": given})
+        for given in (zeros(8), np.ones(8, int), np.ones(8, np.uint8), np.array("a"), np.array(None))
+    ),
+    (TypeError, r"where must be bool, got dtype float32; compare .*, as in where != 0", {"where": Traced(zeros(8))}),
+    *(
+        (
+            ValueError,
+            rf"where of shape {re.escape(str(shape))} does not broadcast to x \(2, 8, 8\); "
+            "give a bool for every cell, or an array with 1 along",
+            {"where": mask},
+        )
+        for shape in ((3,), (0,), (2,), (2, 8), (3, 8, 8), (16, 1), (1, 2, 8, 8), (1, 1, 1, 1))
+        for mask in (np.ones(shape, bool), Traced(np.ones(shape, bool)))
+    ),
+    # An axis of x with a single cell is not stretched to that of the mask.
+    (
+        ValueError,
+        r"where of shape \(2, 1, 1\) does not broadcast to x \(1, 8, 8\)",
+        {"x": zeros(1, 8, 8), "where": np.ones((2, 1, 1), bool)},
+    ),
+]
+
+FLAGS: list[Row] = [
+    *(
         (TypeError, rf"ceil_mode must be True or False, got {re.escape(repr(given))}", {"ceil_mode": given})
         for given in (1, 0, "yes", None, np.array(True))
     ),
     (TypeError, r"ceil_mode must be True or False, got a traced value; .*static", {"ceil_mode": Traced(True)}),
-    *(
-        (ValueError, rf"rule {re.escape(repr(given))} is unknown; use 'jvp' .* or 'vjp'", {"rule": given})
-        for given in ("forward", "JVP", None, 1, ["jvp"])
-    ),
 ]
 
 ONLY_PADDING = (
@@ -139,7 +170,13 @@ OWN: dict[str, list[Row]] = {
     ],
 }
 
-ROWS = [(function, *row) for function in REQUIRED for row in SHARED + OWN[function]]
+for function in OTHERS:
+    OWN[function] = [] if "avg" in function else [(TypeError, r"x is complex64, which has no order; pool x\.", COMPLEX)]
+
+ROWS = [
+    *((function, *row) for function in REQUIRED for row in SHARED + MASKS + FLAGS + OWN[function]),
+    *((function, *row) for function in OTHERS for row in SHARED + MASKS + OWN[function]),
+]
 
 
 @pytest.mark.parametrize(("function", "exception", "message", "arguments"), ROWS)
@@ -147,11 +184,13 @@ def test_wrong_values(function: str, exception: type[Exception], message: str, a
     check_wrong_call(function, exception, message, arguments)
 
 
-@pytest.mark.parametrize("function", REQUIRED)
+@pytest.mark.parametrize("function", [*REQUIRED, *OTHERS])
 def test_random_keys_are_no_numbers(function: str) -> None:
     keys = jax.random.split(jax.random.key(0), (8, 8))
     with pytest.raises(TypeError, match=rf"^{function}: x has dtype key<fry>, which cannot be pooled; allowed are"):
         call(function, {"x": keys})
+    with pytest.raises(TypeError, match=rf"^{function}: where must be bool, got dtype key<fry>; compare it first"):
+        call(function, {"where": keys})
 
 
 @pytest.mark.parametrize(("function", "name"), [("lp_pool", "norm_type"), ("smooth_max_pool", "beta")])

@@ -8,26 +8,56 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxpool
-from tests.cases import distinct
+from jaxpool import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    global_avg_pool,
+    global_max_pool,
+    lp_pool,
+    max_pool,
+    max_pool_with_indices,
+    max_unpool,
+    min_pool,
+    smooth_max_pool,
+    sum_pool,
+)
+from tests.cases import distinct, mask
+
+SLIDING: dict[str, Any] = {"kernel_size": (3, 2), "stride": 2, "padding": 1}
+MASKED = {**SLIDING, "where": mask(7, 6)}
+
+
+def unpooled(x: jax.Array, rule: Any) -> jax.Array:
+    return max_unpool(*max_pool_with_indices(x, (2, 2), rule=rule), (7, 6))
+
 
 CALLS: dict[str, Any] = {
-    "max_pool": partial(jaxpool.max_pool, kernel_size=(3, 2)),
-    "min_pool": partial(jaxpool.min_pool, kernel_size=(3, 2)),
-    "max_pool_with_indices": lambda x, **options: jaxpool.max_pool_with_indices(x, (3, 2), **options)[0],
-    "sum_pool": partial(jaxpool.sum_pool, kernel_size=(3, 2)),
-    "avg_pool": partial(jaxpool.avg_pool, kernel_size=(3, 2)),
-    "lp_pool": partial(jaxpool.lp_pool, norm_type=2.0, kernel_size=(3, 2)),
-    "lp_pool inf": partial(jaxpool.lp_pool, norm_type=np.inf, kernel_size=(3, 2)),
-    "lp_pool learnt": partial(jaxpool.lp_pool, norm_type=np.array([[[1.5]], [[3.0]]]), kernel_size=(3, 2)),
-    "smooth_max_pool": partial(jaxpool.smooth_max_pool, beta=2.0, kernel_size=(3, 2)),
+    "max_pool": partial(max_pool, **SLIDING),
+    "max_pool masked": partial(max_pool, **MASKED),
+    "min_pool": partial(min_pool, **SLIDING),
+    "max_pool_with_indices": lambda x, rule: max_pool_with_indices(x, **SLIDING, rule=rule)[0],
+    "sum_pool": partial(sum_pool, **SLIDING),
+    "avg_pool": partial(avg_pool, **SLIDING),
+    "avg_pool masked": partial(avg_pool, **MASKED),
+    "lp_pool": partial(lp_pool, norm_type=2.0, **SLIDING),
+    "lp_pool inf": partial(lp_pool, norm_type=np.inf, **SLIDING),
+    "lp_pool learnt": partial(lp_pool, norm_type=np.array([[[1.5]], [[3.0]]]), **SLIDING),
+    "smooth_max_pool": partial(smooth_max_pool, beta=2.0, **SLIDING),
+    "smooth_max_pool masked": partial(smooth_max_pool, beta=-2.0, **MASKED),
+    "adaptive_max_pool": partial(adaptive_max_pool, output_size=(3, 4)),
+    "adaptive_max_pool masked": partial(adaptive_max_pool, output_size=(3, 4), where=mask(7, 6)),
+    "adaptive_avg_pool": partial(adaptive_avg_pool, output_size=(3, 4)),
+    "global_max_pool": partial(global_max_pool, axis=(-2, -1)),
+    "global_avg_pool": partial(global_avg_pool, axis=(-2, -1), where=mask(6)),
+    "max_unpool": unpooled,
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_values_and_gradients_export(name: str) -> None:
     def everything(x: jax.Array) -> Any:
-        pools = [partial(CALLS[name], stride=2, padding=1, rule=rule) for rule in ("jvp", "vjp")]
+        pools = [partial(CALLS[name], rule=rule) for rule in ("jvp", "vjp")]
         return [jax.value_and_grad(lambda x: (pool(x) ** 2).sum())(x) for pool in pools]  # noqa: B023
 
     (batch,) = jax.export.symbolic_shape("b")

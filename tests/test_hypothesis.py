@@ -17,6 +17,7 @@ import jaxpool
 from tests import oracle
 from tests.cases import distinct
 
+FIXED = [function for function in oracle.RULES if not function.startswith(("adaptive", "global"))]
 KINDS = ("distinct", "ties", "negative", "infinite")
 
 
@@ -82,7 +83,7 @@ def accepted(shape: tuple[int, ...], parameters: dict[str, Any]) -> tuple[int, .
 PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 
 
-@pytest.mark.parametrize("function", oracle.RULES)
+@pytest.mark.parametrize("function", FIXED)
 @hypothesis.settings(max_examples=20, deadline=None, derandomize=True, database=None, phases=PHASES)
 @hypothesis.given(data=st.data())
 def test_any_arguments(function: str, data: st.DataObject) -> None:

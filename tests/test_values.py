@@ -18,7 +18,7 @@ from jaxpool._window import Window, make_window
 from tests import oracle
 from tests.cases import CASES, PLAIN, Case, distinct
 
-ORDERED = ("max_pool", "min_pool", "max_pool_with_indices")
+ORDERED = tuple(function for function, rule in oracle.RULES.items() if rule in (oracle.largest, oracle.smallest))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -27,7 +27,7 @@ def test_values(case: Case) -> None:
     for outputs in (*compiled, case.outputs(case.x)):
         values, indices = outputs if isinstance(outputs, tuple) else (outputs, None)
         assert values.dtype == np.float64
-        rtol = 0 if case.function in ORDERED else 1e-12
+        rtol = 0 if case.function in (*ORDERED, "max_unpool") else 1e-12
         np.testing.assert_allclose(values, case.expected.values, rtol=rtol, atol=0 if rtol == 0 else 1e-13)
         if indices is not None:
             assert indices.dtype == np.int32
@@ -189,7 +189,7 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
 @pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
 def test_array_kinds(case: Case) -> None:
     for x in (case.x, jnp.asarray(case.x), np.asfortranarray(case.x), case.x[:, ::-1]):
-        np.testing.assert_allclose(case.values(x), case.reference(x).values, rtol=1e-12)
+        np.testing.assert_allclose(case.values(x), case.reference(x).values, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
@@ -197,7 +197,7 @@ def test_array_kinds(case: Case) -> None:
 def test_batches_of_no_entries(case: Case, rule: str) -> None:
     x = np.zeros((3, 0, 7, 6))
     value, gradient = jax.value_and_grad(lambda x: case.values(x, rule).sum())(x)
-    assert case.values(x, rule).shape == (3, 0, 4, 3)
+    assert case.values(x, rule).shape == (3, 0, *case.expected.values.shape[1:])
     assert value == 0
     assert gradient.shape == x.shape
 

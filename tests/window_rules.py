@@ -1,0 +1,94 @@
+"""What each pool makes of one window, in float64 NumPy: its value, and the slope of that value with each cell.
+
+A rule gets the cells of the window in row-major order, padding as 0, and which of them are real. A window without
+cells, which only a mask can leave, is 0.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Slopes = np.ndarray
+WindowRule = Callable[..., tuple[Any, Slopes]]
+
+
+def largest(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
+    """The first real cell that no other one exceeds; the first NaN where there is one. 0 without real cells."""
+    if not real.any():
+        return 0.0, np.zeros(len(cells))
+    winner = None
+    for n in np.flatnonzero(real):
+        if winner is None or cells[n] > cells[winner] or (np.isnan(cells[n]) and not np.isnan(cells[winner])):
+            winner = n
+    slopes = np.zeros(len(cells))
+    slopes[winner] = 1
+    return cells[winner], slopes
+
+
+def smallest(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
+    """The first real cell that exceeds no other one; the first NaN where there is one."""
+    value, slopes = largest(-cells, real)
+    return -value, slopes
+
+
+def total(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
+    """The sum; padding holds 0."""
+    return cells.sum(), np.ones(len(cells))
+
+
+def average(
+    cells: np.ndarray, real: np.ndarray, count_include_pad: bool = True, divisor_override: float | None = None
+) -> tuple[Any, Slopes]:
+    """The sum over the divisor: the override, or the cells counted."""
+    divisor = divisor_override or (len(cells) if count_include_pad else real.sum()) or 1
+    return cells.sum() / divisor, np.full(len(cells), 1 / divisor)
+
+
+def norm(cells: np.ndarray, real: np.ndarray, norm_type: float) -> tuple[Any, Slopes]:
+    """(Σ|x|^p)^(1/p), scaled by the largest magnitude; no derivative where it is 0 or infinite."""
+    magnitudes = np.abs(cells)
+    scale = magnitudes.max(initial=0)
+    if np.isnan(scale):
+        return math.nan, np.full(len(cells), math.nan)
+    if scale == 0 or math.isinf(scale):
+        return scale, np.zeros(len(cells))
+    if norm_type == math.inf:
+        return scale, np.sign(cells) * (np.arange(len(cells)) == np.argmax(magnitudes))
+    value = scale * ((magnitudes / scale) ** norm_type).sum() ** (1 / norm_type)
+    slopes = np.zeros(len(cells))
+    nonzero = cells != 0
+    slopes[nonzero] = np.sign(cells[nonzero]) * (magnitudes[nonzero] / value) ** (norm_type - 1)
+    return value, slopes
+
+
+def smooth(cells: np.ndarray, real: np.ndarray, beta: float, count_include_pad: bool = True) -> tuple[Any, Slopes]:
+    """log(Σ exp(β·x))/β; no derivative where it is infinite."""
+    counted = np.full(len(cells), True) if count_include_pad else real
+    if not counted.any():
+        return 0.0, np.zeros(len(cells))
+    powers = np.where(counted, beta * cells, -math.inf)
+    top = powers.max()
+    if np.isnan(top):
+        return math.nan, np.full(len(cells), math.nan)
+    if math.isinf(top):
+        return top / beta, np.zeros(len(cells))
+    sum_of_powers = np.exp(powers - top).sum()
+    return (top + np.log(sum_of_powers)) / beta, np.exp(powers - top) / sum_of_powers
+
+
+RULES: dict[str, WindowRule] = {
+    "max_pool": largest,
+    "min_pool": smallest,
+    "max_pool_with_indices": largest,
+    "sum_pool": total,
+    "avg_pool": average,
+    "lp_pool": norm,
+    "smooth_max_pool": smooth,
+    "adaptive_max_pool": largest,
+    "adaptive_max_pool_with_indices": largest,
+    "adaptive_avg_pool": average,
+    "global_max_pool": largest,
+    "global_avg_pool": average,
+}
