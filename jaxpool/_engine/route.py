@@ -28,7 +28,7 @@ def transposed(
     `output` has the shape and dtype of the cotangent. The checkpoint makes what reverse mode keeps exactly the
     residuals: without it the transposition of the transpose would keep arrays computed from them as well.
     """
-    cotangent = jax.ShapeDtypeStruct(output.shape, output.dtype)
+    cotangent = jax.typeof(output)
 
     def tangent_map(tangent: jax.Array, residuals: Any) -> jax.Array:
         return jax.linear_transpose(lambda c: cotangent_map(c, residuals), cotangent)(tangent)[0]

@@ -32,7 +32,7 @@ def first_winners(x: jax.Array, window: Window, op: Operation, first: jax.Array 
     offsets = None
     inner_cells = 1
     for part in choose.selection_order(window):
-        inner = jnp.zeros(x.shape, dtype) if offsets is None else offsets
+        inner = jnp.zeros_like(x, dtype) if offsets is None else offsets
         x, inner, part = expand(x, part, identity(op, x.dtype)), expand(inner, part, 0), even(part)
         if choose.selects_in_blocks(part):
             lowering = select_by_blocks
