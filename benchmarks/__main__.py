@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: max and average pooling, forward and gradient, beside plain `lax.reduce_window`.
+"""`python -m benchmarks`: max and average pooling, forward and gradient, beside what plain JAX offers.
 
 Both sides run in one process, in alternation, and the median counts. Values and gradients are compared before
 anything is timed. The table is printed and saved as JSON under benchmarks/results/.
@@ -16,40 +16,36 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 import jaxpool
-from benchmarks.cases import CASES, Case
-
-POOLS = {"max": (jaxpool.max_pool, lax.max, -np.inf), "avg": (jaxpool.avg_pool, lax.add, 0.0)}
+from benchmarks.cases import Case, cases
 
 
 def main() -> None:
     """Measure, print, save."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
     parser.add_argument("--repetitions", type=int, default=15, help="runs per side, of which the median counts")
-    parser.add_argument("--case", default="", help="only cases whose description holds this text")
+    parser.add_argument("--case", default="", help="only cases whose group and description hold this text")
     options = parser.parse_args()
     rows = []
-    for case in CASES:
-        if options.case not in case.name:
+    for case in cases():
+        if options.case not in f"{case.group} {case.name}":
             continue
-        for pool in POOLS:
-            row = measure(case, pool, options.repetitions)
-            rows.append(row)
-            print(
-                f"{pool} {case.name:55} forward {row['forward_ms']:7.2f} ms, plain {row['plain_forward_ms']:7.2f}"
-                f" ({row['forward_ratio']:5.1f}×)   gradient {row['gradient_ms']:7.2f} ms, plain"
-                f" {row['plain_gradient_ms']:7.2f} ({row['gradient_ratio']:5.1f}×)",
-                flush=True,
-            )
+        row = measure(case, options.repetitions)
+        rows.append(row)
+        print(
+            f"{case.group:12} {case.name:55} forward {row['forward_ms']:7.2f} ms, plain {row['plain_forward_ms']:7.2f}"
+            f" ({row['forward_ratio']:5.1f}×)   gradient {row['gradient_ms']:7.2f} ms, plain"
+            f" {row['plain_gradient_ms']:7.2f} ({row['gradient_ratio']:5.1f}×)",
+            flush=True,
+        )
     summary = {
-        f"{pool} {what}": summarise([row[f"{what}_ratio"] for row in rows if row["pool"] == pool])
-        for pool in POOLS
+        f"{group} {what}": summarise([row[f"{what}_ratio"] for row in rows if row["group"] == group])
+        for group in dict.fromkeys(row["group"] for row in rows)
         for what in ("forward", "gradient")
     }
     for name, ratios in summary.items():
-        print(f"{name:14} plain / jaxpool: geometric mean {ratios['mean']:.1f}×, worst {ratios['worst']:.2f}×")
+        print(f"{name:22} plain / jaxpool: geometric mean {ratios['mean']:.1f}×, worst {ratios['worst']:.2f}×")
     device = jax.devices()[0].platform
     path = Path(__file__).parent / "results" / f"{device}-jax-{jax.__version__}.json"
     if options.case == "":
@@ -59,30 +55,19 @@ def main() -> None:
         print(f"saved {path}")
 
 
-def measure(case: Case, pool: str, repetitions: int) -> dict[str, Any]:
-    """Compare, then time, one pool in one case."""
-    function, op, identity = POOLS[pool]
-
-    def ours(x: jax.Array) -> jax.Array:
-        return function(x, (case.kernel,) * 2, case.stride, case.padding, axis=case.axis)
-
-    def plain(x: jax.Array) -> jax.Array:
-        dimensions, strides, padding = [1] * 4, [1] * 4, [(0, 0)] * 4
-        for axis in case.axis:
-            dimensions[axis], strides[axis], padding[axis] = case.kernel, case.stride, (case.padding, case.padding)
-        pooled = lax.reduce_window(x, np.float32(identity), op, dimensions, strides, padding)
-        return pooled / case.kernel**2 if pool == "avg" else pooled
-
+def measure(case: Case, repetitions: int) -> dict[str, Any]:
+    """Compare, then time, one case."""
     x = jnp.asarray(np.random.default_rng(0).normal(size=case.shape), jnp.float32)
-    cotangent = jnp.asarray(np.random.default_rng(1).normal(size=jax.eval_shape(plain, x).shape), jnp.float32)
-    forward = [jax.jit(ours), jax.jit(plain)]
-    gradient = [jax.jit(lambda x, c, f=f: jax.vjp(f, x)[1](c)[0]) for f in (ours, plain)]
+    output = jax.eval_shape(case.plain, x)
+    cotangent = jnp.asarray(np.random.default_rng(1).normal(size=output.shape), jnp.float32)
+    forward = [jax.jit(case.ours), jax.jit(case.plain)]
+    gradient = [jax.jit(lambda x, c, f=f: jax.vjp(f, x)[1](c)[0]) for f in (case.ours, case.plain)]
     np.testing.assert_allclose(forward[0](x), forward[1](x), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(gradient[0](x, cotangent), gradient[1](x, cotangent), rtol=1e-4, atol=1e-4)
     times = alternate([lambda f=f: f(x) for f in forward], repetitions)
     times += alternate([lambda f=f: f(x, cotangent) for f in gradient], repetitions)
     return {
-        "pool": pool,
+        "group": case.group,
         "case": case.name,
         "forward_ms": times[0],
         "plain_forward_ms": times[1],

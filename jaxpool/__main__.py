@@ -1,9 +1,9 @@
 """`python -m jaxpool [IMAGE]`: every variant on a real picture, by both rules, timed, checked and drawn.
 
-Each variant of the table in `jaxpool._demo.variants` pools the picture, forward and with gradient, beside plain
-`lax.reduce_window` and an independent NumPy evaluation in float64. A table and a summary are printed and a figure is
-written. The exit status is 0 when all is well, 1 when a difference is out of tolerance, and 2 for what the user can
-put right: one line on the error stream says how.
+Each variant of the table in `jaxpool._demo.variants` pools the picture, forward and with gradient, beside plain JAX
+(`lax.reduce_window` where that can do it) and an independent NumPy evaluation in float64. A table and a summary are
+printed and a figure is written. The exit status is 0 when all is well, 1 when a difference is out of tolerance, and 2
+for what the user can put right: one line on the error stream says how.
 """
 
 import sys

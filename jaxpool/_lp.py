@@ -101,7 +101,9 @@ def _norms(
     if mask is not None:
         x = jnp.where(mask, x, 0)
     if number is not None and number > jnp.finfo(x.dtype).max:
-        norms = extremes(pad_real(jnp.abs(x), window, 0), None, window.after_padding(), lax.max, rule)
+        # Not jnp.abs, whose derivative at 0 is 1.
+        magnitudes = pad_real(x * jnp.sign(x), window, 0)
+        norms = extremes(magnitudes, None, window.after_padding(), lax.max, rule)
     else:
         p = None if p is None else p.astype(x.dtype)
         norms = weighted_pool(x, p, window, _NORM, number, rule)
@@ -143,7 +145,13 @@ def _reciprocal_of_quarter(y: jax.Array) -> tuple[jax.Array, float]:
 
 
 def _norm_weight(cells: jax.Array, reciprocal: jax.Array, p: Exponent) -> jax.Array:
-    return signed_power(cells * reciprocal, p - 1)
+    ratio = cells * reciprocal
+    if not isinstance(p, float) or p < 2:
+        # A ratio that underflows keeps its sign, which is all of the weight for p = 1.
+        lost = (ratio == 0) & (cells != 0) & (reciprocal != 0)
+        least = jnp.sign(cells) * jnp.finfo(ratio.dtype).tiny
+        ratio += lax.stop_gradient(jnp.where(lost, least, 0))
+    return signed_power(ratio, p - 1)
 
 
 def _norm_slope(cells: jax.Array, reciprocal: jax.Array, p: Exponent) -> jax.Array:

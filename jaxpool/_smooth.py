@@ -67,7 +67,8 @@ def smooth_max_pool(
 
     Derivative:
         ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order.
-        Ties share equally; zeros are nothing special. A cell of -inf (for β < 0: +inf) has weight 0, and a window
+        The weights inherit the rounding of y: to |β·y| units in the last place they are right, and sum to 1. Ties share
+        equally; zeros are nothing special. A cell of -inf (for β < 0: +inf) has weight 0, and a window
         whose value is infinite passes no derivative. NaN stays in the windows that hold it. A window that
         `where` leaves empty, of padding that takes part too, is 0 and passes no derivative.
 

@@ -97,6 +97,9 @@ def test_any_arguments(function: str, data: st.DataObject) -> None:
     if function in ("sum_pool", "avg_pool") or options.get("norm_type") is math.inf:
         # Infinite norms and sums are tested among the conventions.
         x = np.nan_to_num(x, neginf=-9.0)
+    if data.draw(st.booleans(), "masked"):
+        options["where"] = distinct(shape, "mask") < data.draw(st.sampled_from([-2.0, 0.5, 2.0]))
+        x = np.where(options["where"], x, math.nan)
 
     def pool(x: jax.Array) -> tuple[jax.Array, Any]:
         outputs = getattr(jaxpool, function)(x, **parameters, **options, rule=rule)

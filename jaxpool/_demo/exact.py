@@ -26,6 +26,19 @@ def sliding(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
     return starts, np.full_like(starts, size.kernel)
 
 
+def uneven(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
+    """First cell and number of cells of each bin: of m along n cells, the i-th one ends at ceil((i+1)·n/m)."""
+    count = size.bins(length)
+    numbers = np.arange(count)
+    starts = numbers * length // count
+    return starts, ((numbers + 1) * length + count - 1) // count - starts
+
+
+def whole(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
+    """First cell and number of cells of the one window that holds the axis."""
+    return np.array([0]), np.array([length])
+
+
 def largest(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The maximum; all weight on the first cell that holds it."""
     winners = cells.argmax(-1, keepdims=True)
@@ -46,6 +59,13 @@ def total(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def mean(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mean; every weight is one over the number of cells."""
     return cells.mean(-1), np.full_like(cells, 1 / cells.shape[-1])
+
+
+def mean_of_present(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of the cells that are not NaN, 0 where all are; every weight is one over their number, or 0 at NaN."""
+    present = ~np.isnan(cells)
+    weights = present / np.maximum(present.sum(-1, keepdims=True), 1)
+    return (weights * np.where(present, cells, 0)).sum(-1), weights
 
 
 def norm(norm_type: float) -> CellRule:
@@ -93,6 +113,20 @@ def windowed(bins: Bins, rule: CellRule, *, indices: bool = False) -> Exact:
                 positions[outputs] = (weights * (cell_numbers // picture.shape[2])).sum(-1)
         pooled = (values, positions.astype(np.int32)) if indices else (values,)
         return pooled, gradient.reshape(picture.shape)
+
+    return evaluate
+
+
+def put_back(bins: Bins) -> Exact:
+    """The picture where it is the winner of a window, and 0 elsewhere: max pooling and the way back.
+
+    Windows that share a winner write the same value to one cell, so that a winner's derivative is 1 all the same.
+    """
+
+    def evaluate(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
+        rows, columns = (len(bins(length, size)[0]) for length in picture.shape[:2])
+        _, wins = windowed(bins, largest)(picture, np.ones((rows, columns, picture.shape[2])), size)
+        return (np.where(wins > 0, picture, 0),), np.where(wins > 0, cotangent, 0)
 
     return evaluate
 

@@ -1,9 +1,11 @@
 """The figure: the picture pooled by every variant, and beside each where the gradient lands.
 
-The pictures stand in a grid of cards, three to a row. The first card is the picture itself beside an enlarged
+The pictures stand in a grid of cards, four to a row. The first card is the picture itself beside an enlarged
 detail of it; in every other card the left half is the whole picture pooled and the right half the gradient over
 that same detail, when every output sends its own brightness back, all on one colour scale; the last card is the
-legend. A variant that returns indices shows the cells it names in place of the same pooled picture again.
+legend. A variant that returns indices shows the cells it names in place of the same pooled picture again, one whose
+output is as large as the picture shows its detail, and one that pools to a single cell the gradient over the whole
+picture, on a scale of its own: elsewhere it would be invisible.
 """
 
 import math
@@ -23,12 +25,13 @@ from jaxpool._demo.request import Mistake, Size
 
 Detail = tuple[slice, slice]
 
-_CARDS_PER_ROW = 3
-_WIDTH, _MARGIN, _GAP, _SEAM, _TITLE = 10.0, 0.06, 0.22, 0.04, 0.3  # inches
+_CARDS_PER_ROW = 4
+_WIDTH, _MARGIN, _GAP, _SEAM, _TITLE = 13.0, 0.06, 0.22, 0.04, 0.3  # inches
 _COLOURS = "magma"
 _INK, _FAINT, _BOX = "#1a1a1a", "#666666", "#ffd23f"
 _PIXELS_SHOWN = 1200  # more than any panel has, so that large pictures are drawn quickly
 _DIMMED = 0.3  # brightness of the cells that no index names
+_SPOTS = 36  # along each side of a whole picture's gradient, so that a single cell is large enough to be seen
 
 
 def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path) -> None:
@@ -36,9 +39,9 @@ def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path
     rows = math.ceil((len(drawings) + 2) / _CARDS_PER_ROW)
     layout = _Layout(picture.shape[0] / picture.shape[1], rows)
     detail = _detail(picture.shape, size)
-    landings = [np.nan_to_num(drawing.landing[detail]).mean(-1) for drawing in drawings]
+    landings = [np.nan_to_num(drawing.landing).mean(-1) for drawing in drawings]
     # The cube root makes room for the small shares of an average beside the whole that a winner gets.
-    brightest = max((float(landing.max()) for landing in landings), default=1) or 1
+    brightest = max((float(landing[detail].max()) for landing in landings), default=1) or 1
     scale = PowerNorm(1 / 3, 0, brightest)
 
     left, right = layout.card(0, "the picture", "and a detail")
@@ -47,11 +50,16 @@ def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path
     _show_detail(right, picture[detail])
     for index, (drawing, landing) in enumerate(zip(drawings, landings, strict=True)):
         left, right = layout.card(1 + index, drawing.name, drawing.detail)
-        if drawing.indices is None:
-            _show_whole(left, np.clip(drawing.values, 0, 1))
-        else:
+        if drawing.indices is not None:
             _show_detail(left, _named_cells(picture, drawing.indices)[detail])
-        right.imshow(landing, cmap=_COLOURS, norm=scale, interpolation="nearest", aspect="auto")
+        elif drawing.values.shape == picture.shape:
+            _show_detail(left, np.clip(drawing.values[detail], 0, 1))
+        else:
+            _show_whole(left, np.clip(drawing.values, 0, 1))
+        if drawing.values.shape[:2] == (1, 1):
+            _show_landing(right, _spots(landing), PowerNorm(1 / 3, 0, float(landing.max()) or 1))
+        else:
+            _show_landing(right, landing[detail], scale)
     layout.legend(1 + len(drawings), scale, brightest, size)
     try:
         layout.figure.savefig(out)
@@ -77,6 +85,14 @@ def _named_cells(picture: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return shown.reshape(picture.shape)
 
 
+def _spots(landing: np.ndarray) -> np.ndarray:
+    """The brightest cell of each of some blocks, whichever the picture's size."""
+    for axis, length in enumerate(landing.shape):
+        count = min(_SPOTS, length)
+        landing = np.maximum.reduceat(landing, np.arange(count) * length // count, axis)
+    return landing
+
+
 def _show_whole(axes: Axes, shown: np.ndarray) -> None:
     step = max(1, max(shown.shape) // _PIXELS_SHOWN)
     axes.imshow(shown[::step, ::step], interpolation="nearest", aspect="auto", extent=(0, 1, 1, 0))
@@ -91,6 +107,10 @@ def _outline(axes: Axes, detail: Detail, shape: Sequence[int]) -> None:
 
 def _show_detail(axes: Axes, shown: np.ndarray) -> None:
     axes.imshow(shown, interpolation="nearest", aspect="auto", vmin=0, vmax=1)
+
+
+def _show_landing(axes: Axes, landing: np.ndarray, scale: PowerNorm) -> None:
+    axes.imshow(landing, cmap=_COLOURS, norm=scale, interpolation="nearest", aspect="auto")
 
 
 class _Layout:
@@ -135,7 +155,9 @@ class _Layout:
 
     def _panel(self, left: float, top: float) -> Axes:
         axes = self.figure.add_axes(self._place(left, top, self.panel_width, self.panel_height))
-        axes.set_axis_off()
+        axes.set(xticks=[], yticks=[])
+        # Without a frame a panel that is all white is no panel.
+        axes.spines[:].set(color=_FAINT, linewidth=0.4)
         return axes
 
     def _place(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:

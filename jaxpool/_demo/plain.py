@@ -1,4 +1,4 @@
-"""Every variant as it is written without jaxpool: `lax.reduce_window` and the formula of the textbook.
+"""Every variant as it is written without jaxpool: `lax.reduce_window`, indexing, and the formula of the textbook.
 
 These are what jaxpool is timed against. They pool the first two axes of an array of shape (height, width,
 channels), without padding, and are differentiated by JAX itself. They make no promise about overflow, ties or NaN.
@@ -58,6 +58,55 @@ def lp_pool(x: jax.Array, norm_type: float, size: Size) -> jax.Array:
 def smooth_max_pool(x: jax.Array, beta: float, size: Size) -> jax.Array:
     """log(Σ exp(β·x))/β."""
     return jnp.log(sum_pool(jnp.exp(beta * x), size)) / beta
+
+
+def avg_pool_of_present(x: jax.Array, size: Size) -> jax.Array:
+    """The mean of the cells of each window that are not NaN, and 0 where all are."""
+    present = ~jnp.isnan(x)
+    counts = sum_pool(present.astype(x.dtype), size)
+    return sum_pool(jnp.where(present, x, 0), size) / jnp.maximum(counts, 1)
+
+
+def adaptive_max_pool(x: jax.Array, size: Size) -> jax.Array:
+    """The largest cell of each bin, one axis after the other."""
+    (rows, _), (columns, _) = _bins(x.shape[0], size), _bins(x.shape[1], size)
+    return x[rows].max(1)[:, columns].max(2)
+
+
+def adaptive_max_pool_with_indices(x: jax.Array, size: Size) -> Pair:
+    """The largest cell of each bin and its row-major position, from an array that holds every bin's cells."""
+    (rows, _), (columns, _) = _bins(x.shape[0], size), _bins(x.shape[1], size)
+    positions = rows[:, None, :, None] * x.shape[1] + columns[None, :, None, :]
+    positions = positions.reshape(*positions.shape[:2], -1, 1).astype(np.int32)
+    cells = x.reshape(-1, x.shape[2])[positions[..., 0]]
+    winners = cells.argmax(2, keepdims=True)
+    return jnp.take_along_axis(cells, winners, 2)[:, :, 0], jnp.take_along_axis(positions, winners, 2)[:, :, 0]
+
+
+def adaptive_avg_pool(x: jax.Array, size: Size) -> jax.Array:
+    """The mean of each bin, one axis after the other."""
+    (rows, heights), (columns, widths) = _bins(x.shape[0], size), _bins(x.shape[1], size)
+    of_rows = jnp.einsum("bkwc,bk->bwc", x[rows], heights)
+    return jnp.einsum("hbkc,bk->hbc", of_rows[:, columns], widths)
+
+
+def max_unpool(x: jax.Array, size: Size) -> jax.Array:
+    """The largest cell of each window, put back where it stands, with zeros around it."""
+    # JAX differentiates what is read at the positions, though not the positions themselves.
+    _, indices = max_pool_with_indices(lax.stop_gradient(x), size)
+    positions = indices.reshape(-1, x.shape[2]), np.arange(x.shape[2])
+    cells = x.reshape(-1, x.shape[2])
+    return jnp.zeros_like(cells).at[positions].set(cells[positions]).reshape(x.shape)
+
+
+def _bins(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
+    """The cells of each bin, the last one repeated up to the size of the largest bin, and the weights of a mean."""
+    count = size.bins(length)
+    numbers = np.arange(count)[:, None]
+    starts, ends = numbers * length // count, -(-(numbers + 1) * length // count)
+    cells = starts + np.arange((ends - starts).max())
+    weights = (cells < ends) / (ends - starts)
+    return np.minimum(cells, ends - 1), weights.astype(np.float32)
 
 
 def _reduce(x: Any, start: Any, operation: Callable[..., Any], size: Size) -> Any:

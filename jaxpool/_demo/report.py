@@ -15,7 +15,7 @@ from jaxpool._demo.measure import Measurement, Timing
 # of sums over windows of some hundred cells a side, and far less than any wrong cell, weight or divisor makes.
 TOLERANCE = 1e-5
 
-_NEEDED_WIDTH = 118
+_NEEDED_WIDTH = 128
 
 
 def is_well(measurement: Measurement) -> bool:

@@ -24,6 +24,10 @@ class Size:
     kernel: int
     stride: int
 
+    def bins(self, length: int) -> int:
+        """How many bins an axis is cut into: one less than it has windows, a number that hardly ever divides it."""
+        return max(1, (length - self.kernel) // self.stride)
+
 
 @dataclass(frozen=True)
 class Request:

@@ -1,20 +1,21 @@
 """The table of variants: a row for each pooling function of jaxpool, and all that is known about it here.
 
-A row holds the call of jaxpool itself, the independent evaluation in float64, and the same by plain
-`lax.reduce_window` where that exists. Timing, checking, table and figure go through the rows and know no
-variant by name: a new one is one more row. The numbers p and β are chosen so that each variant looks different from
-its neighbours.
+A row holds the call of jaxpool itself, the independent evaluation in float64, and the same by plain JAX where that
+exists. Timing, checking, table and figure go through the rows and know no variant by name: a new one is one more row.
+The numbers p and β are chosen so that each variant looks different from its neighbours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 import jaxpool
 from jaxpool._arguments import Rule
 from jaxpool._demo import exact, plain
-from jaxpool._demo.exact import Exact, sliding, windowed
+from jaxpool._demo.exact import Evaluation, Exact, sliding, uneven, whole, windowed
 from jaxpool._demo.request import Size
 
 Outputs = jax.Array | tuple[jax.Array, jax.Array]
@@ -28,18 +29,51 @@ BETA = 20.0
 class Variant:
     """One pooling function with everything it is compared to.
 
-    `name` is the function's name in jaxpool and `detail` what the figure says of its parameters. `pool` gives the
-    values, or values and indices, of a picture of shape (height, width, 3), and so does `plain`, which JAX can
-    differentiate where `plain_gradient` says so. `exact` gives these and the gradient in float64.
+    `function` is the function's name in jaxpool, `keyword` the argument that the row is there to show, if any, and
+    `detail` what the figure says of the parameters. `pool` gives the values, or values and indices, of a picture of
+    shape (height, width, 3), by each of `rules`, and so does `plain`, which JAX can differentiate where
+    `plain_gradient` says so. `exact` gives these and the gradient in float64.
     """
 
-    name: str
+    function: str
     pool: Callable[[jax.Array, Size, Rule], Outputs]
     exact: Exact
     plain: Callable[[jax.Array, Size], Outputs] | None = None
     plain_gradient: bool = True
     detail: str = ""
+    keyword: str = ""
     rules: tuple[Rule, ...] = BOTH_RULES
+
+    @property
+    def name(self) -> str:
+        """What the row is called; no two rows share it."""
+        return f"{self.function} {self.keyword}".rstrip()
+
+
+def _bar(shape: Sequence[int]) -> np.ndarray:
+    """NaN where a portrait has its eyes and 0 elsewhere: adding it loses these cells and hides no derivative."""
+    height, width = shape[:2]
+    bar = np.zeros((height, width, 1), np.float32)
+    bar[3 * height // 10 : 3 * height // 8, 3 * width // 7 : 4 * width // 7] = np.nan
+    return bar
+
+
+def _avg_pool_where(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
+    x = x + _bar(x.shape)
+    return jaxpool.avg_pool(x, size.kernel, size.stride, axis=(0, 1), where=~jnp.isnan(x), rule=rule)
+
+
+def _exact_avg_pool_where(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
+    return windowed(sliding, exact.mean_of_present)(picture + _bar(picture.shape), cotangent, size)
+
+
+def _bins(x: jax.Array, size: Size) -> tuple[int, int]:
+    return size.bins(x.shape[0]), size.bins(x.shape[1])
+
+
+def _max_unpool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
+    values, indices = jaxpool.max_pool_with_indices(x, size.kernel, size.stride, axis=(0, 1), rule=rule)
+    return jaxpool.max_unpool(values, indices, x.shape[:2], axis=(0, 1))
 
 
 VARIANTS: tuple[Variant, ...] = (
@@ -64,6 +98,14 @@ VARIANTS: tuple[Variant, ...] = (
         detail="the cells it names",
     ),
     Variant(
+        "max_unpool",
+        _max_unpool,
+        exact.put_back(sliding),
+        plain.max_unpool,
+        detail="the winners put back",
+        rules=("jvp",),  # it takes no rule: its derivatives are JAX's own
+    ),
+    Variant(
         "sum_pool",
         lambda x, size, rule: jaxpool.sum_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
         windowed(sliding, exact.total),
@@ -74,6 +116,14 @@ VARIANTS: tuple[Variant, ...] = (
         lambda x, size, rule: jaxpool.avg_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
         windowed(sliding, exact.mean),
         plain.avg_pool,
+    ),
+    Variant(
+        "avg_pool",
+        _avg_pool_where,
+        _exact_avg_pool_where,
+        lambda x, size: plain.avg_pool_of_present(x + _bar(x.shape), size),
+        detail="without a bar of NaN",
+        keyword="where=",
     ),
     Variant(
         "lp_pool",
@@ -88,5 +138,39 @@ VARIANTS: tuple[Variant, ...] = (
         windowed(sliding, exact.smooth_largest(BETA)),
         lambda x, size: plain.smooth_max_pool(x, BETA, size),
         detail=f"β = {BETA:g}",
+    ),
+    Variant(
+        "adaptive_max_pool",
+        lambda x, size, rule: jaxpool.adaptive_max_pool(x, _bins(x, size), axis=(0, 1), rule=rule),
+        windowed(uneven, exact.largest),
+        plain.adaptive_max_pool,
+        detail="uneven bins",
+    ),
+    Variant(
+        "adaptive_max_pool_with_indices",
+        lambda x, size, rule: jaxpool.adaptive_max_pool_with_indices(x, _bins(x, size), axis=(0, 1), rule=rule),
+        windowed(uneven, exact.largest, indices=True),
+        plain.adaptive_max_pool_with_indices,
+    ),
+    Variant(
+        "adaptive_avg_pool",
+        lambda x, size, rule: jaxpool.adaptive_avg_pool(x, _bins(x, size), axis=(0, 1), rule=rule),
+        windowed(uneven, exact.mean),
+        plain.adaptive_avg_pool,
+        detail="uneven bins",
+    ),
+    Variant(
+        "global_max_pool",
+        lambda x, size, rule: jaxpool.global_max_pool(x, axis=(0, 1), rule=rule),
+        windowed(whole, exact.largest),
+        lambda x, size: x.max((0, 1), keepdims=True),
+        detail="right: all of it, rescaled",
+    ),
+    Variant(
+        "global_avg_pool",
+        lambda x, size, rule: jaxpool.global_avg_pool(x, axis=(0, 1), rule=rule),
+        windowed(whole, exact.mean),
+        lambda x, size: x.mean((0, 1), keepdims=True),
+        detail="right: all of it, rescaled",
     ),
 )

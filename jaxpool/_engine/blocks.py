@@ -14,10 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Arrays, Operation
+from jaxpool._engine.operations import Arrays, Operation, computed_once
 from jaxpool._window import Window
-
-_SLICES_AT_ONCE = 12
 
 
 def tiles(window: Window) -> bool:
@@ -37,13 +35,9 @@ def first_in_blocks(padded: Arrays, inner_cells: int, window: Window, op: Operat
     `padded` holds the cells and offsets that they bring along, below `inner_cells`.
     """
     cells, axes = _split(padded[0], window)
-    best = compared = fold(cells, axes, op)
-    if jnp.issubdtype(cells.dtype, jnp.floating):
-        # A division by 1, or of NaN by itself. It changes nothing, but a compiler that takes a division for expensive
-        # does it once per window, where it would else fold the window anew for each cell that is compared with it.
-        compared /= jnp.where(best != best, best, jnp.ones_like(best))
+    best = fold(cells, axes, op)
     # A window that holds NaN has NaN as its best.
-    found = (cells == compared) | (cells != cells)
+    found = (cells == computed_once(best)) | (cells != cells)
     # In int32, whose minimum compiles to faster code than that of bytes.
     offsets = _split(padded[1], window)[0].astype(np.int32)
     place = inner_cells * math.prod(cells.shape[axis] for axis in axes)
@@ -59,7 +53,7 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
     """Combine all cells along `axes`, which stay with size 1."""
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
-            width = -(-cells // _SLICES_AT_ONCE)
+            width = -(-cells // (12 if cells <= 256 else 16))
             array = reduce(op, (_slice(array, axis, start, width, op) for start in range(0, cells, width)))
             array = lax.optimization_barrier(array)
     return array

@@ -30,3 +30,14 @@ def identity(op: Operation, dtype: Any) -> Any:
 def accumulation_dtype(dtype: Any) -> np.dtype:
     """The dtype in which values of `dtype` are summed: float32 for the 16-bit floats, the dtype itself otherwise."""
     return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else np.dtype(dtype)
+
+
+def computed_once(array: jax.Array) -> jax.Array:
+    """The same floats, divided by 1, or by themselves where they are NaN; not linear, so for primal values alone.
+
+    A compiler that fuses what is cheap into everything that reads it computes it again for each reader, also where a
+    broadcast makes them many. It takes a division for expensive, and does that once.
+    """
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    return array / jnp.where(array != array, array, jnp.ones_like(array))

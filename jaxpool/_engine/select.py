@@ -14,7 +14,7 @@ from jaxpool._engine import choose
 from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import first_in_blocks
 from jaxpool._engine.doubling import fold_by_doubling
-from jaxpool._engine.operations import Arrays, Operation, identity
+from jaxpool._engine.operations import Arrays, Operation, computed_once, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
 
@@ -33,11 +33,13 @@ def first_winners(x: jax.Array, window: Window, op: Operation, first: jax.Array 
     inner_cells = 1
     for part in choose.selection_order(window):
         inner = jnp.zeros_like(x, dtype) if offsets is None else offsets
-        x, inner, part = expand(x, part, identity(op, x.dtype)), expand(inner, part, 0), even(part)
         if choose.selects_in_blocks(part):
             lowering = select_by_blocks
         else:
             lowering = select_by_doubling if choose.doubles(part) else select_by_slices
+        if even(part) != part:
+            # Read more than once: for the extreme, and again for the cell that has it.
+            x, inner, part = computed_once(expand(x, part, identity(op, x.dtype))), expand(inner, part, 0), even(part)
         x, offsets = lax.optimization_barrier(lowering(x, inner, inner_cells, part, op))
         inner_cells *= part.cells
     assert offsets is not None
