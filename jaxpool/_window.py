@@ -88,6 +88,11 @@ class Window:
         """Whether there is one window alone."""
         return all(axis.output == 1 for axis in self.axes)
 
+    @property
+    def tiles(self) -> bool:
+        """Whether every cell that windows reach lies in one window alone, and no window has gaps."""
+        return all((a.stride == a.kernel or a.output == 1) and (a.dilation == 1 or a.kernel == 1) for a in self.axes)
+
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
         return tuple(Window((axis,)) for axis in reversed(self.axes))

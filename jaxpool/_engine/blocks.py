@@ -14,13 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine import choose
 from jaxpool._engine.operations import Arrays, Operation, computed_once
 from jaxpool._window import Window
-
-
-def tiles(window: Window) -> bool:
-    """Whether every cell that the windows reach lies in one window, and no window has gaps."""
-    return all((a.stride == a.kernel or a.output == 1) and (a.dilation == 1 or a.kernel == 1) for a in window.axes)
 
 
 def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -53,7 +49,7 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
     """Combine all cells along `axes`, which stay with size 1."""
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
-            width = -(-cells // (12 if cells <= 256 else 16))
+            width = -(-cells // choose.slices_at_once(cells))
             array = reduce(op, (_slice(array, axis, start, width, op) for start in range(0, cells, width)))
             array = lax.optimization_barrier(array)
     return array

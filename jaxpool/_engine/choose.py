@@ -5,7 +5,6 @@ import math
 from jax import lax
 
 from jaxpool._bins import BinAxis
-from jaxpool._engine.blocks import tiles
 from jaxpool._engine.operations import Operation
 from jaxpool._window import Window
 
@@ -33,7 +32,12 @@ def reduces_by_slices(part: Window, op: Operation) -> bool:
 
 def folds_blocks(part: Window) -> bool:
     """Whether a reduction over windows that share no cells folds them as blocks, instead of slices with a stride."""
-    return tiles(part) and part.cells > 1
+    return part.tiles and part.cells > 1
+
+
+def slices_at_once(cells: int) -> int:
+    """How many slices a step of a fold of so many cells combines."""
+    return 12 if cells <= 256 else 16
 
 
 def selects_in_blocks(part: Window) -> bool:
@@ -44,7 +48,7 @@ def selects_in_blocks(part: Window) -> bool:
     """
     if any(isinstance(axis, BinAxis) for axis in part.axes):
         return part.cells > 12
-    return tiles(part) and (part.is_single or (part.cells >= 4 and len(part.axes) == 1))
+    return part.tiles and (part.is_single or (part.cells >= 4 and len(part.axes) == 1))
 
 
 def doubles(part: Window) -> bool:
@@ -63,7 +67,7 @@ def selection_order(window: Window) -> tuple[Window, ...]:
     All at once is faster for windows of up to 9 cells of which few overlap, 3×3 at stride 2, 2×2 at any, and for a
     single window.
     """
-    if window.is_single and tiles(window):
+    if window.is_single and window.tiles:
         return (window,)
     overlaps = window.cells / math.prod(axis.stride for axis in window.axes)
     return (window,) if window.cells <= 9 and overlaps <= 4 else window.split()

@@ -33,11 +33,15 @@ def accumulation_dtype(dtype: Any) -> np.dtype:
 
 
 def computed_once(array: jax.Array) -> jax.Array:
-    """The same floats, divided by 1, or by themselves where they are NaN; not linear, so for primal values alone.
+    """The same floats, on the CPU divided by 1, or by themselves where they are NaN; for primal values, not tangents.
 
-    A compiler that fuses what is cheap into everything that reads it computes it again for each reader, also where a
-    broadcast makes them many. It takes a division for expensive, and does that once.
+    The compiler for the CPU fuses what is cheap into everything that reads it, and so computes it again for each
+    reader, also where a broadcast makes them many. It takes a division for expensive, and does that once.
     """
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return array
+    return lax.platform_dependent(array, cpu=_divided_by_one, default=lambda array: array)
+
+
+def _divided_by_one(array: jax.Array) -> jax.Array:
     return array / jnp.where(array != array, array, jnp.ones_like(array))
