@@ -50,19 +50,22 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
             width = -(-cells // choose.slices_at_once(cells))
-            array = reduce(op, (_slice(array, axis, start, width, op) for start in range(0, cells, width)))
-            array = lax.optimization_barrier(array)
+            array = lax.optimization_barrier(reduce(op, _slices(array, axis, width, op)))
     return array
 
 
-def _slice(array: jax.Array, axis: int, start: int, width: int, op: Operation) -> jax.Array:
-    """The slice from `start` on; the last one starts earlier, and only a sum minds the cells that it repeats."""
-    repeated = max(0, start + width - array.shape[axis])
-    part = lax.slice_in_dim(array, start - repeated, start - repeated + width, 1, axis)
-    if op is not lax.add or repeated == 0:
-        return part
-    shape = [width if number == axis else 1 for number in range(array.ndim)]
-    return jnp.where(lax.broadcasted_iota(np.int32, shape, axis) < repeated, jnp.zeros_like(part), part)
+def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.Array]:
+    """The array cut into slices; a last one that is short starts earlier, and only a sum minds the cells it repeats."""
+    cells = array.shape[axis]
+    short = cells % width
+    *slices, last = lax.split(array, [width] * (cells // width) + [short] * (short > 0), axis)
+    if short:
+        last = lax.slice_in_dim(array, cells - width, cells, 1, axis)
+        if op is lax.add:
+            shape = [width if number == axis else 1 for number in range(array.ndim)]
+            repeated = lax.broadcasted_iota(np.int32, shape, axis) < width - short
+            last = jnp.where(repeated, jnp.zeros_like(last), last)
+    return [*slices, last]
 
 
 def _split(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]]:
