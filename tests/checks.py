@@ -4,7 +4,7 @@ Reference derivatives are either closed forms, given by the caller, or central d
 float64. Everything about one function is compiled at once, because compilation is most of the time that tests take.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -64,7 +64,7 @@ def check_gradient_and_hessian(objectives: Mapping[str, Objective], *arguments: 
         both = [(jax.grad(scalar)(point), jax.jacfwd(jax.grad(scalar))(point)) for scalar in scalars]
         return both, jax.vmap(jax.value_and_grad(scalars[0]))(apart)
 
-    both, (values_around, gradients_around) = _compiled_fast(everything)(point, _neighbours(point))
+    both, (values_around, gradients_around) = compiled_fast(everything)(point, _neighbours(point))
     for name, (gradient, hessian) in zip(objectives, both, strict=True):
         _compare(gradient, _difference(values_around), f"gradient, {name}")
         _compare(hessian, _difference(gradients_around), f"Hessian, {name}")
@@ -93,7 +93,7 @@ def check_third_order(objectives: Mapping[str, Objective], *arguments: np.ndarra
                 around = jax.vmap(second)(_STEP * jnp.array([1.0, -1.0]))
         return found, around
 
-    found, around = _compiled_fast(everything)(point, direction)
+    found, around = compiled_fast(everything)(point, direction)
     for name, result in found.items():
         _compare(result, _difference(around)[0], name)
 
@@ -101,6 +101,25 @@ def check_third_order(objectives: Mapping[str, Objective], *arguments: np.ndarra
 def cubed(function: Objective) -> Objective:
     """A scalar function of the outputs with derivatives of every order up to the third that are not all equal."""
     return lambda *arguments: (function(*arguments) ** 3).sum()
+
+
+def compiled_fast(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a larger program that only has to be right, in half the time."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": "0"})
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """All equations of a program, each in front of those of the programs within it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for program in programs_within(equation):
+            yield from equations(program)
+
+
+def programs_within(equation: Any) -> list[Any]:
+    """The programs that an equation runs."""
+    parameters = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "jaxpr"))
+    return [program for leaf in parameters if hasattr(program := getattr(leaf, "jaxpr", leaf), "eqns")]
 
 
 _STEP = 1e-5
@@ -131,11 +150,6 @@ def _neighbours(point: np.ndarray) -> np.ndarray:
 def _difference(around: jax.Array) -> np.ndarray:
     above, below = np.split(np.asarray(around), 2)
     return (above - below) / (2 * _STEP)
-
-
-def _compiled_fast(function: Callable[..., Any]) -> Callable[..., Any]:
-    # The larger programs of higher orders, which only have to be right, take half the time to compile this way.
-    return jax.jit(function, compiler_options={"xla_backend_optimization_level": "0"})
 
 
 def _compare(found: jax.Array, expected: np.ndarray, what: str) -> None:

@@ -4,7 +4,7 @@ Values and derivatives of single calls are held to the reference by the files th
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from jaxpool._bins import BinAxis, make_bins
 from jaxpool._engine.bins import collect, even, expand
 from tests import oracle
 from tests.cases import distinct
+from tests.checks import equations
 
 ADAPTIVE = (jaxpool.adaptive_max_pool, jaxpool.adaptive_avg_pool)
 
@@ -49,16 +50,6 @@ def test_expand_and_collect_are_transposes(size: int, bins: int) -> None:
     np.testing.assert_array_equal(there, jnp.transpose(back, (3, 4, 5, 0, 1, 2)))
     filled = expand(jnp.zeros((2, size, 3)), window, -1.0)
     assert (filled == -1).sum() == 6 * (bins * axis.kernel - axis.counts(padding=False).sum())
-
-
-def equations(jaxpr: Any) -> Iterator[Any]:
-    """All equations of a program, those of the functions that it calls included."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for parameter in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "jaxpr")):
-            inner = getattr(parameter, "jaxpr", parameter)
-            if hasattr(inner, "eqns"):
-                yield from equations(inner)
 
 
 def program(pool: Callable[..., jax.Array], size: int, bins: int) -> list[Any]:

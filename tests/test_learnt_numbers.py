@@ -20,13 +20,11 @@ import pytest
 import jaxpool
 from jaxpool._arguments import Rule
 from tests.cases import distinct
+from tests.checks import compiled_fast
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 EXPONENTS = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 16.0, 64.0])
 SHARPNESSES = np.array([1e-3, -1e-3, 0.1, -1.0, 2.0, -30.0, 1e3, -1e3])
-
-# Larger programs of higher orders, which only have to be right, compile faster this way.
-QUICK: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 # Value, gradient and Hessian of one window as a function of its cells, then its p or β.
 Derivatives = tuple[float, np.ndarray, np.ndarray]
@@ -103,7 +101,7 @@ def roads(pool: Callable[..., jax.Array], every: bool) -> Callable[[jax.Array], 
                     found[f"{second.__name__} of {first.__name__}, {rule}"] = second(slopes)(point)
         return found
 
-    return jax.jit(everything, compiler_options=QUICK)
+    return compiled_fast(everything)
 
 
 def compare(found: np.ndarray, expected: np.ndarray, cells: int, what: str) -> None:
@@ -165,7 +163,7 @@ def test_exponents_that_differ_along_an_axis_have_no_derivative_at_zeros() -> No
     def pool(joint: jax.Array) -> jax.Array:
         return jaxpool.lp_pool(joint[:5], joint[5:], (2,), 1)
 
-    third = jax.jit(jax.jacfwd(jax.jacfwd(jax.jacrev(pool))), compiler_options=QUICK)
+    third = compiled_fast(jax.jacfwd(jax.jacfwd(jax.jacrev(pool))))
     found = third(jnp.array([0, 0, 0, 0, -2, 0.5, 2.0, 3.0, 16.0], jnp.float32))
     np.testing.assert_array_equal(found[:3], 0)
     assert np.isfinite(found).all()

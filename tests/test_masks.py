@@ -5,7 +5,7 @@ Masked cells hold what would win or spread if it could. Ragged batches have a fi
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,10 @@ import jaxpool
 from jaxpool._arguments import Rule
 from tests import oracle
 from tests.cases import PLAIN, Case
+from tests.checks import compiled_fast, equations, programs_within
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 INF, NAN = math.inf, math.nan
-# These programs, which only have to be right, take half the time to compile this way.
-FAST: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 
 def values_of(function: str, **arguments: Any) -> Callable[..., jax.Array]:
@@ -65,7 +64,7 @@ def test_masked_cells_never_win(layout: str, dtype: Any) -> None:
     expected = oracle.evaluate(function, planes, **parameters, where=mask)
     cotangent = np.resize(np.arange(1, 14), expected.values.shape)
 
-    @partial(jax.jit, compiler_options=FAST)
+    @compiled_fast
     def everything(x: jax.Array, mask: jax.Array, tangent: jax.Array, cotangent: jax.Array) -> Any:
         found = []
         for name, rule in names:
@@ -91,7 +90,7 @@ def test_masked_integers_never_win(dtype: Any) -> None:
     lowest, highest = (0, 1) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     planes, mask = lowest_planes(lowest, highest)
 
-    @partial(jax.jit, compiler_options=FAST)
+    @compiled_fast
     def everything(x: jax.Array, mask: jax.Array) -> Any:
         return [
             [getattr(jaxpool, f"{function}{suffix}")(x, **parameters, where=mask) for suffix in ("", "_with_indices")]
@@ -128,7 +127,7 @@ def test_empty_windows(case: Case) -> None:
             linear.append(jax.jvp(masked, (x,), (jnp.ones_like(x),))[1][0])
         return masked(x), plain(x), indices, linear
 
-    @partial(jax.jit, compiler_options=FAST)
+    @compiled_fast
     def everything(inputs: list[jax.Array]) -> Any:
         return [one(x) for x in inputs]
 
@@ -157,7 +156,7 @@ def test_traced_masks(case: Case) -> None:
         values, pull_back = jax.vjp(values_of(case.function, **case.parameters, where=mask), x)
         return values, pull_back(weights)[0]
 
-    @partial(jax.jit, compiler_options=FAST)
+    @compiled_fast
     def everything(xs: jax.Array, masks: jax.Array) -> dict[str, Any]:
         return {
             "both batched": jax.vmap(one)(xs, masks),
@@ -184,7 +183,7 @@ def test_masks_of_fewer_axes(case: Case) -> None:
         outputs, pull_back = jax.vjp(lambda x: jax.tree.leaves(case.call(x, **case.parameters, where=where))[0], x)
         return case.call(x, **case.parameters, where=where), pull_back(jnp.ones_like(outputs))[0]
 
-    @partial(jax.jit, compiler_options=FAST)
+    @compiled_fast
     def everything(x: jax.Array, small: list[jax.Array], full: list[jax.Array]) -> Any:
         constants = [one(x, where) for where in (None, True, np.bool_(False))]
         return constants, [one(x, where) for where in small], [one(x, where) for where in full]
@@ -201,16 +200,6 @@ def test_masks_of_fewer_axes(case: Case) -> None:
     same(narrow, wide)
     for left, right in ((true, plain), (narrow[-1], plain), (false, narrow[-2])):
         same(left, right)
-
-
-def equations(jaxpr: Any) -> Iterator[Any]:
-    """All equations that compute something, those of programs within programs included."""
-    for equation in jaxpr.eqns:
-        inner = [value for value in equation.params.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
-        for program in inner:
-            yield from equations(getattr(program, "jaxpr", program))
-        if not inner:
-            yield equation
 
 
 @pytest.mark.parametrize("function", ["max_pool", "max_pool_with_indices", "avg_pool", "lp_pool", "smooth_max_pool"])
@@ -232,6 +221,7 @@ def test_shared_masks_stay_small(function: str) -> None:
         return Counter(
             equation.primitive.name
             for equation in equations(jax.make_jaxpr(both)(x, where))
+            if not programs_within(equation)
             for made in equation.outvars
             if made.aval.shape[:2] == (8, 64) and not jnp.issubdtype(made.aval.dtype, jnp.inexact)
         )

@@ -19,11 +19,10 @@ import jaxpool
 from jaxpool._arguments import Rule
 from tests import oracle
 from tests.cases import distinct
+from tests.checks import compiled_fast
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 INF, NAN = math.inf, math.nan
-# These programs, which only have to be right, take half the time to compile this way.
-FAST: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def test_ragged_batches(row: Row, layout: str) -> None:
     tangent = random.uniform(1, 2, x.shape)
     cotangent = random.uniform(1, 2, jax.eval_shape(pool, x).shape)
 
-    @partial(jax.jit, compiler_options=FAST)
+    @compiled_fast
     def everything(x: jax.Array) -> Any:
         gradients = [jax.vjp(partial(pool, rule=rule), x)[1](cotangent)[0] for rule in RULES]
         outputs = getattr(jaxpool, function)(x, **arguments)
@@ -179,7 +178,7 @@ def test_second_derivatives_of_ragged_batches(row: Row) -> None:
 
     arguments = ragged.arguments(options, ragged.sizes[0])
 
-    @partial(jax.jit, compiler_options=FAST)
+    @compiled_fast
     def everything(x: jax.Array) -> list[jax.Array]:
         def second(rule: Rule) -> jax.Array:
             pool = values_of(function, **arguments, where=mask, rule=rule)
