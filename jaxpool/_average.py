@@ -13,6 +13,7 @@ from jaxpool._arguments import Rule, check_array, check_divisor, check_mask, che
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import spread, transposed
+from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes, check_flag
 from jaxpool._window import Window, make_window
 
@@ -137,6 +138,7 @@ def avg_pool(
     return averages(array, mask, window, include_pad, divisor, check_rule("avg_pool", rule))
 
 
+@shardable
 @partial(jax.jit, static_argnums=(2, 3))
 def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
     if x.dtype == np.bool_:
@@ -148,6 +150,7 @@ def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> ja
     return _wide_sums(x, window, rule).astype(x.dtype)
 
 
+@shardable
 @partial(jax.jit, static_argnums=(2, 3, 4, 5))
 def averages(
     x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, divisor: float | None, rule: str

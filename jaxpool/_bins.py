@@ -5,8 +5,9 @@ are plain windows; elsewhere neighbours share a cell now and then, and a `BinAxi
 computed in Python and NumPy integers: the same in floating point puts a cell into the wrong bin.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,11 @@ class BinAxis(WindowAxis):
     def even(self) -> WindowAxis:
         """The bins as windows of one size, on an axis where they share no cells."""
         return WindowAxis(self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output)
+
+    def period(self) -> "BinAxis":
+        """The first part of the axis whose pattern of bins the rest repeats: no bin reaches across its end."""
+        parts = math.gcd(self.size, self.output)
+        return replace(self, size=self.size // parts, output=self.output // parts)
 
 
 def first_cells(size: int, bins: int) -> np.ndarray:

@@ -17,9 +17,11 @@ from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import route_to_winners, transposed
 from jaxpool._engine.select import Winners, first_winners, winner_positions
+from jaxpool._sharding import shardable
 from jaxpool._window import Window
 
 
+@shardable
 @partial(jax.jit, static_argnums=(2, 3, 4))
 def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str) -> jax.Array:
     """The extreme by `op`, `lax.max` or `lax.min`, of the cells of every window that the mask holds; 0 for none."""
@@ -33,6 +35,7 @@ def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
     return values if held is None else jnp.where(held, values, jnp.zeros_like(values))
 
 
+@shardable
 @partial(jax.jit, static_argnums=(2, 3))
 def extremes_with_indices(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> Winners:
     """The maximum of every window and its winner's row-major position in the pooled axes; 0 and -1 for none."""

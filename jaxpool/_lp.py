@@ -14,6 +14,7 @@ from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real
 from jaxpool._extremes import extremes
 from jaxpool._powers import Exponent, even_power, log_magnitude, positive_power, signed_power
+from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes
 from jaxpool._weighted import WeightedPool, sum_terms, weighted_pool
 from jaxpool._window import Window, make_window
@@ -92,6 +93,7 @@ def lp_pool(
     return _norms(array, mask, exponent, window, None, rule)
 
 
+@shardable
 @partial(jax.jit, static_argnums=(3, 4, 5))
 def _norms(
     x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str

@@ -13,6 +13,7 @@ from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, c
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real
+from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes, check_flag
 from jaxpool._weighted import Parameter, WeightedPool, expand_rank, shared_along_windows, sum_terms, weighted_pool
 from jaxpool._window import Window, make_window
@@ -100,6 +101,7 @@ def smooth_max_pool(
     return _smooth(array, mask, sharpness, window, None, include_pad, rule)
 
 
+@shardable
 @partial(jax.jit, static_argnums=(3, 4, 5, 6))
 def _smooth(
     x: jax.Array,

@@ -10,6 +10,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_array, check_indices
+from jaxpool._sharding import evaluate
 from jaxpool._sizes import Sizes, axes_and_sizes
 from jaxpool._window import check_pooled_axis
 
@@ -63,7 +64,10 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
             f"number 2147483647 at most; unpool the array in parts"
         )
     axes, sizes = zip(*sorted(zip(axes, sizes, strict=True)), strict=True)
-    return _unpool(array, positions, axes, sizes)
+    shape = list(array.shape)
+    for a, size in zip(axes, sizes, strict=True):
+        shape[a] = size
+    return evaluate(lambda *arrays: _unpool(*arrays, axes, sizes), (array, positions), axes, shape)
 
 
 # Notation: c(o) the cell that output o names; o is *written* where no later o' has c(o') = c(o). The bar marks a

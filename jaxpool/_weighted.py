@@ -17,6 +17,7 @@ from jaxpool._engine.gather import Held, gather_windows
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._sharding import vary_together
 from jaxpool._window import Window
 
 Parameter = float | jax.Array
@@ -62,6 +63,8 @@ def weighted_pool(
         else:
             parts = (window,)
         parameter = jnp.broadcast_to(parameter, shape)
+        if rule == "vjp":
+            x, parameter = vary_together(x, parameter)
     for part in parts:
         x = step(x, parameter, part, pool, number)
     return x

@@ -1,79 +1,151 @@
-"""A program of its own: pools of arrays that lie on four virtual devices, against the same on one.
+"""A program of its own: pools of arrays that lie on several virtual devices, against the same on one.
 
-`python -m tests.sharded` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment. Values and
-gradients must be equal, stay sharded as the input is, and be had without communication: batch and channels are sharded,
-in meshes with automatic and with explicit axes.
+`python -m tests.sharded COUNT` needs XLA_FLAGS=--xla_force_host_platform_device_count=COUNT in its environment. Values
+and gradients must be equal to those on one device, and be had without communication where batch or channels are
+sharded, and with no more than exchange among neighbours where a pooled axis is: no shard collects the others' cells.
 """
 
 import re
+import sys
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from jaxpool import (
-    adaptive_avg_pool,
-    adaptive_max_pool,
-    avg_pool,
-    global_avg_pool,
-    global_max_pool,
-    lp_pool,
-    max_pool,
-    max_pool_with_indices,
-    max_unpool,
-    smooth_max_pool,
-)
+import jaxpool
 
-MASK = np.random.default_rng(1).random((8, 10, 9, 1)) < 0.7
+Pool = Callable[[jax.Array], jax.Array]
+
+X = np.random.default_rng(0).normal(size=(8, 32, 9, 8)).astype(np.float32)
+MASK = np.random.default_rng(1).random((32, 9, 1)) < 0.7
+BETA = np.linspace(0.5, 2, 8, dtype=np.float32)
 SLIDING: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": 1, "axis": (1, 2)}
-BINS: dict[str, Any] = {"output_size": (4, 3), "axis": (1, 2)}
+DENSE: dict[str, Any] = {"kernel_size": 3, "stride": 1, "padding": 1, "axis": (1, 2)}
 
-POOLS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "max_pool": lambda x: max_pool(x, **SLIDING),
-    "max_pool masked": lambda x: max_pool(x, **SLIDING, where=MASK),
-    "max_pool of blocks": lambda x: max_pool(x, (5, 3), axis=(1, 2)),
-    "avg_pool": lambda x: avg_pool(x, **SLIDING, where=MASK),
-    "lp_pool": lambda x: lp_pool(x, 3.0, **SLIDING),
-    "smooth_max_pool": lambda x: smooth_max_pool(x, 2.0, **SLIDING, where=MASK),
-    "adaptive_max_pool": lambda x: adaptive_max_pool(x, **BINS),
-    "adaptive_avg_pool": lambda x: adaptive_avg_pool(x, **BINS),
-    "global_max_pool": lambda x: global_max_pool(x, axis=(1, 2)),
-    "global_avg_pool": lambda x: global_avg_pool(x, axis=(1, 2), where=MASK),
-    "max_unpool": lambda x: max_unpool(*max_pool_with_indices(x, 2, axis=(1, 2)), (10, 9), axis=(1, 2)),
+POOLS: dict[str, Pool] = {
+    "max_pool": lambda x: jaxpool.max_pool(x, **SLIDING),
+    "max_pool, stride 1": lambda x: jaxpool.max_pool(x, **DENSE),
+    "max_pool, large": lambda x: jaxpool.max_pool(x, 9, 1, 4, axis=(1, 2)),
+    "max_pool of blocks": lambda x: jaxpool.max_pool(x, (4, 3), axis=(1, 2)),
+    "max_pool with indices": lambda x: jaxpool.max_pool_with_indices(x, **SLIDING, where=MASK)[0],
+    "min_pool": lambda x: jaxpool.min_pool(x, **SLIDING, rule="vjp"),
+    "sum_pool": lambda x: jaxpool.sum_pool(x, **DENSE),
+    "avg_pool": lambda x: jaxpool.avg_pool(x, **SLIDING, where=MASK, rule="vjp"),
+    "lp_pool": lambda x: jaxpool.lp_pool(x, 3.0, **SLIDING),
+    "lp_pool, large": lambda x: jaxpool.lp_pool(x, 1.5, 9, 1, 4, axis=(1, 2)),
+    "smooth_max_pool": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
+    "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool_with_indices(x, (24, 4), axis=(1, 2))[0],
+    "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (16, 4), axis=(1, 2)),
+    "global_max_pool": lambda x: jaxpool.global_max_pool(x, axis=(1, 2)),
+    "global_avg_pool": lambda x: jaxpool.global_avg_pool(x, axis=(1, 2), keepdims=False, where=MASK),
+    "max_unpool": lambda x: jaxpool.max_unpool(*jaxpool.max_pool_with_indices(x, 2, axis=(1, 2)), (32, 9), axis=(1, 2)),
+    # The two read the same cells through the same windows, with different padding.
+    "max beside sum": lambda x: jaxpool.max_pool(x, **DENSE) + jaxpool.sum_pool(x, **DENSE),
+    "max beside min": lambda x: jaxpool.max_pool(x, **DENSE) - jaxpool.min_pool(x, **DENSE),
 }
+# Outputs that the devices do not divide, or windows that cross from shard to shard without overlap.
+UNEVEN: dict[str, Pool] = {
+    "max_pool": lambda x: jaxpool.max_pool(x, 3, 1, axis=(1, 2)),
+    "avg_pool of blocks": lambda x: jaxpool.avg_pool(x, 3, axis=(1, 2)),
+    "lp_pool": lambda x: jaxpool.lp_pool(x, 2.0, 3, 2, axis=(1, 2)),
+    "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2)),
+    "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (7, 2), axis=(1, 2)),
+}
+
+BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
 # Of anything but the bools of a mask, which is not sharded itself, and which the oldest JAX brings together again.
-COLLECTIVES = r"= (?!pred).*? (?:all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)"
+ANY = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
+COLLECTING = "all-gather|all-to-all"
 
 
-def check(name: str, x: np.ndarray, mesh: jax.sharding.Mesh, spec: PartitionSpec) -> None:
-    """Hold values and gradient of one pool on the mesh to those on one device."""
+def collectives(program: str, kinds: str) -> list[str]:
+    """The operations in a compiled program that move anything but bools from device to device."""
+    return re.findall(rf"= (?!pred).*? (?:{kinds})(?:-start)?\(", program)
 
-    def value_and_gradient(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        values, pull_back = jax.vjp(POOLS[name], x)
+
+def value_and_gradient(pool: Pool) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+    """The values, and the gradient of half the sum of their squares: every output has another cotangent."""
+
+    def both(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        values, pull_back = jax.vjp(pool, x)
         return values, pull_back(values)[0]
 
-    expected = jax.jit(value_and_gradient)(x)
+    return both
+
+
+@cache
+def expected(pool: Pool) -> tuple[jax.Array, jax.Array]:
+    """What one device says."""
+    return jax.jit(value_and_gradient(pool))(X)
+
+
+def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str | None) -> None:
+    """Hold values and gradient on the mesh to those on one device, and look for forbidden collectives."""
     with jax.set_mesh(mesh):
-        sharded = jax.device_put(x, NamedSharding(mesh, spec))
-        compiled = jax.jit(value_and_gradient).lower(sharded).compile()
+        sharding = NamedSharding(mesh, spec)
+        sharded = jax.device_put(X, sharding)
+        compiled = jax.jit(value_and_gradient(pool)).lower(sharded).compile()
         found = compiled(sharded)
-    assert not re.findall(COLLECTIVES, compiled.as_text() or ""), name
-    for one, other in zip(found, expected, strict=True):
-        assert one.sharding.is_equivalent_to(NamedSharding(mesh, spec), one.ndim), name
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6, err_msg=name)
+    if forbidden is not None:
+        assert not collectives(compiled.as_text() or "", forbidden), name
+    if not (spec == POOLED and (forbidden is None or name.startswith("global"))):
+        # One window over all shards, and what is spread from it, belong to none of them.
+        assert found[1].sharding.is_equivalent_to(sharding, X.ndim), name
+    for one, other in zip(found, expected(pool), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
+    print(mesh.axis_types, spec, name)
+
+
+def check_inside_shard_map(name: str, pool: Pool, mesh: Mesh) -> None:
+    """The same by `jax.shard_map`, whose types say what differs among devices; differentiated inside and outside."""
+
+    @jax.jit
+    def by_shard_map(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        inside = jax.shard_map(value_and_gradient(pool), mesh=mesh, in_specs=BATCH, out_specs=BATCH)(x)
+        outside = value_and_gradient(jax.shard_map(pool, mesh=mesh, in_specs=BATCH, out_specs=BATCH))(x)
+        return *inside, outside[1]
+
+    for one, other in zip(by_shard_map(X), (*expected(pool), expected(pool)[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
+    print("shard_map", name)
+
+
+def check_shared_parameter(rule: Literal["jvp", "vjp"], mesh: Mesh) -> None:
+    """The gradient of a parameter that all devices share is a sum over the devices."""
+
+    def loss(x: jax.Array, p: jax.Array) -> jax.Array:
+        return (jaxpool.lp_pool(x, p, **SLIDING, rule=rule) ** 2).sum()
+
+    def local(x: jax.Array, p: jax.Array) -> jax.Array:
+        return jax.lax.psum(loss(x, p), "devices")
+
+    shared = jax.shard_map(local, mesh=mesh, in_specs=(BATCH, PartitionSpec()), out_specs=PartitionSpec())
+    here, there = (jax.jit(jax.grad(function, 1))(X, 1 + BETA) for function in (loss, shared))
+    np.testing.assert_allclose(there, here, rtol=2e-5)
+    print("shard_map", rule)
 
 
 def main() -> None:
-    """Every pool, by batch and by channel, on both kinds of meshes."""
-    x = np.random.default_rng(0).normal(size=(8, 10, 9, 4)).astype(np.float32)
-    for kind in (AxisType.Auto, AxisType.Explicit):
-        mesh = jax.make_mesh((4,), ("devices",), axis_types=(kind,))
-        for spec in (PartitionSpec("devices"), PartitionSpec(None, None, None, "devices")):
-            for name in POOLS:
-                check(name, x, mesh, spec)
-                print(kind, spec, name)
+    """Every pool by batch, channel and pooled axis with automatic axes; on four devices in all the other ways too."""
+    count = int(sys.argv[1])
+    kinds = (AxisType.Auto, AxisType.Explicit) if count == 4 else (AxisType.Auto,)
+    meshes = [jax.make_mesh((count,), ("devices",), axis_types=(kind,)) for kind in kinds]
+    for mesh in meshes:
+        for name, pool in POOLS.items():
+            check(name, pool, mesh, BATCH, ANY)
+            check(name, pool, mesh, CHANNEL, ANY)
+            # Indices may point to any shard.
+            check(name, pool, mesh, POOLED, None if name == "max_unpool" else COLLECTING)
+        for name, pool in UNEVEN.items():
+            check(name, pool, mesh, POOLED, None)
+    if count == 4:
+        for name, pool in POOLS.items():
+            check_inside_shard_map(name, pool, meshes[0])
+        for rule in ("jvp", "vjp"):
+            check_shared_parameter(rule, meshes[0])
 
 
 if __name__ == "__main__":

@@ -1,17 +1,24 @@
-"""Sharded arrays: a process of its own with four virtual devices, as this one may have but one."""
+"""Sharded arrays: processes of their own with several virtual devices, as this one may have but one."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.sharded import POOLS
+import pytest
+
+from tests.sharded import POOLS, UNEVEN
+
+# The programs are many, and they are small.
+FLAGS = "--xla_force_host_platform_device_count={} --xla_backend_optimization_level=0"
 
 
-def test_batches_and_channels_on_four_devices() -> None:
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-W", "error", "-m", "tests.sharded"]
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_arrays_on_several_devices(count: int) -> None:
+    environment = os.environ | {"XLA_FLAGS": FLAGS.format(count), "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-W", "error", "-m", "tests.sharded", str(count)]
     root = Path(__file__).parent.parent
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(done.stdout.splitlines()) == 4 * len(POOLS)
+    one_kind = 3 * len(POOLS) + len(UNEVEN)
+    assert len(done.stdout.splitlines()) == (2 * one_kind + len(POOLS) + 2 if count == 4 else one_kind)

@@ -1,4 +1,4 @@
-"""Values of every pool against the reference: every geometry, dtype and layout, compiled or not, and every lowering.
+"""Values of every pool against the reference: every geometry, dtype and layout, compiled or not.
 
 NaN gets a look of its own at sizes on both sides of 4096 elements, where reductions of the platform change their ways.
 """
@@ -10,11 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 import jaxpool
-from jaxpool._engine import reduce, route, select
-from jaxpool._window import Window, make_window
 from tests import oracle
 from tests.cases import CASES, PLAIN, Case, distinct
 
@@ -117,73 +114,6 @@ def test_nan_stays_in_its_windows(windows: str, cells: int, layout: str, dtype: 
         np.testing.assert_array_equal(indices, most.indices)
     for values in jax.jit(others)(x):
         np.testing.assert_array_equal(np.isnan(values), holds_nan)
-
-
-def along(
-    size: int, kernel: int, stride: int = 1, padding: Any = 0, dilation: int = 1, ceil_mode: bool = False
-) -> Window:
-    return make_window("test", (2, size), (kernel,), stride, padding, dilation, ceil_mode, None)
-
-
-LINES = {
-    "2": along(9, 2),
-    "3 stride 2": along(10, 3, 2, ((1, 2),)),
-    "8 blocks": along(24, 8, 8),
-    "9 padded": along(20, 9, 1, 4),
-    "13 ceil": along(31, 13, 3, ((5, 0),), 1, True),
-    "10 dilated": along(33, 10, 4, 6, 2),
-    "31": along(40, 31, 5, 15),
-}
-PLANE = make_window("test", (2, 9, 8), (3, 2), (2, 1), ((1, 0), (0, 1)), (2, 3), False, None)
-
-
-@pytest.mark.parametrize("op", [lax.max, lax.min, lax.add], ids=lambda op: op.__name__)
-@pytest.mark.parametrize("window", [*LINES.values(), PLANE], ids=[*LINES, "plane"])
-def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
-    x = distinct((2, *(axis.size for axis in window.axes)), "reductions")
-    overlaps = all(axis.extent > axis.stride for axis in window.axes)
-    if op is not lax.add and overlaps:
-        x.flat[[3, 17]] = np.nan
-    lowerings = [reduce.reduce_windows, reduce.reduce_by_reduce_window, reduce.reduce_by_slices]
-    if op is not lax.add and len(window.axes) == 1 and window.cells > 1:
-        lowerings.append(reduce.reduce_by_doubling)
-    results = [jax.jit(lowering, static_argnums=(1, 2))(x, window, op) for lowering in lowerings]
-    for result in results[1:]:
-        np.testing.assert_allclose(result, results[0], rtol=1e-13, atol=1e-13)
-
-
-@pytest.mark.parametrize("op", [lax.max, lax.min], ids=lambda op: op.__name__)
-@pytest.mark.parametrize("window", LINES.values(), ids=LINES)
-def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> None:
-    (axis,) = window.axes
-    random = np.random.default_rng(0)
-    # Few distinct numbers make ties, also across the halves of doubling.
-    x = random.integers(0, 3, (2, axis.size)).astype(np.float64)
-    x[1, 5] = np.nan
-    inner = random.integers(0, 4, x.shape).astype(np.uint8)
-    cotangent = random.normal(size=(2, axis.output))
-
-    @jax.jit
-    def everything(x: jax.Array, inner: jax.Array, cotangent: jax.Array) -> Any:
-        results = []
-        for select_cells, route_back in [
-            (select.select_by_slices, route.route_by_comparison),
-            (select.select_by_doubling, route.route_by_doubling),
-        ]:
-            values, offsets = select_cells(x, inner, 4, window, op)
-            outer, rest = offsets // np.uint8(4), offsets % np.uint8(4)
-            routed = [route_back(cotangent, outer, carried, window) for carried in ((rest,), ())]
-            results.append((values, offsets, *routed))
-        return results
-
-    by_taps, by_doubling = everything(x, inner, cotangent)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13), by_doubling, by_taps)
-    rule = oracle.largest if op is lax.max else oracle.smallest
-    padding = ((axis.low, axis.high),)
-    ceil_mode = axis.beyond > axis.high
-    expected = oracle.pool(rule, x, (axis.kernel,), axis.stride, padding, dilation=axis.dilation, ceil_mode=ceil_mode)
-    np.testing.assert_array_equal(by_taps[0], expected.values)
-    np.testing.assert_allclose(by_taps[3][0], expected.backward(cotangent), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)

@@ -5,7 +5,8 @@ size of the largest bin: from there on the bins are windows that tile the axis, 
 them. `collect` is the way back. The two relations mirror each other: as bin o of m holds the cells of n that overlap it
 when both axes are drawn at the same length, so cell u lies in the bins from floor(u·m/n) up to and without
 ceil((u+1)·m/n), which is the formula of the bins with m and n exchanged. Both maps are one gather from places known
-while tracing, and their cost is linear in the cells.
+while tracing, and their cost is linear in the cells. Where m and n have a common divisor the pattern repeats: each
+period is gathered by itself, so that a sharded axis needs no other shard's cells if the shards hold whole periods.
 """
 
 from typing import Any
@@ -29,8 +30,10 @@ def expand(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Give every bin a copy of its cells; those that a smaller bin lacks hold `fill`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
-            bins = _take(array, _cells_of_bins(axis), axis.axis, fill, unique=False)
-            array = lax.collapse(bins, axis.axis, axis.axis + 2)
+            period = axis.period()
+            periods = _split(array, axis, period.size)
+            bins = _take(periods, _cells_of_bins(period), axis.axis + 1, fill, unique=False)
+            array = _merge(lax.collapse(bins, axis.axis + 1, axis.axis + 3), axis)
     return array
 
 
@@ -38,9 +41,21 @@ def collect(array: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Combine the copies of every cell by `op`, a sum or a maximum of unsigned integers: the transpose of `expand`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
-            copies = _take(array, _places_of_cells(axis), axis.axis, 0, unique=True)
-            array = lax.squeeze(fold(copies, (axis.axis,), op), (axis.axis,))
+            period = axis.period()
+            periods = _split(array, axis, period.output * period.kernel)
+            copies = _take(periods, _places_of_cells(period), axis.axis + 1, 0, unique=True)
+            array = _merge(lax.squeeze(fold(copies, (axis.axis + 1,), op), (axis.axis + 1,)), axis)
     return array
+
+
+def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
+    """The pooled axis as two, of periods and of the entries in each."""
+    shape = array.shape
+    return array.reshape((*shape[: axis.axis], shape[axis.axis] // size, size, *shape[axis.axis + 1 :]))
+
+
+def _merge(array: jax.Array, axis: BinAxis) -> jax.Array:
+    return lax.collapse(array, axis.axis, axis.axis + 2)
 
 
 def _cells_of_bins(axis: BinAxis) -> np.ndarray:

@@ -61,6 +61,19 @@ def doubles(part: Window) -> bool:
     )
 
 
+def sums_by_doubling(part: Window) -> bool:
+    """Whether sums come from log2(kernel) steps of halves, instead of one cell at a time."""
+    return len(part.axes) == 1 and not part.tiles and all(axis.kernel > 32 for axis in part.axes)
+
+
+def spreads_by_doubling(part: Window) -> bool:
+    """Whether the transpose of a sum sums the windows that hold a cell by halves, instead of one by one."""
+    return len(part.axes) == 1 and all(
+        not isinstance(axis, BinAxis) and axis.kernel > 16 * axis.stride and 1 in (axis.stride, axis.dilation)
+        for axis in part.axes
+    )
+
+
 def selection_order(window: Window) -> tuple[Window, ...]:
     """The windows that a selection applies one after the other: all axes at once, or each in turn, the last one first.
 

@@ -1,10 +1,12 @@
 """The gather form of a map from windows to cells: for every cell, a sum over the windows that hold it.
 
-Notation, for one axis: window o holds the padded cell u at offset j when u = o·stride + j·dilation. Write the cells as
-u = q·stride + r with 0 ≤ r < stride, and the axis as two, one of q and one of r. The windows that hold a cell are among
-o = q - t for t = 0, 1, … (extent - 1)//stride, each with j = (t·stride + r)/dilation, where that is a whole number
-below the kernel size. So the map is a sum over t of shifted slices of the outputs, broadcast along r: as many
-terms as windows overlap, whatever their size.
+Notation, for one axis: window o holds the real cell i at offset j when i + low = o·stride + j·dilation. Write the
+cells as i = q·stride + r with 0 ≤ r < stride, the axis as two, one of q and one of r, and low as first·stride +
+shift, with 0 ≤ shift < stride. The windows that hold a cell are among o = first + q - t, each with j = (t·stride + r
++ shift)/dilation where that is a whole number from 0 and below the kernel size. So the map is a sum over t of shifted
+slices of the outputs, broadcast along r: as many terms as windows overlap, whatever their size. The rows of q start
+at the first real cell, so that a sharded axis stays cut at the same cells; unless one term less comes of starting in
+the padding.
 """
 
 import itertools
@@ -18,7 +20,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins import collect, even, expand
-from jaxpool._engine.operations import Arrays, Operation
+from jaxpool._engine.operations import Arrays, Operation, pad
 from jaxpool._window import Window, WindowAxis
 
 Held = jax.Array | bool
@@ -32,22 +34,31 @@ class _SplitAxis:
     along: WindowAxis
 
     @property
+    def before(self) -> int:
+        """Cells of the first q that lie in front of the first real cell."""
+        shift = self.along.low % self.along.stride
+        return shift if len(self._steps(0)) < len(self._steps(shift)) else 0
+
+    @property
+    def shift(self) -> int:
+        return (self.along.low - self.before) % self.along.stride
+
+    @property
     def first(self) -> int:
-        return self.along.low // self.along.stride
+        return (self.along.low - self.before) // self.along.stride
 
     @property
     def count(self) -> int:
-        return (self.along.low + self.along.size - 1) // self.along.stride + 1 - self.first
+        """How many values q takes."""
+        return -(-(self.before + self.along.size) // self.along.stride)
 
     @property
-    def steps(self) -> int:
-        """How many values t takes."""
-        return (self.along.extent - 1) // self.along.stride + 1
+    def steps(self) -> range:
+        """The values of t."""
+        return self._steps(self.shift)
 
-    @property
-    def before(self) -> int:
-        """Cells of the first q that lie in front of the first real cell."""
-        return self.along.low - self.first * self.along.stride
+    def _steps(self, shift: int) -> range:
+        return range(-1 if shift else 0, (self.along.extent - 1 - shift) // self.along.stride + 1)
 
     def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, Held]:
         """The offset j of every r for t = step, and whether there is one.
@@ -55,11 +66,13 @@ class _SplitAxis:
         Built from an iota, not from a table, which differentiation would keep as a residual.
         """
         along = self.along
-        start = step * along.stride
+        start = step * along.stride + self.shift
         if along.stride == 1:
             return start // along.dilation, start % along.dilation == 0
         places = start + lax.broadcasted_iota(np.int32, shape, r_axis)
-        held = places < along.extent if start + along.stride > along.extent else True
+        held: Held = places < along.extent if start + along.stride > along.extent else True
+        if start < 0:
+            held = held & (places >= 0)
         if along.dilation == 1:
             return places, held
         return places // along.dilation, held & (places % along.dilation == 0)
@@ -85,14 +98,14 @@ def gather_windows(
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(_cover_inputs(array, axes), axes) for array in inputs)
     total = None
-    for steps in itertools.product(*(range(axis.steps) for axis in axes)):
+    for steps in itertools.product(*(axis.steps for axis in axes)):
         numbers, held = _numbers(axes, steps, outputs_around[0].ndim)
         if held is False:
             continue
         windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
         added = contribution(numbers, held, windows, cells)
         total = added if total is None else tuple(op(*two) for op, *two in zip(combine, total, added, strict=True))
-    assert total is not None, "the cells at offset 0 are held at t = 0"
+    assert total is not None, "every window holds the cell at its offset 0"
     merged = [_merge(array, axes) for array in total]
     return tuple(collect(array, window, op) for op, array in zip(combine, merged, strict=True))
 
@@ -123,32 +136,31 @@ def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], rank: int) -> tup
 
 
 def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:
-    """The outputs that any q reaches by any t, from o = first - (steps - 1) on."""
-    config = [(0, 0, 0)] * array.ndim
-    for axis in axes:
-        if array.shape[axis.along.axis] == axis.along.output:
-            config[axis.along.axis] = (axis.steps - 1 - axis.first, axis.first + axis.count - axis.along.output, 0)
-    return _pad(array, fill, config)
+    """The outputs that any q reaches by any t, the lowest o at the largest t."""
+    amounts = {
+        axis.along.axis: (axis.steps[-1] - axis.first, axis.first + axis.count - axis.steps[0] - axis.along.output)
+        for axis in axes
+        if array.shape[axis.along.axis] == axis.along.output
+    }
+    return _pad(array, fill, amounts)
 
 
 def _cover_inputs(array: jax.Array, axes: Sequence[_SplitAxis]) -> jax.Array:
     """The cells of all q, whole."""
-    config = [(0, 0, 0)] * array.ndim
-    for axis in axes:
-        config[axis.along.axis] = (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size, 0)
-    return _pad(array, 0, config)
+    amounts = {
+        axis.along.axis: (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size) for axis in axes
+    }
+    return _pad(array, 0, amounts)
 
 
-def _pad(array: jax.Array, fill: Any, config: list[tuple[int, int, int]]) -> jax.Array:
-    if all(entry == (0, 0, 0) for entry in config):
-        return array
-    return lax.optimization_barrier(lax.pad(array, np.array(fill, array.dtype)[()], config))
+def _pad(array: jax.Array, fill: Any, amounts: dict[int, tuple[int, int]]) -> jax.Array:
+    return lax.optimization_barrier(pad(array, amounts, fill)) if any(map(any, amounts.values())) else array
 
 
 def _windows_at(array: jax.Array, axes: Sequence[_SplitAxis], steps: Sequence[int]) -> jax.Array:
     for axis, step in zip(axes, steps, strict=True):
         if array.shape[axis.along.axis] > 1:
-            start = axis.steps - 1 - step
+            start = axis.steps[-1] - step
             array = lax.slice_in_dim(array, start, start + axis.count, 1, axis.along.axis)
     return lax.expand_dims(array, [axis.along.axis + position + 1 for position, axis in enumerate(axes)])
 

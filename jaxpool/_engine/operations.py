@@ -1,6 +1,6 @@
-"""What windows are reduced by: the operations, their identities, and the dtype in which sums are kept."""
+"""What windows are reduced by: the operations, their identities, the dtype in which sums are kept, and padding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -45,3 +45,21 @@ def computed_once(array: jax.Array) -> jax.Array:
 
 def _divided_by_one(array: jax.Array) -> jax.Array:
     return array / jnp.where(array != array, array, jnp.ones_like(array))
+
+
+def pad(array: jax.Array, amounts: Mapping[int, tuple[int, int]], fill: Any) -> jax.Array:
+    """Extend axes by so many cells below and above that hold `fill`, or crop them where an amount is negative."""
+    config = [(*amounts.get(axis, (0, 0)), 0) for axis in range(array.ndim)]
+    if all(entry == (0, 0, 0) for entry in config):
+        return array
+    return lax.pad(apart(array), np.array(fill, array.dtype)[()], config)
+
+
+def apart(array: jax.Array) -> jax.Array:
+    """The same array, as an operand that nothing else reads; whatever pads reads its operand so.
+
+    Where a padded axis is sharded, the compiler keeps what it fetched from the neighbours for the next reader of the
+    same operand through the same window, with the padding already in it, and takes no note of the padding's value: a
+    sum would read the -inf that surrounds the cells for a maximum.
+    """
+    return lax.optimization_barrier(array)

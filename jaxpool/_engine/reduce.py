@@ -10,8 +10,8 @@ from jax import lax
 from jaxpool._engine import choose
 from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import reduce_blocks
-from jaxpool._engine.doubling import fold_by_doubling
-from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.doubling import fold_by_doubling, sum_by_doubling
+from jaxpool._engine.operations import Operation, apart, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
 
@@ -22,7 +22,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         x, part = expand(x, part, identity(op, x.dtype)), even(part)
         if choose.folds_blocks(part):
             x = reduce_by_blocks(x, part, op)
-        elif op is not lax.add and choose.doubles(part):
+        elif choose.sums_by_doubling(part) if op is lax.add else choose.doubles(part):
             x = reduce_by_doubling(x, part, op)
         elif choose.reduces_by_slices(part, op):
             x = reduce_by_slices(x, part, op)
@@ -44,6 +44,8 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
         strides[axis.axis] = axis.stride
         dilations[axis.axis] = axis.dilation
         padding[axis.axis] = (axis.low, max(axis.beyond, 0))
+    if any(max(amounts) > 0 for amounts in padding):
+        x = apart(x)
     return lax.reduce_window(x, identity(op, x.dtype), op, dimensions, strides, padding, window_dilation=dilations)
 
 
@@ -64,7 +66,9 @@ def reduce_by_blocks(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def reduce_by_doubling(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Extremes of twice as many cells from those of two halves, log2(kernel) times; not for sums."""
+    """Results for twice as many cells from those of two halves, log2(kernel) times."""
     padded = pad_windows(x, window, identity(op, x.dtype))
+    if op is lax.add:
+        return sum_by_doubling(padded, window)
     (result,) = fold_by_doubling((padded,), window, lambda first, later, _: (op(first[0], later[0]),))
     return result

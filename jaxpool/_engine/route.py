@@ -6,6 +6,7 @@ derived from it by JAX, so that reverse mode gives back exactly the map written 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -14,10 +15,10 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
-from jaxpool._engine.doubling import doubling_shifts
+from jaxpool._engine.doubling import doubling_shifts, sum_by_doubling
 from jaxpool._engine.gather import Held, gather_windows, interleave_zeros
-from jaxpool._engine.operations import Arrays, accumulation_dtype
-from jaxpool._window import Window
+from jaxpool._engine.operations import Arrays, accumulation_dtype, pad
+from jaxpool._window import Window, WindowAxis
 
 
 def transposed(
@@ -38,13 +39,42 @@ def transposed(
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
+    for part in reversed(choose.reduction_order(window)):
+        if choose.spreads_by_doubling(part):
+            cotangent = spread_by_doubling(cotangent, part)
+        else:
+            cotangent = spread_by_windows(cotangent, part)
+    return cotangent
+
+
+def spread_by_windows(cotangent: jax.Array, part: Window) -> jax.Array:
+    """Add the windows that hold a cell one by one."""
 
     def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> Arrays:
         return windows if held is True else (jnp.where(held, windows[0], jnp.zeros_like(windows[0])),)
 
-    for part in reversed(choose.reduction_order(window)):
-        (cotangent,) = gather_windows(contribution, [(cotangent, 0)], part)
-    return cotangent
+    return gather_windows(contribution, [(cotangent, 0)], part)[0]
+
+
+def spread_by_doubling(cotangent: jax.Array, part: Window) -> jax.Array:
+    """Add the windows that hold a cell by halves; for a stride or a dilation of 1.
+
+    A window of kernel = blocks·stride + rest cells is so many blocks of `stride` cells and the rest. Block o' of the
+    axis lies in the windows from o' - blocks + 1 to o': its cells get the sum over those, a windowed sum of the
+    cotangents, and the cells of the rests get theirs as from windows of their own.
+    """
+    (axis,) = part.axes
+    blocks, rest = divmod(axis.kernel, axis.stride)
+    reach = (blocks - 1) * axis.dilation
+    length = axis.output + 2 * reach
+    windows = WindowAxis(axis.axis, length, blocks, 1, axis.dilation, 0, 0, axis.output + reach)
+    sums = sum_by_doubling(pad(cotangent, {axis.axis: (reach, reach)}, 0), Window((windows,)))
+    whole = replace(axis, kernel=axis.stride, dilation=1, output=axis.output + reach)
+    result = spread_by_windows(sums, Window((whole,)))
+    if rest:
+        last = replace(axis, kernel=rest, low=axis.low - blocks * axis.stride)
+        result += spread_by_windows(cotangent, Window((last,)))
+    return result
 
 
 def route_to_winners(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -123,9 +153,7 @@ def route_by_doubling(
 
 
 def _extend(array: jax.Array, axis: int, low: int, high: int) -> jax.Array:
-    config = [(0, 0, 0)] * array.ndim
-    config[axis] = (low, high, 0)
-    return lax.pad(array, np.array(0, array.dtype)[()], config)
+    return pad(array, {axis: (low, high)}, 0)
 
 
 def _barrier(array: jax.Array) -> jax.Array:

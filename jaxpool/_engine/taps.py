@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-import numpy as np
 from jax import lax
 
+from jaxpool._engine.operations import pad
 from jaxpool._window import Window
 
 
@@ -26,13 +26,9 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     The barrier keeps the compiler's simplifier from rewriting the pad and the slices that read it into each other. It
     does not bind fusion on the CPU, where barriers are dropped before it.
     """
-    config = [(0, 0, 0)] * x.ndim
-    for axis in window.axes:
-        config[axis.axis] = (axis.low, axis.beyond, 0)
-    if all(entry == (0, 0, 0) for entry in config):
-        return x
-    padded = lax.pad(x, np.array(fill, x.dtype)[()], config)
-    return padded if all(max(entry) <= 0 for entry in config) else lax.optimization_barrier(padded)
+    padded = pad(x, {axis.axis: (axis.low, axis.beyond) for axis in window.axes}, fill)
+    grown = any(max(axis.low, axis.beyond) > 0 for axis in window.axes)
+    return lax.optimization_barrier(padded) if grown else padded
 
 
 def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array:
@@ -48,7 +44,4 @@ def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array
 
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Make the declared padding real cells that hold `fill`; `window.after_padding()` is the window of the result."""
-    config = [(0, 0, 0)] * x.ndim
-    for axis in window.axes:
-        config[axis.axis] = (axis.low, axis.high, 0)
-    return x if all(entry == (0, 0, 0) for entry in config) else lax.pad(x, np.array(fill, x.dtype)[()], config)
+    return pad(x, {axis.axis: (axis.low, axis.high) for axis in window.axes}, fill)

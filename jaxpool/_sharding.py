@@ -1,0 +1,66 @@
+"""Arrays that lie on several devices: pooled axes sharded over explicit axes of a mesh, and what differs among devices.
+
+An explicit mesh axis makes the sharding of every intermediate array a part of its type, and no type can say that an
+axis is cut where the devices do not divide it. A pool pads and slices its axes all the time. So where a pooled axis is
+sharded explicitly, the pool is evaluated as under automatic sharding, where the compiler arranges what neighbours have
+to exchange, and only the result gets a type again. Inside `jax.shard_map` types say which arrays differ among devices.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from jaxpool._window import Window
+
+
+def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `core(x, *arrays, window, *static)`, whose arrays may be None, take x sharded along any axes."""
+
+    @wraps(core)
+    def pool(*arguments: Any) -> Any:
+        count = next(number for number, argument in enumerate(arguments) if isinstance(argument, Window))
+        arrays, static = arguments[:count], arguments[count:]
+        window = static[0]
+        shape = window.output_shape(arrays[0].shape)
+        return evaluate(lambda *arrays: core(*arrays, *static), arrays, window.pooled_axes, shape)
+
+    return pool
+
+
+def evaluate(core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int]) -> Any:
+    """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes."""
+    x, *others = arrays
+    explicit = [entry for array in (x, *others) for entry in _entries(array, x.ndim, pooled)]
+    if not any(explicit):
+        return core(*arrays)
+    mesh = jax.typeof(x).sharding.mesh
+    spec = list(_entries(x, x.ndim, range(x.ndim)))
+    for axis in pooled:
+        names = spec[axis] if isinstance(spec[axis], tuple) else (spec[axis],)
+        if shape[axis] % math.prod(mesh.shape[name] for name in names if name is not None):
+            spec[axis] = None
+    with jax.sharding.use_abstract_mesh(mesh):
+        return jax.sharding.auto_axes(core, out_sharding=PartitionSpec(*spec))(*arrays)
+
+
+def _entries(array: Any, rank: int, axes: Sequence[int]) -> list[Any]:
+    """What an array of that rank is sharded over along some axes; nothing for one that is not explicitly sharded."""
+    if array is None or array.ndim != rank:
+        return []
+    spec = tuple(jax.typeof(array).sharding.spec)
+    return [spec[axis] if axis < len(spec) else None for axis in axes]
+
+
+def vary_together(*arrays: jax.Array) -> list[jax.Array]:
+    """The same arrays; inside `jax.shard_map` with types that say that they differ among the same devices.
+
+    A backward pass returns cotangents of the types of its arguments. That of an argument that is the same on all
+    devices is a sum over the devices. Here it comes of the products with ones, whose types are made to vary.
+    """
+    ones = [jnp.ones_like(array, shape=()) for array in arrays]
+    return [math.prod(ones, start=array) for array in arrays]
