@@ -34,12 +34,12 @@ def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
 
 def evaluate(core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int]) -> Any:
     """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes."""
-    x, *others = arrays
-    explicit = [entry for array in (x, *others) for entry in _entries(array, x.ndim, pooled)]
-    if not any(explicit):
+    x = arrays[0]
+    sharded = [array for array in arrays if any(_entries(array, x.ndim, pooled))]
+    if not sharded:
         return core(*arrays)
-    mesh = jax.typeof(x).sharding.mesh
-    spec = list(_entries(x, x.ndim, range(x.ndim)))
+    mesh = jax.typeof(sharded[0]).sharding.mesh
+    spec = _entries(x, x.ndim, range(x.ndim))
     for axis in pooled:
         names = spec[axis] if isinstance(spec[axis], tuple) else (spec[axis],)
         if shape[axis] % math.prod(mesh.shape[name] for name in names if name is not None):

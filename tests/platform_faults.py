@@ -1,0 +1,102 @@
+"""The table of faults as a program: where XLA on the CPU, plain JAX and the frameworks are silently wrong today.
+
+`python -m tests.platform_faults` evaluates every row of `platform_rows` and prints what is true, what each library
+gives and why the wrong ones are wrong, with ✗ at wrong values and – where a library has no such pool; `--markdown`
+prints the table of the README, and `--json` what the tests read. Below the tables stand the versions they were made
+with. JAX is imported after the environment is set, as sharded rows need four virtual devices.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from importlib import metadata
+from typing import Any
+
+PACKAGES = ("jax", "jaxlib", "numpy", "flax", "dm-haiku", "equinox", "keras")
+
+
+def main() -> None:
+    """Evaluate every row with every library, and print them in the form asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.platform_faults", description=__doc__)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print the table of the README")
+    form.add_argument("--json", action="store_true", help="print rows, columns and versions for programs")
+    asked = parser.parse_args()
+    # Keras writes a settings file into its home when it is imported.
+    with tempfile.TemporaryDirectory() as home:
+        os.environ |= {
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+            "JAX_PLATFORMS": "cpu",
+            "KERAS_BACKEND": "jax",
+            "KERAS_HOME": home,
+        }
+        table = evaluated()
+    if asked.json:
+        print(json.dumps(table))
+    elif asked.markdown:
+        print(markdown(table))
+    else:
+        print(plain(table))
+
+
+def evaluated() -> dict[str, Any]:
+    """All rows, in the order of their table: names, truth, what each library gives, and causes."""
+    from tests.platform_libraries import LIBRARIES
+    from tests.platform_rows import ROWS, evaluate, text, truth
+
+    rows = []
+    for row in ROWS:
+        cells = {library: evaluate(row, library) for library in LIBRARIES}
+        rows.append(
+            {
+                "name": row.name,
+                "true": text(truth(row)),
+                "texts": {library: cell.text for library, cell in cells.items()},
+                "wrong": [library for library, cell in cells.items() if cell.right is False],
+                "cause": row.cause,
+            }
+        )
+    return {"columns": ["", "true", *LIBRARIES], "rows": rows, "versions": versions()}
+
+
+def versions() -> str:
+    """The packages that the table depends on."""
+    found = []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            found.append(f"no {package}")
+    return ", ".join(found)
+
+
+def entries(table: dict[str, Any]) -> list[list[str]]:
+    """The text of every cell, row by row, under the row of titles."""
+    lines = [table["columns"]]
+    for row in table["rows"]:
+        marked = [("✗ " if library in row["wrong"] else "") + text for library, text in row["texts"].items()]
+        lines.append([row["name"], row["true"], *marked])
+    return lines
+
+
+def markdown(table: dict[str, Any]) -> str:
+    """The table as the README has it."""
+    titles, *rows = [f"| {' | '.join(line)} |" for line in entries(table)]
+    return "\n".join([titles, "|" + "---|" * len(table["columns"]), *rows, "", f"Made with {table['versions']}."])
+
+
+def plain(table: dict[str, Any]) -> str:
+    """The table in columns for a terminal, with the causes below."""
+    lines = entries(table)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    causes: dict[str, list[str]] = {}
+    for row in table["rows"]:
+        causes.setdefault(row["cause"], []).append(row["name"])
+    notes = [f"{'; '.join(names)}:\n    {cause}" for cause, names in causes.items()]
+    return "\n".join([*rows, "", *notes, "", table["versions"]])
+
+
+if __name__ == "__main__":
+    main()
