@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real
+from jaxpool._engine.taps import pad_real, without_unheld
 from jaxpool._extremes import extremes
 from jaxpool._powers import Exponent, even_power, log_magnitude, positive_power, signed_power
 from jaxpool._sharding import shardable
@@ -102,6 +102,7 @@ def _norms(
     x = x.astype(accumulation_dtype(dtype))
     if mask is not None:
         x = jnp.where(mask, x, 0)
+    x = without_unheld(x, window)
     if number is not None and number > jnp.finfo(x.dtype).max:
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = pad_real(x * jnp.sign(x), window, 0)

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real
+from jaxpool._engine.taps import pad_real, without_unheld
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes, check_flag
 from jaxpool._weighted import Parameter, WeightedPool, expand_rank, shared_along_windows, sum_terms, weighted_pool
@@ -120,6 +120,8 @@ def _smooth(
             None if mask is None else pad_real(mask, window, True),
             window.after_padding(),
         )
+
+    x = without_unheld(x, window)
 
     def pool(sign: float | jax.Array, beta: jax.Array | None) -> jax.Array:
         cells = sign * x if mask is None else jnp.where(mask, sign * x, -jnp.inf)

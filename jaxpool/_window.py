@@ -62,6 +62,18 @@ class WindowAxis:
         shape[self.axis] = self.output
         return values.reshape(shape)
 
+    def held(self) -> np.ndarray:
+        """Which cells lie in a window: not those in gaps between windows or in windows, nor those left over."""
+        held = np.zeros(self.size, bool)
+        starts = self.starts
+        if self.dilation == 1 and self.stride <= self.kernel:
+            held[: max(0, starts[-1] + self.extent)] = True
+            return held
+        for offset in range(self.kernel):
+            cells = starts + offset * self.dilation
+            held[cells[(cells >= 0) & (cells < self.size)]] = True
+        return held
+
     def first_real_offsets(self) -> np.ndarray:
         """Offset in each window of its first cell that does not lie in the low padding."""
         return np.maximum(0, -(self.starts // self.dilation))
@@ -177,6 +189,9 @@ def _window_axis(
             f"{low + high} of padding; use a smaller window or more padding"
             + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
         )
+    if output == 1:
+        # A single window is one of a row without overlap, which is evaluated in one step.
+        stride = extent
     return WindowAxis(axis, size, kernel, stride, dilation, low, high, output)
 
 

@@ -114,18 +114,31 @@ def pool(
     **options: Any,
 ) -> Pooled:
     """Apply `rule` to windows that slide along x; array options hold one entry per window."""
-    axes, kernels = axes_and_sizes(np.ndim(x), kernel_size, axis)
+    along = sliding(np.shape(x), kernel_size, stride, padding, dilation, ceil_mode, axis)
+    return apply(rule, x, along, where, **options)
+
+
+def sliding(
+    shape: tuple[int, ...],
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    axis: Any = None,
+) -> dict[int, list[list[int | None]]]:
+    """The windows along each pooled axis of an array of this shape."""
+    axes, kernels = axes_and_sizes(len(shape), kernel_size, axis)
 
     def each(given: Any) -> tuple[Any, ...]:
         return (given,) * len(axes) if isinstance(given, (int, str)) else tuple(given)
 
     pairs = [(one, one) if isinstance(one, int) else one for one in each(padding)]
     strides = kernels if stride is None else each(stride)
-    along = {
-        a: windows_along(np.shape(x)[a], k, s, p, d, ceil_mode)
+    return {
+        a: windows_along(shape[a], k, s, p, d, ceil_mode)
         for a, k, s, p, d in zip(axes, kernels, strides, pairs, each(dilation), strict=True)
     }
-    return apply(rule, x, along, where, **options)
 
 
 def adaptive(rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, where: Any = None) -> Pooled:
@@ -189,7 +202,7 @@ def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], wh
         real = np.array([None not in cell for cell in cells], bool)
         numbers = np.array([0 if None in cell else x[cell] for cell in cells], x.dtype)
         here = {
-            name: np.broadcast_to(option, output_shape)[output] if isinstance(option, np.ndarray) else option
+            name: float(np.broadcast_to(option, output_shape)[output]) if hasattr(option, "dtype") else option
             for name, option in options.items()
         }
         values[output], slopes = rule(numbers, real, **here)

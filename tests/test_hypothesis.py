@@ -1,120 +1,156 @@
-"""Arguments drawn at random: shapes, axes and every parameter of every function, values and gradients to the reference.
+"""Every function under all of its parameters at once, drawn at random: few calls, the same in every run.
 
-Few examples, the same in every run: each one is a program to compile. Run with a higher `max_examples` to search.
+Each call is a program to compile; `python -m tests.fuzz` draws as many as there is time for. That the calls drawn are
+of all kinds, and that wrong outcomes of every sort are rejected, is tested here as well.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import hypothesis
-import jax
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 import jaxpool
 from tests import oracle
-from tests.cases import distinct
-
-FIXED = [function for function in oracle.RULES if not function.startswith(("adaptive", "global"))]
-KINDS = ("distinct", "ties", "negative", "infinite")
-
-
-@st.composite
-def windows(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """A shape, and how windows lie on it; not all of these are windows that a pool accepts."""
-    shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
-    axes = draw(st.permutations(range(len(shape))))[: draw(st.integers(1, min(2, len(shape))))]
-    count = len(axes)
-
-    def each(strategy: st.SearchStrategy[Any]) -> Any:
-        return draw(strategy | st.tuples(*[strategy] * count))
-
-    parameters: dict[str, Any] = {"axis": tuple(a - len(shape) if draw(st.booleans()) else a for a in axes)}
-    parameters["kernel_size"] = draw(st.tuples(*[st.integers(1, 5)] * count))
-    if draw(st.booleans()):
-        parameters["stride"] = each(st.integers(1, 4))
-    pair = st.tuples(st.integers(0, 2), st.integers(0, 2))
-    parameters["padding"] = draw(
-        st.integers(0, 2) | st.tuples(*[pair] * count) | st.sampled_from(["VALID", "SAME", "SAME_LOWER"])
-    )
-    parameters["dilation"] = each(st.integers(1, 3))
-    parameters["ceil_mode"] = draw(st.booleans())
-    return shape, parameters
+from tests.call_checks import check, is_defined
+from tests.call_mistakes import any_calls, arbitrary_calls
+from tests.call_strategies import calls, some_calls
+from tests.calls import COMPLEX, FLOAT_KINDS, FLOATS, FUNCTIONS, INTEGER_KINDS, INTEGERS, MODES, Call
 
 
-def options_of(draw: Callable[..., Any], function: str, output_shape: tuple[int, ...]) -> dict[str, Any]:
-    """The arguments that only this function has; learnt numbers are arrays of any shape that broadcasts."""
-    options: dict[str, Any] = {}
-    if function in ("avg_pool", "smooth_max_pool"):
-        options["count_include_pad"] = draw(st.booleans())
-    if function == "avg_pool":
-        options["divisor_override"] = draw(st.none() | st.sampled_from([1, 3, -2.5]))
-    if function in ("lp_pool", "smooth_max_pool"):
-        name = "norm_type" if function == "lp_pool" else "beta"
-        numbers = [0.5, 1, 2, 3.0, 1.25] if name == "norm_type" else [-3.0, -1, 0.5, 2]
-        shape = tuple(draw(st.sampled_from([1, size])) for size in output_shape[draw(st.integers(0, 2)) :])
-        array = np.resize(np.array(numbers, np.float64), shape) if shape else None
-        options[name] = draw(st.sampled_from(numbers)) if array is None or draw(st.booleans()) else array
-        if name == "norm_type" and draw(st.integers(0, 5)) == 0:
-            options[name] = math.inf
-    return options
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_calls(function: str) -> None:
+    check_all(some_calls(calls(function), 12, function))
 
 
-def cells_of(kind: str, shape: tuple[int, ...]) -> np.ndarray:
-    x = distinct(shape, kind)
-    if kind == "ties":
-        return np.round(x / 2)
-    if kind == "negative":
-        return x - 7
-    if kind == "infinite":
-        x.flat[:: 3 + x.size // 3] = -math.inf
-    return x
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_arbitrary_arguments(function: str) -> None:
+    check_all(some_calls(arbitrary_calls(function), 25, function))
 
 
-def accepted(shape: tuple[int, ...], parameters: dict[str, Any]) -> tuple[int, ...] | None:
-    """The output's shape, or None where there is none or where some window holds no real cell."""
-    held = oracle.pool(oracle.total, np.ones(shape), **parameters).values
-    return held.shape if held.size and (held > 0).all() else None
+def check_all(drawn: list[Call]) -> None:
+    # Shrinking a failure takes hundreds of compilations: that is left to the longer run.
+    for call in drawn:
+        try:
+            check(call)
+        except Exception as error:
+            error.add_note(call.snippet())
+            raise
 
 
-# Shrinking a failure takes hundreds of compilations; the arguments found are small as they are.
-PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+def test_every_function_is_drawn() -> None:
+    assert {name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")} == {
+        *FUNCTIONS
+    }
 
 
-@pytest.mark.parametrize("function", FIXED)
-@hypothesis.settings(max_examples=20, deadline=None, derandomize=True, database=None, phases=PHASES)
-@hypothesis.given(data=st.data())
-def test_any_arguments(function: str, data: st.DataObject) -> None:
-    shape, parameters = data.draw(windows(), "windows")
-    output_shape = accepted(shape, parameters)
-    hypothesis.assume(output_shape is not None)
-    assert output_shape is not None
-    options = options_of(data.draw, function, output_shape)
-    kind, rule = data.draw(st.sampled_from(KINDS), "kind"), data.draw(st.sampled_from(["jvp", "vjp"]), "rule")
-    x = cells_of(kind, shape)
-    if function in ("sum_pool", "avg_pool") or options.get("norm_type") is math.inf:
-        # Infinite norms and sums are tested among the conventions.
-        x = np.nan_to_num(x, neginf=-9.0)
-    if data.draw(st.booleans(), "masked"):
-        options["where"] = distinct(shape, "mask") < data.draw(st.sampled_from([-2.0, 0.5, 2.0]))
-        x = np.where(options["where"], x, math.nan)
+def test_calls_are_of_all_kinds() -> None:
+    every = [call for function in FUNCTIONS for call in some_calls(calls(function), 45, function)]
+    assert {call.dtype for call in every} == {*FLOATS, *INTEGERS, *COMPLEX}
+    assert {call.cells for call in every} == {*FLOAT_KINDS, *INTEGER_KINDS}
+    assert {call.mode for call in every} == {*MODES}
+    assert {len(call.shape) for call in every} == {1, 2, 3, 4}
+    assert {call.parameters.get("rule") for call in every} == {None, "jvp", "vjp"}
+    assert any(0 in call.shape for call in every)
+    assert sum(is_defined(call) for call in every) > 0.9 * len(every)
 
-    def pool(x: jax.Array) -> tuple[jax.Array, Any]:
-        outputs = getattr(jaxpool, function)(x, **parameters, **options, rule=rule)
-        return outputs if isinstance(outputs, tuple) else (outputs, None)
+    def given(name: str) -> list[Any]:
+        return [call.parameters[name] for call in every if name in call.parameters]
 
-    cotangent = distinct(output_shape, "cotangent")
+    def kinds(name: str) -> set[str]:
+        return {type(one).__name__ for one in given(name)}
 
-    @jax.jit
-    def everything(x: jax.Array, cotangent: jax.Array) -> Any:
-        values, pull_back, indices = jax.vjp(pool, x, has_aux=True)
-        return values, pull_back(cotangent)[0], indices
+    assert {np.ndim(one) for one in given("where")} == {0, 1, 2, 3, 4}
+    assert kinds("axis") == {"int", "tuple", "list"}
+    assert kinds("kernel_size") == {"int", "tuple"}
+    assert kinds("stride") == {"int", "tuple", "list", "NoneType"}
+    assert kinds("dilation") == kinds("axis")
+    paddings = given("padding")
+    assert {"SAME", "SAME_LOWER", "VALID", 0, 1, 2} <= {one for one in paddings if isinstance(one, (int, str))}
+    entries = [entry for one in paddings if isinstance(one, tuple) for entry in one]
+    assert {type(entry).__name__ for entry in entries} == {"int", "tuple", "list"}
+    assert any(low != high for low, high in (entry for entry in entries if not isinstance(entry, int)))
+    assert any(None in one for one in given("output_size") if isinstance(one, tuple))
+    assert {True, False} == {*given("ceil_mode")} == {*given("count_include_pad")} == {*given("keepdims")}
+    for name in ("norm_type", "beta"):
+        assert {0, 1, 2} <= {np.ndim(one) for one in given(name)}
+    assert math.inf in [one for one in given("norm_type") if np.ndim(one) == 0]
 
-    expected = oracle.pool(oracle.RULES[function], x, **parameters, **options)
-    values, gradient, indices = everything(x, cotangent)
-    np.testing.assert_allclose(values, expected.values, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(gradient, expected.backward(cotangent), rtol=1e-10, atol=1e-10)
-    if indices is not None:
-        np.testing.assert_array_equal(indices, expected.indices)
+
+def test_a_call_is_what_it_prints() -> None:
+    for call in some_calls(st.sampled_from(FUNCTIONS).flatmap(any_calls), 45, "all"):
+        copy = eval(repr(call), {"Call": Call, "np": np})
+        assert repr(copy) == repr(call)
+        np.testing.assert_array_equal(copy.x, call.x)
+        compile(call.snippet(), "snippet", "exec")
+
+
+def last_winner(cells: np.ndarray, real: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The last of all largest cells: the first one of those read backwards."""
+    value, slopes = oracle.largest(cells[::-1], real[::-1])
+    return value, slopes[::-1]
+
+
+def slightly_steeper(cells: np.ndarray, real: np.ndarray) -> tuple[Any, np.ndarray]:
+    value, slopes = oracle.total(cells, real)
+    return value, slopes * (1 + 1e-9)
+
+
+def slightly_larger(cells: np.ndarray, real: np.ndarray) -> tuple[Any, np.ndarray]:
+    value, slopes = oracle.total(cells, real)
+    return value * (1 + 1e-9), slopes
+
+
+TIES = Call("max_pool", (2, 6), {"kernel_size": (3,), "stride": 1})
+SUMS = Call("sum_pool", (2, 6), {"kernel_size": (3,), "stride": 1}, cells="distinct")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("call", "rule", "what"),
+    [
+        (TIES, last_winner, "reverse mode: "),
+        (SUMS, slightly_steeper, "reverse mode: "),
+        (SUMS, slightly_larger, "values: "),
+    ],
+    ids=["winners", "slopes", "values"],
+)
+def test_wrong_outcomes_are_rejected(
+    call: Call, rule: oracle.WindowRule, what: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = replace(call, mode=mode)
+    check(call)
+    monkeypatch.setitem(oracle.RULES, call.function, rule)
+    with pytest.raises(AssertionError, match=what):
+        check(call)
+
+
+def refuse(error: Exception) -> Callable[..., Any]:
+    def pool(x: Any, **parameters: Any) -> Any:
+        raise error
+
+    return pool
+
+
+def test_wrong_refusals_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    beyond = replace(SUMS, parameters={"kernel_size": (7,)})
+    assert check(beyond) is False
+    for function in (SUMS.function, "max_pool"):
+        assert check(replace(SUMS, function=function))
+    for wrong, error in (
+        (SUMS, ValueError("sum_pool: no reason")),
+        (beyond, ValueError("no name")),
+        (beyond, UnicodeError("sum_pool: an exception of its own")),
+    ):
+        monkeypatch.setattr(jaxpool, "sum_pool", refuse(error))
+        with pytest.raises(AssertionError, match="refused"):
+            check(wrong)
+    monkeypatch.setattr(jaxpool, "sum_pool", refuse(IndexError("sum_pool: none of the two")))
+    with pytest.raises(IndexError):
+        check(beyond)
+    monkeypatch.setattr(jaxpool, "sum_pool", lambda x, **parameters: x)
+    with pytest.raises(AssertionError, match="accepted, but not defined"):
+        check(beyond)

@@ -47,15 +47,15 @@ def average(
 
 
 def norm(cells: np.ndarray, real: np.ndarray, norm_type: float) -> tuple[Any, Slopes]:
-    """(Σ|x|^p)^(1/p), scaled by the largest magnitude; no derivative where it is 0 or infinite."""
+    """(Σ|x|^p)^(1/p), scaled by the largest magnitude; no derivative where it is 0 or, for finite p, infinite."""
     magnitudes = np.abs(cells)
     scale = magnitudes.max(initial=0)
     if np.isnan(scale):
         return math.nan, np.full(len(cells), math.nan)
+    if norm_type == math.inf and scale > 0:
+        return scale, np.sign(cells) * (np.arange(len(cells)) == np.argmax(magnitudes))
     if scale == 0 or math.isinf(scale):
         return scale, np.zeros(len(cells))
-    if norm_type == math.inf:
-        return scale, np.sign(cells) * (np.arange(len(cells)) == np.argmax(magnitudes))
     value = scale * ((magnitudes / scale) ** norm_type).sum() ** (1 / norm_type)
     slopes = np.zeros(len(cells))
     nonzero = cells != 0

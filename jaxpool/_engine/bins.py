@@ -17,7 +17,7 @@ from jax import lax
 
 from jaxpool._bins import BinAxis, first_cells, last_cells
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.operations import Operation
+from jaxpool._engine.operations import Operation, apart
 from jaxpool._window import Window
 
 
@@ -31,7 +31,8 @@ def expand(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             period = axis.period()
-            periods = _split(array, axis, period.size)
+            # The oldest JAX misplaces entries when it evaluates a gather of constants, masks say, while compiling.
+            periods = _split(apart(array), axis, period.size)
             bins = _take(periods, _cells_of_bins(period), axis.axis + 1, fill, unique=False)
             array = _merge(lax.collapse(bins, axis.axis + 1, axis.axis + 3), axis)
     return array

@@ -75,7 +75,7 @@ def spreads_by_doubling(part: Window) -> bool:
 
     Up to 32 windows that is no faster, and the program no longer; beyond, it rounds less and compiles sooner.
     """
-    return all(
+    return len(part.axes) == 1 and all(
         not isinstance(axis, BinAxis) and axis.kernel > 32 * axis.stride and 1 in (axis.stride, axis.dilation)
         for axis in part.axes
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.operations import pad
@@ -29,6 +30,17 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     padded = pad(x, {axis.axis: (axis.low, axis.beyond) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.beyond) > 0 for axis in window.axes)
     return lax.optimization_barrier(padded) if grown else padded
+
+
+def without_unheld(x: jax.Array, window: Window) -> jax.Array:
+    """Put 0 in place of cells that no window holds, whatever they are: NaN times a cotangent of 0 would be NaN."""
+    for axis in window.axes:
+        held = axis.held()
+        if not held.all():
+            shape = [1] * x.ndim
+            shape[axis.axis] = axis.size
+            x = jnp.where(held.reshape(shape), x, jnp.zeros_like(x))
+    return x
 
 
 def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array:
