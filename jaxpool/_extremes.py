@@ -13,39 +13,48 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.choose import winner_groups
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import route_to_winners, transposed
-from jaxpool._engine.select import Winners, first_winners, winner_positions
+from jaxpool._engine.select import Offsets, Winners, first_winners, winner_positions
 from jaxpool._sharding import shardable
 from jaxpool._window import Window
+
+# The axes of a window in groups, the last ones first, of which the winners' offsets are recorded apart.
+Groups = tuple[Window, ...]
 
 
 @shardable
 @partial(jax.jit, static_argnums=(2, 3, 4))
 def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str) -> jax.Array:
     """The extreme by `op`, `lax.max` or `lax.min`, of the cells of every window that the mask holds; 0 for none."""
-    x, held, first = _present(x, mask, window, op)
+    groups = winner_groups(window)
+    x, held, first = _present(x, mask, groups, op)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         values = reduce_windows(x, window, op)
     elif rule == "jvp":
-        values = _extremes_jvp(x, first, window, op)
+        values = _extremes_jvp(x, first, groups, op)
     else:
-        values = _extremes_vjp(x, first, window, op)
+        values = _extremes_vjp(x, first, groups, op)
     return values if held is None else jnp.where(held, values, jnp.zeros_like(values))
 
 
 @shardable
 @partial(jax.jit, static_argnums=(2, 3))
-def extremes_with_indices(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> Winners:
+def extremes_with_indices(
+    x: jax.Array, mask: jax.Array | None, window: Window, rule: str
+) -> tuple[jax.Array, jax.Array]:
     """The maximum of every window and its winner's row-major position in the pooled axes; 0 and -1 for none."""
-    x, held, first = _present(x, mask, window, lax.max)
+    # One group: its offsets number the cells of the whole window.
+    groups = (window,)
+    x, held, first = _present(x, mask, groups, lax.max)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        values, offsets = first_winners(x, window, lax.max, first)
+        values, (offsets,) = first_winners(x, groups, lax.max, first)
     elif rule == "jvp":
-        values, offsets = _winners_jvp(x, first, window, lax.max)
+        values, (offsets,) = _winners_jvp(x, first, groups, lax.max)
     else:
-        values, offsets = _winners_vjp(x, first, window, lax.max)
+        values, (offsets,) = _winners_vjp(x, first, groups, lax.max)
     positions = winner_positions(offsets, window)
     if held is None:
         return values, positions
@@ -53,12 +62,12 @@ def extremes_with_indices(x: jax.Array, mask: jax.Array | None, window: Window, 
 
 
 def _present(
-    x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
-) -> tuple[jax.Array, jax.Array | None, jax.Array | None]:
+    x: jax.Array, mask: jax.Array | None, groups: Groups, op: Operation
+) -> tuple[jax.Array, jax.Array | None, Offsets | None]:
     """Fill masked cells of x with what never wins; say which windows hold a cell at all, and their first one."""
     if mask is None:
         return x, None, None
-    held, first = first_winners(mask, window, lax.max)
+    held, first = first_winners(mask, groups, lax.max)
     return jnp.where(mask, x, identity(op, x.dtype)), held, first
 
 
@@ -73,12 +82,12 @@ def _present(
 # the winners of windows in which all cells are as low as masked ones; masks themselves act before and after the rules.
 
 
-def _winners(x: jax.Array, first: jax.Array | None, window: Window, op: Operation) -> Winners:
-    return first_winners(x, window, op, first)
+def _winners(x: jax.Array, first: Offsets | None, groups: Groups, op: Operation) -> Winners:
+    return first_winners(x, groups, op, first)
 
 
-def _extremes(x: jax.Array, first: jax.Array | None, window: Window, op: Operation) -> jax.Array:
-    return reduce_windows(x, window, op)
+def _extremes(x: jax.Array, first: Offsets | None, groups: Groups, op: Operation) -> jax.Array:
+    return reduce_windows(x, Window(tuple(axis for group in groups[::-1] for axis in group.axes)), op)
 
 
 _winners_jvp = jax.custom_jvp(_winners, nondiff_argnums=(2, 3))
@@ -88,33 +97,33 @@ _extremes_vjp = jax.custom_vjp(_extremes, nondiff_argnums=(2, 3))
 
 
 @_winners_jvp.defjvp
-def _(window: Window, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
-    values, offsets = _winners_jvp(*primals, window, op)
+def _(groups: Groups, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
+    values, offsets = _winners_jvp(*primals, groups, op)
     x_dot, _ = tangents
-    values_dot = transposed(partial(route_to_winners, window=window), x_dot, offsets, values)
-    return (values, offsets), (values_dot, jax.custom_derivatives.zero_from_primal(offsets))
+    values_dot = transposed(partial(route_to_winners, groups=groups), x_dot, offsets, values)
+    return (values, offsets), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, offsets))
 
 
 @_extremes_jvp.defjvp
-def _(window: Window, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (values, _), (values_dot, _) = jax.jvp(lambda *x: _winners_jvp(*x, window, op), primals, tangents)
+def _(groups: Groups, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (values, _), (values_dot, _) = jax.jvp(lambda *x: _winners_jvp(*x, groups, op), primals, tangents)
     return values, values_dot
 
 
-def _winners_forward(x: jax.Array, first: jax.Array | None, window: Window, op: Operation) -> tuple[Winners, jax.Array]:
-    values, offsets = _winners_jvp(x, first, window, op)
+def _winners_forward(x: jax.Array, first: Offsets | None, groups: Groups, op: Operation) -> tuple[Winners, Offsets]:
+    values, offsets = _winners_jvp(x, first, groups, op)
     return (values, offsets), offsets
 
 
-def _winners_backward(window: Window, op: Operation, offsets: jax.Array, cotangents: Any) -> tuple[jax.Array, None]:
+def _winners_backward(groups: Groups, op: Operation, offsets: Offsets, cotangents: Any) -> tuple[jax.Array, None]:
     values_bar, _ = cotangents
-    return route_to_winners(values_bar, offsets, window), None
+    return route_to_winners(values_bar, offsets, groups), None
 
 
 def _extremes_backward(
-    window: Window, op: Operation, offsets: jax.Array, values_bar: jax.Array
+    groups: Groups, op: Operation, offsets: Offsets, values_bar: jax.Array
 ) -> tuple[jax.Array, None]:
-    return route_to_winners(values_bar, offsets, window), None
+    return route_to_winners(values_bar, offsets, groups), None
 
 
 _winners_vjp.defvjp(_winners_forward, _winners_backward)

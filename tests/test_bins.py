@@ -71,7 +71,7 @@ def gradient(pool: Callable[..., jax.Array], **sizes: Any) -> Callable[[jax.Arra
 
 
 def test_programs_of_gradients_are_short_and_scatter_nothing() -> None:
-    for pool, limit in zip(ADAPTIVE, (130, 100), strict=True):
+    for pool, limit in zip(ADAPTIVE, (260, 130), strict=True):  # Stages are written twice, for two kinds of platforms.
         for rule in ("jvp", "vjp"):
             lengths = []
             for size, bins in ((224, 7), (225, 13), (225, 101), (5, 13), (5, 301)):

@@ -47,7 +47,7 @@ def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
         x.flat[[3, 17]] = np.nan
     lowerings = [reduce.reduce_windows, reduce.reduce_by_reduce_window, reduce.reduce_by_slices]
     if len(window.axes) == 1:
-        lowerings.append(reduce.reduce_by_doubling)
+        lowerings.append(reduce.reduce_in_pieces)
     results = [jax.jit(lowering, static_argnums=(1, 2))(x, window, op) for lowering in lowerings]
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-13, atol=1e-13)
@@ -60,7 +60,7 @@ def test_lowerings_of_spreading_agree(name: str) -> None:
     cotangent = np.random.default_rng(0).normal(size=(2, axis.output))
     results = [
         jax.jit(lowering, static_argnums=1)(cotangent, window)
-        for lowering in (route.spread, route.spread_by_windows, route.spread_by_doubling)
+        for lowering in (route.spread, route.spread_by_windows, route.spread_in_pieces)
     ]
     (expected,) = jax.linear_transpose(
         lambda x: reduce.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
@@ -86,19 +86,22 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
         results = []
         for select_cells, route_back in [
             (select.select_by_slices, route.route_by_comparison),
-            (select.select_by_doubling, route.route_by_doubling),
+            (select.select_in_pieces, route.route_in_pieces),
         ]:
-            values, offsets = select_cells(x, inner, 4, window, op)
+            values, offsets = select_cells(x, inner, number.type(4), window, op)
             outer, rest = offsets // number.type(4), offsets % number.type(4)
-            routed = [route_back(cotangent, outer, carried, window) for carried in ((rest,), ())]
-            results.append((values, offsets, *routed))
+            routed = route_back(cotangent, outer, window, lax.add)
+            carried = route_back(rest, outer, window, lax.max)
+            alone = select_cells(x, None, number.type(1), window, op)
+            results.append((values, offsets, routed, carried, *alone))
         return results
 
-    by_taps, by_doubling = everything(x, inner, cotangent)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13), by_doubling, by_taps)
+    by_taps, in_pieces = everything(x, inner, cotangent)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13), in_pieces, by_taps)
+    np.testing.assert_array_equal(by_taps[5], by_taps[1] // 4)
     rule = oracle.largest if op is lax.max else oracle.smallest
     padding = ((axis.low, axis.high),)
     ceil_mode = axis.beyond > axis.high
     expected = oracle.pool(rule, x, (axis.kernel,), axis.stride, padding, dilation=axis.dilation, ceil_mode=ceil_mode)
     np.testing.assert_array_equal(by_taps[0], expected.values)
-    np.testing.assert_allclose(by_taps[3][0], expected.backward(cotangent), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(by_taps[2], expected.backward(cotangent), rtol=1e-13, atol=1e-13)

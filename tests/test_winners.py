@@ -54,6 +54,7 @@ SLIDING: dict[str, dict[str, Any]] = {
     "dilated 9": {"kernel_size": (9,), "stride": 1, "dilation": 3, "padding": 12},
     "blocks": {"kernel_size": (5, 17)},
     "padded blocks": {"kernel_size": (6, 9), "padding": ((3, 0), (1, 1))},
+    "one row": {"kernel_size": (1, 11), "stride": (2, 1), "padding": (0, 5)},
     "one window": {"kernel_size": (HEIGHT, WIDTH)},
 }
 BINS: dict[str, dict[str, Any]] = {

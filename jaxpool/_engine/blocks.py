@@ -8,6 +8,7 @@ tree of log n levels, whose rounding does not grow with n.
 import math
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
-from jaxpool._engine.operations import Arrays, Operation, computed_once
+from jaxpool._engine.operations import Operation
+from jaxpool._engine.stages import stage
 from jaxpool._window import Window
 
 
@@ -25,24 +27,31 @@ def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array
     return _join(fold(cells, axes, op), axes, window)
 
 
-def first_in_blocks(padded: Arrays, inner_cells: int, window: Window, op: Operation) -> tuple[jax.Array, jax.Array]:
+def first_in_blocks(
+    padded: jax.Array, offsets: jax.Array | None, place: Any, window: Window, op: Operation
+) -> tuple[jax.Array, jax.Array]:
     """The extreme of windows that tile an array, and the first offset of a cell that has it.
 
-    `padded` holds the cells and offsets that they bring along, below `inner_cells`.
+    A cell's offset is its number in the window times `place`, and what it brings along in `offsets`, if there are any.
     """
-    cells, axes = _split(padded[0], window)
-    best = fold(cells, axes, op)
-    # A window that holds NaN has NaN as its best.
-    found = (cells == computed_once(best)) | (cells != cells)
-    # In int32, whose minimum compiles to faster code than that of bytes.
-    offsets = _split(padded[1], window)[0].astype(np.int32)
-    place = inner_cells * math.prod(cells.shape[axis] for axis in axes)
-    for axis in axes:
-        place //= cells.shape[axis]
-        shape = [cells.shape[axis] if number == axis else 1 for number in range(cells.ndim)]
-        offsets += lax.broadcasted_iota(np.int32, shape, axis) * np.int32(place)
-    first = jnp.where(found, offsets, np.int32(np.iinfo(np.int32).max)).min(axes, keepdims=True)
-    return _join(best, axes, window), _join(first.astype(padded[1].dtype), axes, window)
+    cells, axes = _split(padded, window)
+    best = stage(lambda cells: fold(cells, axes, op), cells)
+
+    def first_of_best(cells: jax.Array, best: jax.Array, offsets: jax.Array | None) -> jax.Array:
+        # A window that holds NaN has NaN as its best.
+        found = (cells == best) | (cells != cells)
+        # In int32, whose minimum compiles to faster code than that of bytes.
+        numbers = np.int32(0) if offsets is None else offsets.astype(np.int32)
+        step = int(place) * math.prod(cells.shape[axis] for axis in axes)
+        for axis in axes:
+            step //= cells.shape[axis]
+            shape = [cells.shape[axis] if number == axis else 1 for number in range(cells.ndim)]
+            numbers += lax.broadcasted_iota(np.int32, shape, axis) * np.int32(step)
+        first = jnp.where(found, numbers, np.int32(np.iinfo(np.int32).max)).min(axes, keepdims=True)
+        return first.astype(place.dtype)
+
+    inner = None if offsets is None else _split(offsets, window)[0]
+    return _join(best, axes, window), _join(stage(first_of_best, cells, best, inner), axes, window)
 
 
 def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:

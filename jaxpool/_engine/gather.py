@@ -24,7 +24,7 @@ from jaxpool._engine.operations import Arrays, Operation, pad
 from jaxpool._window import Window, WindowAxis
 
 Held = jax.Array | bool
-Contribution = Callable[[jax.Array | int, Held, Arrays, Arrays], Arrays]
+Contribution = Callable[[jax.Array | int, Held, Arrays, Arrays], jax.Array]
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,15 @@ def gather_windows(
     outputs: Sequence[tuple[jax.Array, Any]],
     window: Window,
     inputs: Sequence[jax.Array] = (),
-    combine: Sequence[Operation] = (lax.add,),
-) -> Arrays:
+    combine: Operation = lax.add,
+) -> jax.Array:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
     `contribution(numbers, held, windows, cells)` gets the row-major numbers of the cells in their windows; which of
     the cells the windows hold at all (the others must get 0); the entries of `outputs` at the windows (arrays of the
     output's shape, or with 1 along the pooled axes, each with the value that it has outside); and those of `inputs` at
-    the cells (arrays of the input's shape), all of them broadcastable against each other. It returns one array per
-    operation in `combine`.
+    the cells (arrays of the input's shape), all of them broadcastable against each other. It returns the array
+    that `combine` adds up.
     """
     axes = [_SplitAxis(axis) for axis in even(window).axes]
     inputs = [expand(array, window, 0) for array in inputs]
@@ -104,10 +104,9 @@ def gather_windows(
             continue
         windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
         added = contribution(numbers, held, windows, cells)
-        total = added if total is None else tuple(op(*two) for op, *two in zip(combine, total, added, strict=True))
+        total = added if total is None else combine(total, added)
     assert total is not None, "every window holds the cell at its offset 0"
-    merged = [_merge(array, axes) for array in total]
-    return tuple(collect(array, window, op) for op, array in zip(combine, merged, strict=True))
+    return collect(_merge(total, axes), window, combine)
 
 
 def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:

@@ -10,21 +10,21 @@ from jax import lax
 from jaxpool._engine import choose
 from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import reduce_blocks
-from jaxpool._engine.doubling import fold_by_doubling, sum_by_doubling
 from jaxpool._engine.operations import Operation, apart, identity
+from jaxpool._engine.pieces import fold_in_pieces, sum_in_pieces
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
-    for part in choose.reduction_order(window):
+    for part in choose.reduction_order(window, x.shape):
         x, part = expand(x, part, identity(op, x.dtype)), even(part)
         if choose.folds_blocks(part):
             x = reduce_by_blocks(x, part, op)
-        elif choose.sums_by_doubling(part) if op is lax.add else choose.doubles(part):
-            x = reduce_by_doubling(x, part, op)
-        elif choose.reduces_by_slices(part, op):
+        elif choose.sums_pieces(part) if op is lax.add else choose.folds_pieces(part):
+            x = reduce_in_pieces(x, part, op)
+        elif choose.reduces_by_slices(part, op, x.shape):
             x = reduce_by_slices(x, part, op)
         else:
             x = reduce_by_reduce_window(x, part, op)
@@ -65,10 +65,10 @@ def reduce_by_blocks(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return reduce_blocks(pad_windows(x, window, identity(op, x.dtype)), window, op)
 
 
-def reduce_by_doubling(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Results for twice as many cells from those of two halves, log2(kernel) times."""
+def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """The results of a few pieces of the window, themselves made of pieces, log8(kernel) times."""
     padded = pad_windows(x, window, identity(op, x.dtype))
     if op is lax.add:
-        return sum_by_doubling(padded, window)
-    (result,) = fold_by_doubling((padded,), window, lambda first, later, _: (op(first[0], later[0]),))
+        return sum_in_pieces(padded, window)
+    (result,) = fold_in_pieces((padded,), window, lambda first, later, _: (op(first[0], later[0]),))
     return result

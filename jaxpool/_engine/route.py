@@ -5,8 +5,9 @@ scattered, so nothing depends on the order in which a device does its work. Its 
 derived from it by JAX, so that reverse mode gives back exactly the map written here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,9 +16,10 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import choose
-from jaxpool._engine.doubling import doubling_shifts, sum_by_doubling
 from jaxpool._engine.gather import Held, gather_windows, interleave_zeros
-from jaxpool._engine.operations import Arrays, accumulation_dtype, pad
+from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, pad
+from jaxpool._engine.pieces import Step, steps, sum_in_pieces
+from jaxpool._engine.stages import stage
 from jaxpool._window import Window, WindowAxis
 
 
@@ -39,9 +41,9 @@ def transposed(
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
-    for part in reversed(choose.reduction_order(window)):
-        if choose.spreads_by_doubling(part):
-            cotangent = spread_by_doubling(cotangent, part)
+    for part in reversed(choose.reduction_order(window, cotangent.shape)):
+        if choose.spreads_pieces(part):
+            cotangent = spread_in_pieces(cotangent, part)
         else:
             cotangent = spread_by_windows(cotangent, part)
     return cotangent
@@ -50,14 +52,14 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
 def spread_by_windows(cotangent: jax.Array, part: Window) -> jax.Array:
     """Add the windows that hold a cell one by one."""
 
-    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> Arrays:
-        return windows if held is True else (jnp.where(held, windows[0], jnp.zeros_like(windows[0])),)
+    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
+        return windows[0] if held is True else jnp.where(held, windows[0], jnp.zeros_like(windows[0]))
 
-    return gather_windows(contribution, [(cotangent, 0)], part)[0]
+    return gather_windows(contribution, [(cotangent, 0)], part)
 
 
-def spread_by_doubling(cotangent: jax.Array, part: Window) -> jax.Array:
-    """Add the windows that hold a cell by halves; for a stride or a dilation of 1.
+def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
+    """Add the windows that hold a cell by pieces; for a stride or a dilation of 1.
 
     A window of kernel = blocks·stride + rest cells is so many blocks of `stride` cells and the rest. Block o' of the
     axis lies in the windows from o' - blocks + 1 to o': its cells get the sum over those, a windowed sum of the
@@ -68,7 +70,7 @@ def spread_by_doubling(cotangent: jax.Array, part: Window) -> jax.Array:
     reach = (blocks - 1) * axis.dilation
     length = axis.output + 2 * reach
     windows = WindowAxis(axis.axis, length, blocks, 1, axis.dilation, 0, 0, axis.output + reach)
-    sums = sum_by_doubling(pad(cotangent, {axis.axis: (reach, reach)}, 0), Window((windows,)))
+    sums = sum_in_pieces(pad(cotangent, {axis.axis: (reach, reach)}, 0), Window((windows,)))
     whole = replace(axis, kernel=axis.stride, dilation=1, output=axis.output + reach)
     result = spread_by_windows(sums, Window((whole,)))
     if rest:
@@ -77,7 +79,16 @@ def spread_by_doubling(cotangent: jax.Array, part: Window) -> jax.Array:
     return result
 
 
-def route_to_winners(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+def route_to_winners(cotangent: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
+    """Send each output's cotangent to the cell at its winner's offsets, in one group of axes after the other."""
+    dtype = cotangent.dtype
+    cotangent = cotangent.astype(accumulation_dtype(dtype))
+    for group, group_offsets in zip(reversed(groups), reversed(offsets), strict=True):
+        cotangent = _route_in_group(cotangent, group_offsets, group)
+    return cotangent.astype(dtype)
+
+
+def _route_in_group(cotangent: jax.Array, offsets: jax.Array, group: Window) -> jax.Array:
     """Send each output's cotangent to the cell at its winner's offset.
 
     The offset is undone one axis at a time, the first axis first: its quotient by the cells of the inner axes
@@ -85,78 +96,95 @@ def route_to_winners(cotangent: jax.Array, offsets: jax.Array, window: Window) -
     the same row at the same inner position agree on that remainder, as they share the row's winner: the
     maximum over them, 0 where none did, carries it to the next axis.
     """
-    dtype = cotangent.dtype
-    cotangent = cotangent.astype(accumulation_dtype(dtype))
-    inner_cells = window.cells
-    *outer_parts, last_part = choose.selection_order(window)[::-1]
+    inner_cells = group.cells
+    *outer_parts, last_part = choose.selection_order(group)[::-1]
     for part in outer_parts:
         inner_cells //= part.cells
         divisor = np.array(inner_cells, offsets.dtype)[()]
         row, rest = lax.div(offsets, divisor), lax.rem(offsets, divisor)
-        cotangent, (offsets,) = _route(cotangent, row, (rest,), part)
-    cotangent, _ = _route(cotangent, offsets, (), last_part)
-    return cotangent.astype(dtype)
+        cotangent = _route(cotangent, row, part, lax.add)
+        offsets = _route(rest, row, part, lax.max)
+    return _route(cotangent, offsets, last_part, lax.add)
 
 
-def _route(cotangent: jax.Array, offsets: jax.Array, carried: Arrays, part: Window) -> tuple[jax.Array, Arrays]:
-    lowering = route_by_doubling if choose.routes_by_doubling(part) else route_by_comparison
-    cotangent, carried = lowering(cotangent, offsets, carried, part)
-    return _barrier(cotangent), tuple(map(_barrier, carried))
+def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+    if choose.routes_in_pieces(part):
+        return route_in_pieces(array, offsets, part, op)
+    # The offsets and what is sent along them are different stages: the map is linear in the latter alone.
+    step = partial(route_by_comparison, part=part, op=op)
+    if choose.is_stage(part, array.shape):
+        return stage(step, array, offsets)
+    return lax.optimization_barrier(step(array, offsets))
 
 
-def route_by_comparison(
-    cotangent: jax.Array, offsets: jax.Array, carried: Arrays, part: Window
-) -> tuple[jax.Array, Arrays]:
+def route_by_comparison(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     """Compare the offset of every window that holds a cell with that cell's number in it."""
 
-    def contribution(numbers: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> Arrays:
+    def contribution(numbers: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
         chosen = held & (windows[0] == lax.convert_element_type(numbers, offsets.dtype))
-        return tuple(jnp.where(chosen, array, jnp.zeros_like(array)) for array in windows[1:])
+        return jnp.where(chosen, windows[1], jnp.zeros_like(windows[1]))
 
-    outputs = [(offsets, 0), (cotangent, 0), *((array, 0) for array in carried)]
-    combine = [lax.add, *(lax.max for _ in carried)]
-    routed, *others = gather_windows(contribution, outputs, part, combine=combine)
-    return routed, tuple(others)
+    return gather_windows(contribution, [(offsets, 0), (array, 0)], part, combine=op)
 
 
-def route_by_doubling(
-    cotangent: jax.Array, offsets: jax.Array, carried: Arrays, part: Window
-) -> tuple[jax.Array, Arrays]:
-    """Undo the steps of `select_by_doubling`, the last one first: each halves the window that the winner is in.
+def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+    """Undo the steps of `select_in_pieces`, the last one first: each finds the piece that the winner is in.
 
-    An offset within the first half stays there, a later one moves to the second half. A node of a step is
-    shared by the windows that pass through it, and they agree on its winner, so one offset per node is enough.
+    A piece is shared by the windows that it is a part of, and those that have their winner in it agree on which of its
+    cells that is, so that one offset per piece is enough.
     """
     (axis,) = part.axes
     if axis.stride > 1:
-        cotangent, offsets, *others = (
-            interleave_zeros(array, axis.axis, axis.stride) for array in (cotangent, offsets, *carried)
+        array, offsets = (interleave_zeros(each, axis.axis, axis.stride) for each in (array, offsets))
+    for step in reversed(steps(axis.kernel)):
+        cells = step.width == 1
+        count = axis.size if cells else array.shape[axis.axis] + step.starts[-1] * axis.dilation
+        place = {"step": step, "axis": axis, "first": axis.low if cells else 0, "count": count}
+        # The offsets and what is sent along them are different stages, as in `_route`.
+        array, offsets = (
+            stage(partial(_send_to_pieces, op=op, **place), array, offsets),
+            offsets if cells else stage(partial(_send_offsets_to_pieces, **place), offsets),
         )
-        carried = tuple(others)
-    width = axis.kernel
-    for shift in reversed(doubling_shifts(axis.kernel)):
-        width -= shift
-        later = offsets >= np.array(width, offsets.dtype)[()]
-        reach = shift * axis.dilation
-
-        def join(op: Callable[..., jax.Array], stays: jax.Array, moves: jax.Array) -> jax.Array:
-            zero = np.array(0, stays.dtype)[()]
-            first_half = _extend(jnp.where(later, zero, stays), axis.axis, 0, reach)  # noqa: B023
-            second_half = _extend(jnp.where(later, moves, zero), axis.axis, reach, 0)  # noqa: B023
-            return _barrier(op(first_half, second_half))
-
-        cotangent = join(lax.add, cotangent, cotangent)
-        carried = tuple(join(lax.max, array, array) for array in carried)
-        offsets = join(lax.max, offsets, offsets - np.array(shift, offsets.dtype)[()])
-    routed, *others = (_extend(array, axis.axis, -axis.low, -axis.beyond) for array in (cotangent, *carried))
-    return routed, tuple(others)
+    return array
 
 
-def _extend(array: jax.Array, axis: int, low: int, high: int) -> jax.Array:
-    return pad(array, {axis: (low, high)}, 0)
+def _send_to_pieces(
+    array: jax.Array, offsets: jax.Array, *, step: Step, axis: WindowAxis, op: Operation, first: int, count: int
+) -> jax.Array:
+    """What the windows that have their winner in a piece send, for `count` pieces from number `first` on."""
+    return _send(array, offsets, lambda here, _: here, step, axis, op, first, count)
 
 
-def _barrier(array: jax.Array) -> jax.Array:
-    # One array at a time: a barrier around several would tie the cotangent, in which the map is linear, to the
-    # offsets, in which it is not, and could not be transposed.
-    return lax.optimization_barrier(array)
+def _send_offsets_to_pieces(offsets: jax.Array, *, step: Step, axis: WindowAxis, first: int, count: int) -> jax.Array:
+    """The offset of its winner in every piece that has a window's winner in it, 0 in others."""
+    return _send(offsets, offsets, lambda here, start: here - start, step, axis, lax.max, first, count)
+
+
+def _send(
+    array: jax.Array,
+    offsets: jax.Array,
+    into: Callable[[jax.Array, Any], jax.Array],
+    step: Step,
+    axis: WindowAxis,
+    op: Operation,
+    first: int,
+    count: int,
+) -> jax.Array:
+    """Combine, for every piece, `into(array, start)` of those windows that have their winner in it."""
+    reach = step.starts[-1] * axis.dilation
+    amounts = {axis.axis: (reach - first, first + count - array.shape[axis.axis])}
+    array, offsets = (lax.optimization_barrier(pad(each, amounts, 0)) for each in (array, offsets))
+    total = None
+    for number, start in enumerate(step.starts):
+        begin = reach - start * axis.dilation
+        here, place = (lax.slice_in_dim(each, begin, begin + count, 1, axis.axis) for each in (array, offsets))
+        low, high = (np.array(min(n * step.width, step.kernel), offsets.dtype)[()] for n in (number, number + 1))
+        if step.width == 1:
+            chosen = place == low
+        else:
+            chosen = (place >= low) & (place < high) if number + 1 < len(step.starts) else place >= low
+        sent = into(here, np.array(start, offsets.dtype)[()])
+        sent = jnp.where(chosen, sent, jnp.zeros_like(sent))
+        total = sent if total is None else op(total, sent)
+    assert total is not None
+    return total

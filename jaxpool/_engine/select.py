@@ -5,6 +5,10 @@ cells: one byte per output up to 256 cells. NaN wins over every number, and the 
 Padding never wins.
 """
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,43 +17,65 @@ from jax import lax
 from jaxpool._engine import choose
 from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import first_in_blocks
-from jaxpool._engine.doubling import fold_by_doubling
 from jaxpool._engine.operations import Arrays, Operation, computed_once, identity
+from jaxpool._engine.pieces import fold_in_pieces
+from jaxpool._engine.stages import stage
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
 
-Winners = tuple[jax.Array, jax.Array]
+# One array for each window of `choose.winner_groups`.
+Offsets = tuple[jax.Array, ...]
+Winners = tuple[jax.Array, Offsets]
+# The extreme and its offset, in one window or in a part of it; and the offsets in the parts evaluated before, if any.
+Winner = tuple[jax.Array, jax.Array]
+Inner = jax.Array | None
 
 
-def first_winners(x: jax.Array, window: Window, op: Operation, first: jax.Array | None = None) -> Winners:
-    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offset of the cell that has it.
+def first_winners(
+    x: jax.Array, groups: Sequence[Window], op: Operation, first: Sequence[jax.Array] | None = None
+) -> Winners:
+    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the cell that has it.
 
-    One axis after the other, the last one first: the first winner of every row of the window, then the first
-    row whose winner wins, is the first winner of the window in row-major order. `first`, broadcastable against the
-    output, are the offsets of the first cells that may win, where it is not all of them.
+    One group of axes after the other, the last axes first: the first winner of every row of the window, then the first
+    row whose winner wins, is the first winner of the window in row-major order. `first`, broadcastable against what
+    each group records, are the offsets of the first cells that may win, where it is not all of them.
     """
-    dtype = np.min_scalar_type(window.cells - 1)
-    offsets = None
-    inner_cells = 1
-    for part in choose.selection_order(window):
-        inner = jnp.zeros_like(x, dtype) if offsets is None else offsets
-        if choose.selects_in_blocks(part):
-            lowering = select_by_blocks
-        else:
-            lowering = select_by_doubling if choose.doubles(part) else select_by_slices
+    recorded = []
+    for number, group in enumerate(groups):
+        x, offsets = _winners_in_group(x, group, op, None if first is None else first[number])
+        recorded.append(offsets)
+    return x, tuple(recorded)
+
+
+def _winners_in_group(x: jax.Array, group: Window, op: Operation, first: jax.Array | None) -> Winner:
+    dtype = np.min_scalar_type(group.cells - 1)
+    if first is None and any(axis.low for axis in group.axes):
+        first = first_real_offsets(x.ndim, group, dtype)
+    offsets, place = None, 1
+    parts = choose.selection_order(group)
+    for number, part in enumerate(parts, 1):
         if even(part) != part:
             # Read more than once: for the extreme, and again for the cell that has it.
-            x, inner, part = computed_once(expand(x, part, identity(op, x.dtype))), expand(inner, part, 0), even(part)
-        x, offsets = lax.optimization_barrier(lowering(x, inner, inner_cells, part, op))
-        inner_cells *= part.cells
+            x = computed_once(expand(x, part, identity(op, x.dtype)))
+            offsets, part = None if offsets is None else expand(offsets, part, 0), even(part)
+        step = partial(_winners_in_part, place=np.array(place, dtype)[()], part=part, op=op)
+        arrays = x, offsets, first if number == len(parts) else None
+        x, offsets = stage(step, *arrays) if choose.is_stage(part, x.shape) else lax.optimization_barrier(step(*arrays))
+        place *= part.cells
     assert offsets is not None
-    if first is None and any(axis.low for axis in window.axes):
-        first = first_real_offsets(x.ndim, window, dtype)
-    if first is not None:
-        # A cell that is as low as the low padding or the masked cells in front of it would lose to them. A window
-        # whose winner is the lowest value has no other value in it: the first cell that may win does.
-        offsets = jnp.where(x == identity(op, x.dtype), first, offsets)
     return x, offsets
+
+
+def _winners_in_part(
+    x: jax.Array, offsets: Inner, first: jax.Array | None, place: Any, part: Window, op: Operation
+) -> Winner:
+    if choose.selects_in_blocks(part):
+        lowering = select_by_blocks
+    else:
+        lowering = select_in_pieces if choose.folds_pieces(part) else select_by_slices
+    x, offsets = lowering(x, offsets, place, part, op)
+    # Low padding and masked cells that stand in front win over cells as low as they are, but over no others.
+    return x, offsets if first is None else jnp.maximum(offsets, first)
 
 
 def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
@@ -73,39 +99,50 @@ def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
     return positions
 
 
-def select_by_slices(x: jax.Array, offsets: jax.Array, inner_cells: int, part: Window, op: Operation) -> Winners:
+def select_by_slices(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
     """One shifted slice per cell of the window, each compared with the winner of those before it."""
     padded, padded_offsets = _pad(x, offsets, part, op)
     best = None
     for number, tap in enumerate(taps(part)):
         cells = at_tap(padded, part, tap)
-        places = at_tap(padded_offsets, part, tap) + np.array(number * inner_cells, offsets.dtype)[()]
-        best = (cells, places) if best is None else _better(best, (cells, places), op)
+        places = _times(place, number)
+        if padded_offsets is None:
+            here = cells, jnp.full_like(cells, places, place.dtype)
+        else:
+            here = cells, at_tap(padded_offsets, part, tap) + places
+        best = here if best is None else _better(best, here, op)
     assert best is not None
     return best
 
 
-def select_by_blocks(x: jax.Array, offsets: jax.Array, inner_cells: int, part: Window, op: Operation) -> Winners:
+def select_by_blocks(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
     """The extreme first, then the lowest offset among the cells that equal it; for windows that share no cells."""
-    return first_in_blocks(_pad(x, offsets, part, op), inner_cells, part, op)
+    padded, padded_offsets = _pad(x, offsets, part, op)
+    return first_in_blocks(padded, padded_offsets, place, part, op)
 
 
-def select_by_doubling(x: jax.Array, offsets: jax.Array, inner_cells: int, part: Window, op: Operation) -> Winners:
-    """The better one of the winners of two halves, log2(kernel) times: a cell in both halves is the winner of both."""
+def select_in_pieces(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+    """The best one of the winners of a few pieces, log8(kernel) times: a cell in two pieces is the winner of both."""
 
-    def join(first: Arrays, later: Arrays, shift: int) -> Winners:
-        moved = later[1] + np.array(shift * inner_cells, offsets.dtype)[()]
-        return _better((first[0], first[1]), (later[0], moved), op)
+    def join(first: Arrays, later: Arrays, start: int) -> Winner:
+        return _better((first[0], first[1]), (later[0], later[1] + _times(place, start)), op)
 
-    values, places = fold_by_doubling(_pad(x, offsets, part, op), part, join)
+    padded, padded_offsets = _pad(x, offsets, part, op)
+    if padded_offsets is None:
+        padded_offsets = jnp.zeros_like(padded, place.dtype)
+    values, places = fold_in_pieces((padded, padded_offsets), part, join)
     return values, places
 
 
-def _pad(x: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> Winners:
-    return pad_windows(x, part, identity(op, x.dtype)), pad_windows(offsets, part, 0)
+def _pad(x: jax.Array, offsets: Inner, part: Window, op: Operation) -> tuple[jax.Array, Inner]:
+    return pad_windows(x, part, identity(op, x.dtype)), None if offsets is None else pad_windows(offsets, part, 0)
 
 
-def _better(first: Winners, later: Winners, op: Operation) -> Winners:
+def _times(place: Any, number: int) -> Any:
+    return np.array(int(place) * number, place.dtype)[()]
+
+
+def _better(first: Winner, later: Winner, op: Operation) -> Winner:
     """The winner of two, where the first one stands before the later one: only a strictly better one replaces it."""
     ordered = lax.gt if op is lax.max else lax.lt
     replaces = ordered(later[0], first[0])

@@ -1,0 +1,113 @@
+"""Large windows put together from pieces: log(kernel) steps instead of one per cell.
+
+With M(w, i) the result for the w cells from i on, a window of k cells is M(k, i) = M(w, i) ∘ M(w, i+w) ∘ … ∘
+M(w, i+k-w): a few pieces of w cells, each put together from pieces again, down to single cells. The last two pieces of
+a window may overlap, so ∘ must not mind to meet a cell twice: a maximum, a minimum, a choice of the better one. A sum
+does mind: its windows are made of sums of 1, b, b², … cells, as many of each as the digits of k in base b say. As each
+step adds up its pieces by halves, the rounding of a sum grows with log2(k). Up to 8 pieces at a time cost less than
+two, as every step reads and writes whole arrays.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import jax
+from jax import lax
+
+from jaxpool._engine.operations import Arrays
+from jaxpool._engine.stages import stage
+from jaxpool._window import Window, WindowAxis
+
+_MOST_PIECES = 8
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: windows of `kernel` cells made of pieces of `width` cells, which start at `starts`."""
+
+    kernel: int
+    width: int
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first cell of every piece in the window."""
+        return tuple(min(start, self.kernel - self.width) for start in range(0, self.kernel, self.width))
+
+
+def steps(kernel: int) -> list[Step]:
+    """The steps that make windows of `kernel` cells from single cells, all with about as many pieces."""
+    pieces = _pieces(kernel)
+    made = []
+    while kernel > 1:
+        width = -(-kernel // pieces)
+        made.append(Step(kernel, width))
+        kernel = width
+    return made[::-1]
+
+
+def _pieces(kernel: int) -> int:
+    """The fewest pieces at a time with which as few steps as possible make a window."""
+    count = 1
+    while _MOST_PIECES**count < kernel:
+        count += 1
+    return next(number for number in range(2, _MOST_PIECES + 1) if number**count >= kernel)
+
+
+def fold_in_pieces(padded: Arrays, part: Window, join: Callable[[Arrays, Arrays, int], Arrays]) -> Arrays:
+    """Combine the cells of every window of one axis of two cells or more.
+
+    `join(first, later, start)` combines what stands in front with a piece that starts `start` cells after the window.
+    """
+    (axis,) = part.axes
+    for step in steps(axis.kernel):
+
+        def combine(*arrays: jax.Array, step: Step = step) -> Arrays:
+            is_last = step.kernel == axis.kernel
+            count = axis.output if is_last else arrays[0].shape[axis.axis] - step.starts[-1] * axis.dilation
+            result = None
+            for start in step.starts:
+                piece = tuple(_pieces_at(array, axis, start, count, axis.stride if is_last else 1) for array in arrays)
+                result = piece if result is None else join(result, piece, start)
+            assert result is not None
+            return result
+
+        padded = stage(combine, *padded)
+    return padded
+
+
+def sum_in_pieces(padded: jax.Array, part: Window) -> jax.Array:
+    """The sum of the cells of every window of one axis."""
+    (axis,) = part.axes
+    base = _pieces(axis.kernel)
+    # Sums of 1, base, base², … cells from every cell on that starts so many.
+    sums, width = [padded], 1
+    while width * base <= axis.kernel:
+
+        def widen(narrow: jax.Array, width: int = width) -> jax.Array:
+            count = narrow.shape[axis.axis] - (base - 1) * width * axis.dilation
+            return _total([_pieces_at(narrow, axis, number * width, count, 1) for number in range(base)])
+
+        sums.append(stage(widen, sums[-1]))
+        width *= base
+
+    def combine(*sums: jax.Array) -> jax.Array:
+        terms, start = [], 0
+        for power, array in reversed(list(enumerate(sums))):
+            while start + base**power <= axis.kernel:
+                terms.append(_pieces_at(array, axis, start, axis.output, axis.stride))
+                start += base**power
+        return _total(terms)
+
+    return stage(combine, *sums)
+
+
+def _pieces_at(array: jax.Array, axis: WindowAxis, start: int, count: int, stride: int) -> jax.Array:
+    """The pieces that start so many cells after each of `count` windows."""
+    first = start * axis.dilation
+    return lax.slice_in_dim(array, first, first + (count - 1) * stride + 1, stride, axis.axis)
+
+
+def _total(terms: Sequence[jax.Array]) -> jax.Array:
+    """The sum by halves."""
+    middle = len(terms) // 2
+    return lax.add(_total(terms[:middle]), _total(terms[middle:])) if middle else terms[0]
