@@ -1,6 +1,7 @@
 """The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_weighted`."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -114,7 +115,9 @@ def _smooth(
 ) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x = x.astype(accumulation_dtype(dtype))
-    if include_pad:
+    family = _LOG_SUM_EXP
+    if include_pad and any(axis.low or axis.high for axis in window.axes):
+        family = replace(family, in_stages=False)
         x, mask, window = (
             pad_real(x, window, 0),
             None if mask is None else pad_real(mask, window, True),
@@ -125,7 +128,7 @@ def _smooth(
 
     def pool(sign: float | jax.Array, beta: jax.Array | None) -> jax.Array:
         cells = sign * x if mask is None else jnp.where(mask, sign * x, -jnp.inf)
-        return sign * weighted_pool(cells, beta, window, _LOG_SUM_EXP, None if number is None else abs(number), rule)
+        return sign * weighted_pool(cells, beta, window, family, None if number is None else abs(number), rule)
 
     if number is not None:
         smooth = pool(math.copysign(1, number), None)

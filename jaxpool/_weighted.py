@@ -13,9 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxpool._engine import choose
 from jaxpool._engine.gather import Held, gather_windows
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.route import transposed
+from jaxpool._engine.stages import finish, stage
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._sharding import vary_together
 from jaxpool._window import Window
@@ -36,6 +38,8 @@ class WeightedPool:
         slope: the terms of ∂y/∂θ from the two and θ, up to a factor that is the same for all cells of a window.
         slope_factor: that factor, from y and θ.
         fill: what padded cells hold.
+        in_stages: whether each axis is a stage of the program. Not where x has been extended by padding: devices that
+            share an axis would have to divide its new size evenly to hand it to a stage.
     """
 
     value: Callable[[jax.Array, Parameter, Window], jax.Array]
@@ -45,6 +49,7 @@ class WeightedPool:
     slope: Callable[[jax.Array, jax.Array, Parameter], jax.Array]
     slope_factor: Callable[[jax.Array, Parameter], jax.Array]
     fill: float
+    in_stages: bool = True
 
 
 def weighted_pool(
@@ -52,13 +57,14 @@ def weighted_pool(
 ) -> jax.Array:
     """Pool x with the parameter `number`, or with the array `parameter` where `number` is None."""
     step = _pool_jvp if rule == "jvp" else _pool_vjp
+    in_turn = choose.weighing_order(window)
     if parameter is None:
-        parts = window.split()
+        parts = in_turn
     else:
         shape = window.output_shape(x.shape)
         parameter = expand_rank(parameter, x.ndim)
         if shared_along_windows(parameter, window):
-            parts = window.split()
+            parts = in_turn
             shape = [1 if n in [axis.axis for axis in window.axes] else size for n, size in enumerate(shape)]
         else:
             parts = (window,)
@@ -106,7 +112,10 @@ def sum_terms(term: Callable[[jax.Array], jax.Array], x: jax.Array, fill: float,
 def _pool_jvp(
     x: jax.Array, parameter: jax.Array | None, window: Window, pool: WeightedPool, number: float | None
 ) -> jax.Array:
-    return pool.value(x, _either(parameter, number), window)
+    def value(x: jax.Array, parameter: jax.Array | None) -> jax.Array:
+        return pool.value(x, _either(parameter, number), window)
+
+    return stage(value, x, parameter) if pool.in_stages else value(x, parameter)
 
 
 @partial(_pool_jvp.defjvp, symbolic_zeros=True)
@@ -128,7 +137,7 @@ def _(window: Window, pool: WeightedPool, number: float | None, primals: Any, ta
 def _pool_vjp(
     x: jax.Array, parameter: jax.Array | None, window: Window, pool: WeightedPool, number: float | None
 ) -> jax.Array:
-    return pool.value(x, _either(parameter, number), window)
+    return _pool_jvp(x, parameter, window, pool, number)
 
 
 def _pool_vjp_forward(
@@ -171,20 +180,22 @@ def _to_cells(
     number: float | None,
 ) -> jax.Array:
     """x̄(i) = Σ_o w(i, o) ȳ(o)."""
-    x, parameter, y = residuals
-    outputs = [(cotangent, 0.0), pool.outputs(y)]
-    if parameter is not None:
-        outputs.append((parameter, 1.0))
 
-    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> Arrays:
+    def gather(cotangent: jax.Array, x: jax.Array, parameter: jax.Array | None, y: jax.Array) -> jax.Array:
+        outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
+        return gather_windows(contribution, outputs, window, [pool.cells(x)])
+
+    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
         cotangents, values, *parameters = windows
         weights = pool.weight(cells[0], values, _either(parameters[0] if parameters else None, number))
         if held is True:
-            return (cotangents * weights,)
+            return cotangents * weights
         # Both are masked: the transposed map multiplies the weights by tangents, and 0 times NaN is NaN.
-        return (jnp.where(held, cotangents * jnp.where(held, weights, 0), 0),)
+        return jnp.where(held, cotangents * jnp.where(held, weights, 0), 0)
 
-    return gather_windows(contribution, outputs, window, [pool.cells(x)])[0]
+    if pool.in_stages:
+        cotangent = finish(cotangent)
+    return gather(cotangent, *residuals)
 
 
 def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Array:

@@ -90,6 +90,7 @@ def test_modes_in_every_order(case: Case, rule: str) -> None:
             "jvp of grad": jax.jvp(gradient, (x,), (v,))[1],
             "linearized grad": jax.linearize(gradient, x)[1](v),
             "grad of grad": jax.grad(lambda x: (gradient(x) * v).sum())(x),
+            "grad of checkpointed grad": jax.grad(lambda x: (jax.checkpoint(gradient)(x) * v).sum())(x),
         }
         if rule == "jvp":
             hessians["jacrev of jacfwd"] = jax.jacrev(jax.jacfwd(objective))(x)
