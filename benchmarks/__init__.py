@@ -1,1 +1,1 @@
-"""Measurements of jaxpool beside plain JAX: `python -m benchmarks` prints a table and saves it under results/."""
+"""Measurements of jaxpool beside plain JAX, Flax, PyTorch and the copy limit: `python -m benchmarks`."""

@@ -1,98 +1,129 @@
-"""`python -m benchmarks`: max and average pooling, forward and gradient, beside what plain JAX offers.
+"""`python -m benchmarks`: every pool beside plain JAX, Flax, PyTorch and the copy limit, in speed and in memory.
 
-Both sides run in one process, in alternation, and the median counts. Values and gradients are compared before
-anything is timed. The table is printed and saved as JSON under benchmarks/results/.
+Everybody runs in one process, in alternation, on the same arrays; medians count. Results are compared before anything
+is timed. Tables are printed; numbers and a plot are saved under benchmarks/results/, or elsewhere with --output.
 """
 
-import argparse
 import json
-import platform
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import jaxpool
-from benchmarks.cases import Case, cases
+from benchmarks.cases import cases
+from benchmarks.dispatch import Dispatch, dispatch_cases, measure_dispatch
+from benchmarks.goals import Figure, summarise
+from benchmarks.growth import Growth, growth_cases, measure_growth
+from benchmarks.measure import Row, measure
+from benchmarks.options import Options, parse
+from benchmarks.plot import draw_plot
+from benchmarks.report import line, make_console, print_growth, print_rows, print_summary
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, save."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
-    parser.add_argument("--repetitions", type=int, default=15, help="runs per side, of which the median counts")
-    parser.add_argument("--case", default="", help="only cases whose group and description hold this text")
-    options = parser.parse_args()
-    rows = []
-    for case in cases():
-        if options.case not in f"{case.group} {case.name}":
-            continue
-        row = measure(case, options.repetitions)
-        rows.append(row)
-        print(
-            f"{case.group:12} {case.name:55} forward {row['forward_ms']:7.2f} ms, plain {row['plain_forward_ms']:7.2f}"
-            f" ({row['forward_ratio']:5.1f}×)   gradient {row['gradient_ms']:7.2f} ms, plain"
-            f" {row['plain_gradient_ms']:7.2f} ({row['gradient_ratio']:5.1f}×)",
-            flush=True,
-        )
-    summary = {
-        f"{group} {what}": summarise([row[f"{what}_ratio"] for row in rows if row["group"] == group])
-        for group in dict.fromkeys(row["group"] for row in rows)
-        for what in ("forward", "gradient")
+    options = parse(arguments)
+    console = make_console()
+    with jax.enable_x64(options.dtype.itemsize == 8), jax.default_device(options.device):
+        rows, growths, dispatches = _run(options, console)
+    if not rows and not growths and not dispatches:
+        console.print("no case holds this text")
+        return
+    reasons = dict.fromkeys(row.reasons[peer] for row in rows for peer in options.peers if peer in row.reasons)
+    figures = summarise(rows, growths, dispatches)
+    if rows:
+        print_rows(console, rows)
+        console.print(f"left out: {'; '.join(reasons)}" if reasons else "")
+    print_growth(console, growths, dispatches)
+    print_summary(console, figures)
+    if options.folder is not None:
+        for path in save(options, options.folder, rows, growths, dispatches, figures):
+            console.print(f"saved {path}", soft_wrap=True)
+
+
+def _run(options: Options, console: Any) -> tuple[list[Row], list[Growth], list[Dispatch]]:
+    """All measurements that are wanted, behind a progress bar, or with a line each where there is no terminal."""
+    rows: list[Row] = []
+    growths: list[Growth] = []
+    dispatches: list[Dispatch] = []
+    tasks: list[tuple[str, Callable[[], str]]] = []
+
+    def case_task(case: Any) -> str:
+        rows.append(measure(case, options))
+        return line(rows[-1])
+
+    def growth_task(name: str, studied: Any) -> str:
+        growths.append(measure_growth(name, studied, options))
+        return name
+
+    def dispatch_task(name: str, case: Any) -> str:
+        dispatches.append(measure_dispatch(name, case, options))
+        return name
+
+    for case in cases(options.batch):
+        tasks.append((f"{case.group} {case.name}", lambda case=case: case_task(case)))
+    for name, studied in growth_cases(options):
+        tasks.append((name, lambda name=name, studied=studied: growth_task(name, studied)))
+    for name, case in dispatch_cases():
+        tasks.append((name, lambda name=name, case=case: dispatch_task(name, case)))
+    tasks = [(name, task) for name, task in tasks if options.wants(name)]
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=len(tasks))
+        for name, task in tasks:
+            progress.update(bar, description=name)
+            done = task()
+            progress.advance(bar)
+            if not console.is_terminal:
+                console.print(done, soft_wrap=True)
+    return rows, growths, dispatches
+
+
+def save(
+    options: Options,
+    folder: Path,
+    rows: Sequence[Row],
+    growths: Sequence[Growth],
+    dispatches: Sequence[Dispatch],
+    figures: Sequence[Figure],
+) -> list[Path]:
+    """Write the numbers and, if there are cases, the plot, named by device and versions; return the paths."""
+    device = options.device.device_kind
+    versions = {"jax": jax.__version__} | {
+        name: metadata.version(name).partition("+")[0]
+        for peer in ("flax", "torch")
+        if any(row.forward.get(peer) for row in rows)
+        for name in [peer]
     }
-    for name, ratios in summary.items():
-        print(f"{name:22} plain / jaxpool: geometric mean {ratios['mean']:.1f}×, worst {ratios['worst']:.2f}×")
-    device = jax.devices()[0].platform
-    path = Path(__file__).parent / "results" / f"{device}-jax-{jax.__version__}.json"
-    if options.case == "":
-        versions = {"jax": jax.__version__, "jaxpool": jaxpool.__version__, "machine": platform.machine()}
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({"versions": versions, "summary": summary, "rows": rows}, indent=1) + "\n")
-        print(f"saved {path}")
-
-
-def measure(case: Case, repetitions: int) -> dict[str, Any]:
-    """Compare, then time, one case."""
-    x = jnp.asarray(np.random.default_rng(0).normal(size=case.shape), jnp.float32)
-    output = jax.eval_shape(case.plain, x)
-    cotangent = jnp.asarray(np.random.default_rng(1).normal(size=output.shape), jnp.float32)
-    forward = [jax.jit(case.ours), jax.jit(case.plain)]
-    gradient = [jax.jit(lambda x, c, f=f: jax.vjp(f, x)[1](c)[0]) for f in (case.ours, case.plain)]
-    np.testing.assert_allclose(forward[0](x), forward[1](x), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(gradient[0](x, cotangent), gradient[1](x, cotangent), rtol=1e-4, atol=1e-4)
-    times = alternate([lambda f=f: f(x) for f in forward], repetitions)
-    times += alternate([lambda f=f: f(x, cotangent) for f in gradient], repetitions)
-    return {
-        "group": case.group,
-        "case": case.name,
-        "forward_ms": times[0],
-        "plain_forward_ms": times[1],
-        "forward_ratio": times[1] / times[0],
-        "gradient_ms": times[2],
-        "plain_gradient_ms": times[3],
-        "gradient_ratio": times[3] / times[2],
+    words = [device.lower().replace(" ", "-"), options.dtype.name, "jax", versions["jax"]]
+    words += ["torch", versions["torch"]] if "torch" in versions else []
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{'-'.join(words)}.json"
+    saved = {
+        "device": device,
+        "dtype": options.dtype.name,
+        "batch": options.batch,
+        "repetitions": options.repetitions,
+        "versions": {"jaxpool": jaxpool.__version__, **versions},
+        "summary": [{**asdict(figure), "met": figure.met} for figure in figures],
+        "dispatch": [asdict(dispatch) for dispatch in dispatches],
+        "growth": [asdict(growth) for growth in growths],
+        "rows": [asdict(row) for row in rows],
     }
-
-
-def alternate(functions: list[Callable[[], jax.Array]], repetitions: int) -> list[float]:
-    """Median milliseconds of each function, run in turn."""
-    seconds: list[list[float]] = [[] for _ in functions]
-    for _ in range(repetitions):
-        for spent, function in zip(seconds, functions, strict=True):
-            start = time.perf_counter()
-            jax.block_until_ready(function())
-            spent.append(time.perf_counter() - start)
-    return [statistics.median(spent) * 1e3 for spent in seconds]
-
-
-def summarise(ratios: list[float]) -> dict[str, float]:
-    """Geometric mean and worst of ratios."""
-    return {"mean": float(np.exp(np.mean(np.log(ratios)))), "worst": min(ratios)} if ratios else {}
+    path.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if not rows:
+        return [path]
+    title = f"{device}, {options.dtype.name}, " + ", ".join(f"{name} {version}" for name, version in versions.items())
+    draw_plot(rows, title, path.with_suffix(".png"))
+    return [path, path.with_suffix(".png")]
 
 
 if __name__ == "__main__":
+    # Compile times are those of a first run, with nothing kept from another one.
+    jax.config.update("jax_enable_compilation_cache", False)
     main()

@@ -1,105 +1,163 @@
-"""What is measured: pools over ordinary activations in both layouts, beside what a JAX user writes without jaxpool."""
+"""What is measured: pools over ordinary activations, in both layouts, one case per call.
 
-from collections.abc import Callable, Iterator
+Windows of 2 to 31 cells along one, two or three axes, strides of 1 to 7, with and without padding and dilation, over 1
+to 512 channels; adaptive bins; whole axes. Every axis of a case has the same sizes, so that one number stands for all.
+Inputs stay under 32 MiB in float32: larger buffers are mapped afresh on every call, whose page faults would be
+measured in place of the pools.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax import lax
-
-import jaxpool
-
-Pool = Callable[[jax.Array], jax.Array]
+WINDOW_GROUPS = ("max", "min", "sum", "avg", "lp", "smooth")
+BIN_GROUPS = ("adaptive max", "adaptive avg")
+GLOBAL_GROUPS = ("global max", "global avg")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One call: the group that it is summarised with, its name, the shape of the input, our pool and the plain one."""
+    """One call: the group that it is summarised with, the input, and the sizes of its windows or bins.
+
+    `kernel` is 0 for bins and whole axes, `bins` for all but bins; `number` is the exponent of an Lp pool.
+    """
 
     group: str
-    name: str
-    shape: tuple[int, ...]
-    ours: Pool
-    plain: Pool
+    batch: int
+    channels: int
+    size: int
+    channels_last: bool
+    rank: int = 2
+    kernel: int = 0
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+    bins: int = 0
+    number: int = 0
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The pooled axes."""
+        first = 1 if self.channels_last else 2
+        return tuple(range(first, first + self.rank))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the input."""
+        sizes = (self.size,) * self.rank
+        return (self.batch, *sizes, self.channels) if self.channels_last else (self.batch, self.channels, *sizes)
+
+    @property
+    def layout(self) -> str:
+        """Where the channels stand."""
+        return "channels last" if self.channels_last else "channels first"
+
+    @property
+    def name(self) -> str:
+        """Windows or bins, shape and layout, in words."""
+        return f"{self._pooled}, {'×'.join(map(str, self.shape))}, {self.layout}"
+
+    @property
+    def _pooled(self) -> str:
+        if self.bins:
+            return "×".join([str(self.bins)] * self.rank) + " bins"
+        if not self.kernel:
+            return "whole"
+        norm = f"norm {self.number}, " if self.number else ""
+        dilation = f", dilation {self.dilation}" if self.dilation > 1 else ""
+        return f"{norm}{'×'.join([str(self.kernel)] * self.rank)} / {self.stride} + {self.padding}{dilation}"
 
 
-# Batch, channels, size of the picture; kernel, stride, padding.
+# Axes, batch, channels, size of an axis; kernel, stride, padding, dilation.
 _WINDOWS = (
-    (8, 64, 56, 2, 2, 0),
-    (8, 64, 56, 3, 2, 1),
-    (8, 64, 56, 3, 1, 1),
-    (8, 64, 56, 5, 1, 2),
-    (8, 64, 28, 13, 1, 6),
-    (2, 64, 112, 3, 2, 1),
-    (1, 16, 192, 31, 1, 15),
+    (2, 8, 64, 56, 2, 2, 0, 1),
+    (2, 8, 64, 56, 3, 2, 1, 1),
+    (2, 8, 64, 56, 3, 1, 1, 1),
+    (2, 8, 64, 56, 5, 1, 2, 1),
+    (2, 8, 64, 28, 13, 1, 6, 1),
+    (2, 2, 64, 112, 3, 2, 1, 1),
+    (2, 1, 16, 192, 31, 1, 15, 1),
+    (2, 8, 64, 56, 2, 1, 0, 1),
+    (2, 8, 64, 56, 5, 2, 2, 1),
+    (2, 8, 64, 56, 7, 7, 0, 1),
+    (2, 4, 64, 56, 7, 2, 3, 1),
+    (2, 8, 512, 14, 3, 1, 1, 1),
+    (2, 8, 512, 14, 2, 2, 0, 1),
+    (2, 1, 1, 512, 3, 2, 1, 1),
+    (2, 1, 1, 1024, 9, 1, 4, 1),
+    (2, 4, 3, 224, 3, 2, 1, 1),
+    (2, 2, 32, 96, 11, 4, 5, 1),
+    (2, 2, 32, 96, 21, 7, 10, 1),
+    (2, 4, 64, 56, 3, 1, 2, 2),
+    (2, 2, 32, 96, 7, 1, 9, 3),
+    (2, 1, 16, 192, 15, 3, 7, 1),
+    (1, 8, 64, 4096, 3, 2, 1, 1),
+    (1, 8, 64, 4096, 16, 7, 0, 1),
+    (1, 8, 64, 4096, 31, 1, 15, 1),
+    (1, 32, 1, 16384, 5, 1, 2, 1),
+    (1, 16, 128, 1024, 2, 2, 0, 1),
+    (3, 2, 16, 32, 2, 2, 0, 1),
+    (3, 2, 16, 32, 3, 1, 1, 1),
+    (3, 2, 16, 32, 3, 2, 1, 1),
+    (3, 1, 32, 24, 5, 1, 2, 1),
+    (3, 1, 1, 96, 7, 2, 3, 1),
 )
-# Batch, channels, size of the picture; bins along each axis.
-_BINS = ((8, 64, 56, 7), (8, 64, 57, 7), (2, 64, 112, 50), (8, 64, 14, 28))
-_WHOLE = ((32, 64, 56), (8, 512, 7), (64, 256, 14))
+# A good third of them for the groups that share most of their way with another one.
+_FEWER = (
+    (2, 8, 64, 56, 2, 2, 0, 1),
+    (2, 8, 64, 56, 3, 2, 1, 1),
+    (2, 8, 64, 56, 3, 1, 1, 1),
+    (2, 8, 64, 28, 13, 1, 6, 1),
+    (2, 8, 64, 56, 7, 7, 0, 1),
+    (2, 8, 512, 14, 2, 2, 0, 1),
+    (2, 1, 1, 512, 3, 2, 1, 1),
+    (2, 2, 32, 96, 21, 7, 10, 1),
+    (1, 8, 64, 4096, 3, 2, 1, 1),
+    (1, 8, 64, 4096, 16, 7, 0, 1),
+    (3, 2, 16, 32, 2, 2, 0, 1),
+    (3, 2, 16, 32, 3, 1, 1, 1),
+)
+# The same with less padding, which PyTorch's Lp pools do not know.
+_NORMS = (
+    (2, 8, 64, 56, 2, 2, 0, 1),
+    (2, 8, 64, 56, 3, 2, 1, 1),
+    (2, 8, 64, 56, 3, 1, 0, 1),
+    (2, 8, 64, 28, 13, 1, 0, 1),
+    (2, 8, 64, 56, 7, 7, 0, 1),
+    (2, 8, 512, 14, 2, 2, 0, 1),
+    (2, 1, 1, 512, 3, 2, 0, 1),
+    (2, 2, 32, 96, 21, 7, 0, 1),
+    (1, 8, 64, 4096, 3, 2, 1, 1),
+    (1, 8, 64, 4096, 16, 7, 0, 1),
+    (3, 2, 16, 32, 2, 2, 0, 1),
+    (3, 2, 16, 32, 3, 1, 0, 1),
+)
+_WINDOWS_OF_GROUPS = {
+    "max": _WINDOWS,
+    "min": _FEWER,
+    "sum": _FEWER,
+    "avg": _WINDOWS,
+    "lp": _NORMS,
+    "smooth": _FEWER,
+}
+# Axes, batch, channels, size of an axis; bins along each axis.
+_BINS = ((2, 8, 64, 56, 7), (2, 8, 64, 57, 7), (2, 2, 64, 112, 50), (2, 8, 64, 14, 28), (1, 8, 64, 1000, 24))
+# Axes, batch, channels, size of an axis.
+_WHOLE = ((2, 32, 64, 56), (2, 8, 512, 7), (2, 64, 256, 14))
 
 
-def cases() -> Iterator[Case]:
-    """Every case, windows first."""
-    for channels_last in (False, True):
-        for batch, channels, size, kernel, stride, padding in _WINDOWS:
-            for group in ("max", "avg"):
-                name = f"{kernel}×{kernel} / {stride} + {padding}"
-                pools = _windows(group, channels_last, kernel, stride, padding)
-                yield _case(group, name, (batch, channels, size), channels_last, *pools)
-        for batch, channels, size, bins in _BINS:
-            for group in ("max", "avg"):
-                pools = _bins(group, channels_last, bins)
-                yield _case(f"adaptive {group}", f"{bins}×{bins} bins", (batch, channels, size), channels_last, *pools)
-        for sizes in _WHOLE:
-            for group in ("max", "avg"):
-                yield _case(f"global {group}", "whole", sizes, channels_last, *_whole(group, channels_last))
-
-
-def _case(group: str, name: str, sizes: tuple[int, int, int], channels_last: bool, ours: Pool, plain: Pool) -> Case:
-    batch, channels, size = sizes
-    shape = (batch, size, size, channels) if channels_last else (batch, channels, size, size)
-    layout = "channels last" if channels_last else "channels first"
-    return Case(group, f"{name}, {'×'.join(map(str, shape))}, {layout}", shape, ours, plain)
-
-
-def _axes(channels_last: bool) -> tuple[int, int]:
-    return (1, 2) if channels_last else (2, 3)
-
-
-def _windows(group: str, channels_last: bool, kernel: int, stride: int, padding: int) -> tuple[Pool, Pool]:
-    axes = _axes(channels_last)
-    pool = jaxpool.max_pool if group == "max" else jaxpool.avg_pool
-    op, identity = (lax.max, -np.inf) if group == "max" else (lax.add, 0.0)
-
-    def plain(x: jax.Array) -> jax.Array:
-        dimensions, strides, pads = [1] * 4, [1] * 4, [(0, 0)] * 4
-        for axis in axes:
-            dimensions[axis], strides[axis], pads[axis] = kernel, stride, (padding, padding)
-        pooled = lax.reduce_window(x, np.float32(identity), op, dimensions, strides, pads)
-        return pooled / kernel**2 if group == "avg" else pooled
-
-    return lambda x: pool(x, kernel, stride, padding, axis=axes), plain
-
-
-def _bins(group: str, channels_last: bool, bins: int) -> tuple[Pool, Pool]:
-    axes = _axes(channels_last)
-    pool = jaxpool.adaptive_max_pool if group == "max" else jaxpool.adaptive_avg_pool
-    reduce = jnp.max if group == "max" else jnp.mean
-
-    def plain(x: jax.Array) -> jax.Array:
-        for axis in axes:
-            size = x.shape[axis]
-            ends = [(i * size // bins, -(-(i + 1) * size // bins)) for i in range(bins)]
-            slices = [lax.slice_in_dim(x, start, end, axis=axis) for start, end in ends]
-            x = jnp.concatenate([reduce(part, axis, keepdims=True) for part in slices], axis)
-        return x
-
-    return lambda x: pool(x, bins, axis=axes), plain
-
-
-def _whole(group: str, channels_last: bool) -> tuple[Pool, Pool]:
-    axes = _axes(channels_last)
-    pool = jaxpool.global_max_pool if group == "max" else jaxpool.global_avg_pool
-    reduce = jnp.max if group == "max" else jnp.mean
-    return lambda x: pool(x, axis=axes), lambda x: reduce(x, axes, keepdims=True)
+def cases(batch: int = 1) -> Iterator[Case]:
+    """Every case, windows first, with `batch` times the number of pictures."""
+    for group, windows in _WINDOWS_OF_GROUPS.items():
+        for channels_last in (False, True):
+            for position, (rank, pictures, channels, size, *sizes) in enumerate(windows):
+                # Norms 2 and 3 take turns, and change places from one layout to the other.
+                number = 2 + (position + channels_last) % 2 if group == "lp" else 0
+                yield Case(group, batch * pictures, channels, size, channels_last, rank, *sizes, number=number)
+    for group in BIN_GROUPS:
+        for channels_last in (False, True):
+            for rank, pictures, channels, size, bins in _BINS:
+                yield Case(group, batch * pictures, channels, size, channels_last, rank, bins=bins)
+    for group in GLOBAL_GROUPS:
+        for channels_last in (False, True):
+            for rank, pictures, channels, size in _WHOLE:
+                yield Case(group, batch * pictures, channels, size, channels_last, rank)

@@ -1,0 +1,48 @@
+"""What a call costs besides the work: pools of a tiny array, without `jax.jit` around them, beside plain JAX."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.cases import Case
+from benchmarks.options import Options
+from benchmarks.pools import Pool, ours, plain
+from benchmarks.timing import Run, alternate
+
+_CALLS = 100
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Microseconds per call."""
+
+    name: str
+    jaxpool: float
+    plain: float
+
+
+def dispatch_cases() -> list[tuple[str, Case]]:
+    """Names and tiny cases."""
+    return [(f"dispatch, {group} 2×2", Case(group, 1, 4, 8, True, kernel=2, stride=2)) for group in ("max", "avg")]
+
+
+def measure_dispatch(name: str, case: Case, options: Options) -> Dispatch:
+    """Time many calls in a row, since a single one is too short."""
+    x = jnp.ones(case.shape, options.dtype)
+    runs = {"jaxpool": _many(ours(case), x), "plain": _many(plain(case), x)}
+    for run in runs.values():
+        run.result()
+    milliseconds = alternate(runs, options.repetitions, 2.0, "cpu")
+    return Dispatch(name, *(milliseconds[library] / _CALLS * 1e3 for library in ("jaxpool", "plain")))
+
+
+def _many(pool: Pool, x: jax.Array) -> Run:
+    def call() -> jax.Array:
+        result = x
+        for _ in range(_CALLS):
+            # Waited for one by one, as an interactive user does.
+            result = jax.block_until_ready(pool(x))
+        return result
+
+    return Run(call)

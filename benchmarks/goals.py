@@ -1,0 +1,179 @@
+"""What jaxpool is meant to reach, and what the measurements say: a figure per goal, with mean and worst case."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.dispatch import Dispatch
+from benchmarks.growth import KERNELS, SIZES, Growth
+from benchmarks.measure import Row
+
+FAMILIES = {
+    "max and min": ("max", "min"),
+    "sum and avg": ("sum", "avg"),
+    "lp": ("lp",),
+    "smooth": ("smooth",),
+    "adaptive": ("adaptive max", "adaptive avg"),
+    "global": ("global max", "global avg"),
+}
+PEER_NAMES = {"plain": "plain JAX", "flax": "Flax", "torch": "PyTorch"}
+# How many times faster, in the geometric mean and at worst: family, what, peer.
+_FASTER = {
+    ("max and min", "forward", "plain"): (15, 1),
+    ("max and min", "forward", "torch"): (10, 1),
+    ("max and min", "gradient", "plain"): (40, 3),
+    ("max and min", "gradient", "torch"): (5, 1),
+    ("sum and avg", "forward", "plain"): (8, 1),
+    ("sum and avg", "forward", "torch"): (5, 1),
+    ("sum and avg", "gradient", "plain"): (8, 1),
+    ("sum and avg", "gradient", "torch"): (3, 1),
+    **{(family, what, "torch"): (2, 1) for family in ("lp", "smooth", "adaptive") for what in ("forward", "gradient")},
+}
+# At most, in the mean and at worst.
+_COPIES = {"forward": 2, "gradient": 4}
+_COMPILE = {"forward": 1.5, "gradient": 2}
+_COMPILE_LARGE = 2
+_TANGENT = 1
+_BYTES_STRIDE_1, _BYTES_STRIDED = 2, 4
+_TEMPORARIES = 4
+_DISPATCH = 2
+_GROWTH = {"forward": 3, "gradient": 6}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Numbers of one kind: how many, their geometric mean and the worst, the goals of both, and whether more is better.
+
+    The mean is None for numbers that may be 0, both are None where nothing was measured.
+    """
+
+    name: str
+    count: int
+    mean: float | None
+    worst: float | None
+    worst_case: str
+    mean_goal: float | None
+    worst_goal: float | None
+    more_is_better: bool
+
+    @property
+    def met(self) -> bool | None:
+        """Whether every goal is met; None without a goal or a number."""
+        pairs = [(self.mean, self.mean_goal), (self.worst, self.worst_goal)]
+        judged = [
+            value >= goal if self.more_is_better else value <= goal
+            for value, goal in pairs
+            if value is not None and goal is not None
+        ]
+        return all(judged) if judged else None
+
+
+def summarise(rows: Sequence[Row], growths: Sequence[Growth], dispatches: Sequence[Dispatch]) -> list[Figure]:
+    """Every figure, those without a goal too."""
+    return [
+        *_faster(rows),
+        *_near_the_limit(rows),
+        *_other_costs(rows),
+        _at_most(
+            "dispatch: jaxpool / plain JAX", ((row.name, row.jaxpool / row.plain) for row in dispatches), _DISPATCH
+        ),
+        *_growing(growths),
+    ]
+
+
+def ratio(row: Row, what: str, peer: str) -> float | None:
+    """How many times longer a peer takes."""
+    times = getattr(row, what)
+    return times[peer] / times["jaxpool"] if times.get(peer) and times.get("jaxpool") else None
+
+
+def geometric_mean(numbers: Iterable[float]) -> float | None:
+    """The geometric mean of positive numbers, None of none or where one is not positive."""
+    numbers = list(numbers)
+    if not numbers or min(numbers) <= 0:
+        return None
+    return math.exp(sum(map(math.log, numbers)) / len(numbers))
+
+
+def _faster(rows: Sequence[Row]) -> Iterator[Figure]:
+    for family, groups in FAMILIES.items():
+        for what in ("forward", "gradient"):
+            for peer, peer_name in PEER_NAMES.items():
+                numbers = [(_name(row), ratio(row, what, peer)) for row in rows if row.group in groups]
+                mean_goal, worst_goal = _FASTER.get((family, what, peer), (None, None))
+                yield _figure(f"{family} {what}: {peer_name} / jaxpool", numbers, mean_goal, worst_goal, True)
+
+
+def _near_the_limit(rows: Sequence[Row]) -> Iterator[Figure]:
+    small = [row for row in rows if row.group in ("max", "min", "sum", "avg") and row.kernel <= 3]
+    for what, goal in _COPIES.items():
+        copies = ((_name(row), ratio(row, what, "copy")) for row in small)
+        numbers = [(name, None if number is None else 1 / number) for name, number in copies]
+        yield _at_most(f"windows of at most 3 {what}: jaxpool / copy", numbers, goal)
+
+
+def _other_costs(rows: Sequence[Row]) -> Iterator[Figure]:
+    for what, goal in _COMPILE.items():
+        numbers = [(_name(row), _quotient(getattr(row, f"compile_{what}"))) for row in rows]
+        yield _at_most(f"compile {what}: jaxpool / plain JAX", numbers, goal)
+    numbers = [(_name(row), _tangent(row)) for row in rows]
+    yield _at_most("tangent / (2 forward + copy)", numbers, _TANGENT)
+    extremes = [row for row in rows if row.group in ("max", "min")]
+    strides: list[tuple[str, Callable[[int], bool], float]] = [
+        ("stride 1", lambda stride: stride == 1, _BYTES_STRIDE_1),
+        ("larger strides", lambda stride: stride > 1, _BYTES_STRIDED),
+    ]
+    for name, holds, goal in strides:
+        numbers = [(_name(row), row.residual_bytes_per_output.get("jaxpool")) for row in extremes if holds(row.stride)]
+        yield _figure(f"max and min, {name}: bytes kept per output", numbers, None, goal, False)
+    numbers = [(_name(row), row.temporary_bytes_over_input.get("jaxpool")) for row in rows]
+    yield _figure("temporaries of the gradient / input", numbers, None, _TEMPORARIES, False)
+
+
+def _growing(growths: Sequence[Growth]) -> Iterator[Figure]:
+    first, middle, last = (str(kernel) for kernel in (KERNELS[0], KERNELS[1], KERNELS[-1]))
+    kernels = [growth for growth in growths if last in growth.forward]
+    for what, goal in _GROWTH.items():
+        numbers = [(growth.name, getattr(growth, what)[last] / getattr(growth, what)[first]) for growth in kernels]
+        yield _at_most(f"growth {what}: {last}×{last} / {first}×{first}", numbers, goal)
+    for what in _GROWTH:
+        seconds = [(growth.name, getattr(growth, f"compile_{what}")) for growth in kernels]
+        numbers = [(name, by_kernel[last] / by_kernel[middle]) for name, by_kernel in seconds]
+        yield _at_most(f"compile {what}: {last}×{last} / {middle}×{middle}", numbers, _COMPILE_LARGE)
+    largest = str(SIZES[-1])
+    arrays = [growth for growth in growths if largest in growth.forward]
+    for what in _GROWTH:
+        times = [(growth.name, getattr(growth, what)) for growth in arrays]
+        numbers = [(name, by_size[largest] / SIZES[-1] / by_size["1"]) for name, by_size in times]
+        yield _figure(f"{largest}× the array {what}: time per cell", numbers, None, None, False)
+
+
+def _tangent(row: Row) -> float | None:
+    tangent, forward, copy = row.tangent.get("jaxpool"), row.forward.get("jaxpool"), row.tangent.get("copy")
+    return tangent / (2 * forward + copy) if tangent and forward and copy else None
+
+
+def _quotient(by_library: dict[str, float | None]) -> float | None:
+    ours, plain = by_library.get("jaxpool"), by_library.get("plain")
+    return ours / plain if ours and plain else None
+
+
+def _at_most(name: str, numbers: Iterable[tuple[str, float | None]], goal: float) -> Figure:
+    return _figure(name, numbers, goal, goal, False)
+
+
+def _figure(
+    name: str,
+    numbers: Iterable[tuple[str, float | None]],
+    mean_goal: float | None,
+    worst_goal: float | None,
+    more_is_better: bool,
+) -> Figure:
+    known = [(number, case) for case, number in numbers if number is not None]
+    worst = (min if more_is_better else max)(known, default=(None, ""))
+    mean = geometric_mean(number for number, _ in known)
+    return Figure(name, len(known), mean, *worst, mean_goal, worst_goal, more_is_better)
+
+
+def _name(row: Row) -> str:
+    return f"{row.group} {row.case}"

@@ -1,0 +1,62 @@
+"""How jaxpool's own time grows: with the window over a fixed array, and with the array under a fixed window."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.cases import Case
+from benchmarks.compare import draw
+from benchmarks.options import Options
+from benchmarks.pools import ours
+from benchmarks.programs import FUNCTIONS, build
+from benchmarks.timing import Run, alternate
+
+KERNELS = (3, 7, 15, 31, 63)
+KERNELS_OF_SIZES = (3, 13)
+SIZES = (1, 2, 4)
+_SECONDS = 4.0
+
+
+@dataclass
+class Growth:
+    """Milliseconds and compile seconds of one kind of pool, by kernel or by times the array's size, as text."""
+
+    name: str
+    forward: dict[str, float]
+    gradient: dict[str, float]
+    compile_forward: dict[str, float]
+    compile_gradient: dict[str, float]
+
+
+def growth_cases(options: Options) -> list[tuple[str, dict[str, Case]]]:
+    """Names, and what to measure beside each other."""
+    studies = []
+    for group in ("max", "sum"):
+        for channels_last in (False, True):
+            case = Case(group, options.batch, 16, 192, channels_last, kernel=3, padding=1)
+            kernels = {str(kernel): replace(case, kernel=kernel, padding=kernel // 2) for kernel in KERNELS}
+            studies.append((f"growth with the kernel, {group}, {case.layout}", kernels))
+            for kernel in KERNELS_OF_SIZES:
+                fixed = replace(case, kernel=kernel, padding=kernel // 2)
+                sizes = {str(size): replace(fixed, batch=size * options.batch) for size in SIZES}
+                studies.append((f"growth with the array, {group} {kernel}×{kernel}, {case.layout}", sizes))
+    return studies
+
+
+def measure_growth(name: str, cases: dict[str, Case], options: Options) -> Growth:
+    """Build and time all of `cases` in alternation."""
+    growth = Growth(name, {}, {}, {}, {})
+    for what in ("forward", "gradient"):
+        runs = {}
+        for key, case in cases.items():
+            pool = ours(case)
+            output = jax.eval_shape(pool, jax.ShapeDtypeStruct(case.shape, options.dtype))
+            arrays = {name: jnp.asarray(array) for name, array in draw(case, options.dtype, output.shape).items()}
+            arguments = (arrays["x"],) if what == "forward" else (arrays["x"], arrays["cotangent"])
+            program = build(FUNCTIONS[what](pool), *arguments)
+            getattr(growth, f"compile_{what}")[key] = program.compile_seconds
+            runs[key] = Run(lambda call=program.call, inputs=arguments: call(*inputs))
+            runs[key].result()
+        getattr(growth, what).update(alternate(runs, options.repetitions, _SECONDS, options.device.platform))
+    return growth

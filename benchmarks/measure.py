@@ -1,0 +1,131 @@
+"""One case through everything: results compared, programs built, times taken in alternation."""
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks import pools, pytorch
+from benchmarks.cases import Case
+from benchmarks.compare import check, check_shape, draw, expected
+from benchmarks.options import Options
+from benchmarks.programs import FUNCTIONS, build, residual_bytes
+from benchmarks.timing import Run, alternate, copy
+
+# What a case may cost, shared by those that take part.
+_SECONDS = {"forward": 1.0, "gradient": 1.5, "tangent": 1.0}
+
+
+@dataclass
+class Row:
+    """The measurements of a case by library, None where a library has no such thing; `reasons` then says why.
+
+    Times are milliseconds, compile times seconds. "copy" among the times is the copy limit: an elementwise pass that
+    moves as many bytes as the values or the gradient have to; for the tangent, one that copies it.
+    """
+
+    group: str
+    case: str
+    shape: tuple[int, ...]
+    kernel: int
+    stride: int
+    forward: dict[str, float | None] = field(default_factory=dict)
+    gradient: dict[str, float | None] = field(default_factory=dict)
+    tangent: dict[str, float | None] = field(default_factory=dict)
+    compile_forward: dict[str, float | None] = field(default_factory=dict)
+    compile_gradient: dict[str, float | None] = field(default_factory=dict)
+    residual_bytes_per_output: dict[str, float | None] = field(default_factory=dict)
+    temporary_bytes_over_input: dict[str, float | None] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def measure(case: Case, options: Options) -> Row:
+    """Compare, build and time one case."""
+    row = Row(case.group, case.name, case.shape, case.kernel, case.stride)
+    output = jax.eval_shape(pools.plain(case), jax.ShapeDtypeStruct(case.shape, options.dtype))
+    arrays = {name: jnp.asarray(array) for name, array in draw(case, options.dtype, output.shape).items()}
+    arguments = {
+        what: (arrays["x"],) if what == "forward" else (arrays["x"], arrays["cotangent"]) for what in FUNCTIONS
+    }
+    arguments["tangent"] = (arrays["x"], arrays["tangent"])
+    runs = _jax_runs(case, options, arguments, row)
+    for what, run in _torch_runs(case, options, arguments["gradient"], row).items():
+        runs[what]["torch"] = run
+    _compare(case, options, arguments, runs, row)
+    x_bytes = arrays["x"].nbytes
+    output_bytes = output.size * options.dtype.itemsize
+    # The gradient of a sum does not depend on x, which nobody reads.
+    read = 0 if case.group.endswith(("sum", "avg")) else x_bytes
+    moved = {"forward": x_bytes + output_bytes, "gradient": read + output_bytes + x_bytes, "tangent": 2 * x_bytes}
+    for what, contenders in runs.items():
+        contenders["copy"] = copy(moved[what], options.dtype)
+        times = alternate(contenders, options.repetitions, _SECONDS[what], options.device.platform)
+        left_out = dict.fromkeys(("jaxpool", *options.peers))
+        getattr(row, what).update(left_out | times)
+    return row
+
+
+def _jax_runs(
+    case: Case, options: Options, arguments: dict[str, tuple[jax.Array, ...]], row: Row
+) -> dict[str, dict[str, Run]]:
+    """The runs of the libraries on JAX by what they do; compile times, residuals and temporaries go into the row."""
+    runs: dict[str, dict[str, Run]] = {what: {} for what in FUNCTIONS}
+    for library, make_pool in pools.JAX_LIBRARIES.items():
+        if library != "jaxpool" and library not in options.peers:
+            continue
+        try:
+            pool = make_pool(case)
+        except pools.LeftOut as reason:
+            row.reasons[library] = str(reason)
+            continue
+        check_shape(case, library, jax.eval_shape(pool, *arguments["forward"]).shape, arguments["gradient"][1].shape)
+        for what, function in FUNCTIONS.items():
+            if library == "flax" and what == "tangent":
+                continue
+            try:
+                program = build(function(pool), *arguments[what])
+            except NotImplementedError as reason:
+                row.reasons[f"{library} {what}"] = str(reason).partition("\n")[0]
+                continue
+            runs[what][library] = Run(lambda call=program.call, inputs=arguments[what]: call(*inputs))
+            if what != "tangent":
+                getattr(row, f"compile_{what}")[library] = program.compile_seconds
+            if what == "gradient":
+                x, cotangent = arguments[what]
+                row.residual_bytes_per_output[library] = residual_bytes(pool, x) / cotangent.size
+                row.temporary_bytes_over_input[library] = program.temporary_bytes / x.nbytes
+    return runs
+
+
+def _torch_runs(case: Case, options: Options, arguments: tuple[jax.Array, ...], row: Row) -> dict[str, Run]:
+    if "torch" not in options.peers:
+        return {}
+    try:
+        pytorch.check_installed(options.device.platform)
+        return pytorch.runs(case, options.device.platform, *arguments)
+    except pools.LeftOut as reason:
+        row.reasons["torch"] = str(reason)
+        return {}
+
+
+def _compare(
+    case: Case,
+    options: Options,
+    arguments: dict[str, tuple[jax.Array, ...]],
+    runs: dict[str, dict[str, Run]],
+    row: Row,
+) -> None:
+    """Call every run once, which warms it up, and hold its result to the reference; who cannot run is taken out."""
+    for what, contenders in runs.items():
+        results = {library: run.result() for library, run in contenders.items() if library != "torch"}
+        reference = expected(case, what, arguments[what], results.get("plain"))
+        if "torch" in contenders:
+            try:
+                results["torch"] = pytorch.to_numpy(contenders["torch"].result())
+            except (RuntimeError, NotImplementedError) as reason:
+                row.reasons[f"torch {what}"] = str(reason).partition("\n")[0]
+                del contenders["torch"]
+        for library, result in results.items():
+            # In 16 bits plain JAX is measured as it is: what it is held to is itself in float32.
+            if options.dtype.itemsize > 2 or library not in ("plain", "flax"):
+                check(case, library, what, options.dtype, result, reference)

@@ -1,0 +1,65 @@
+"""What a pool becomes: its programs for values, gradient and tangent, with the seconds and the bytes that they take."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from benchmarks.pools import Pool
+
+_SECONDS_EASILY_DISTURBED = 0.2
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled function, the seconds that tracing and compiling took, and the bytes that it needs besides results."""
+
+    call: Callable[..., Any]
+    compile_seconds: float
+    temporary_bytes: int
+
+
+def forward(pool: Pool) -> Callable[..., Any]:
+    """Values of x."""
+    return pool
+
+
+def gradient(pool: Pool) -> Callable[..., Any]:
+    """The gradient by x for a cotangent; the forward pass is a part of it."""
+    return lambda x, cotangent: jax.vjp(pool, x)[1](cotangent)[0]
+
+
+def tangent(pool: Pool) -> Callable[..., Any]:
+    """Values of x, and their tangent for one of x."""
+    return lambda x, direction: jax.jvp(pool, (x,), (direction,))
+
+
+FUNCTIONS: dict[str, Callable[[Pool], Callable[..., Any]]] = {
+    "forward": forward,
+    "gradient": gradient,
+    "tangent": tangent,
+}
+
+
+def build(function: Callable[..., Any], *arguments: jax.Array) -> Program:
+    """Trace and compile from the start, as in a fresh process: no cache knows any part of the function."""
+    compiled, seconds = _compile(function, *arguments)
+    if seconds < _SECONDS_EASILY_DISTURBED:
+        seconds = min(seconds, _compile(function, *arguments)[1])
+    analysis = compiled.memory_analysis()
+    return Program(compiled, seconds, 0 if analysis is None else analysis.temp_size_in_bytes)
+
+
+def residual_bytes(pool: Pool, x: jax.Array) -> int:
+    """Bytes that stay alive from the forward to the backward pass, the input included where it is among them."""
+    backward = jax.eval_shape(lambda x: jax.vjp(pool, x)[1], x)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(backward))
+
+
+def _compile(function: Callable[..., Any], *arguments: jax.Array) -> tuple[Any, float]:
+    jax.clear_caches()
+    start = time.perf_counter()
+    compiled = jax.jit(function).lower(*arguments).compile()
+    return compiled, time.perf_counter() - start
