@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any, Literal
 
 import jax
@@ -45,10 +46,10 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
 
 def _check_is_array(function: str, name: str, given: Any) -> None:
     if not isinstance(given, (jax.Array, np.ndarray)):
-        raise TypeError(
-            f"{function}: {name} must be a JAX or NumPy array, got {type(given).__name__}; convert it with "
-            f"jnp.asarray({name})"
-        )
+        fix = f"convert it with jnp.asarray({name})"
+        if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
+            fix = f"of (values, indices) give the values, {name}[0]"
+        raise TypeError(f"{function}: {name} must be a JAX or NumPy array, got {type(given).__name__}; {fix}")
 
 
 def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
@@ -60,15 +61,15 @@ def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequen
         return None
     if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
         raise TypeError(
-            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray"
+            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"
         )
     if not isinstance(where, bool) and where.dtype != np.bool_:
         raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
     mask = jnp.asarray(where)
     if not _broadcasts_to(mask.shape, shape):
         raise ValueError(
-            f"{function}: where of shape {mask.shape} does not broadcast to x {shape}; "
-            f"give a bool for every cell, or an array with 1 along the axes that share them"
+            f"{function}: where of shape {mask.shape} does not broadcast to x {shape}; give a bool for every cell, "
+            f"or an array with 1 along the axes that share them{_reshaped('where', mask.shape, shape)}"
         )
     full = (1,) * (len(shape) - mask.ndim) + mask.shape
     return jnp.broadcast_to(mask.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
@@ -95,9 +96,10 @@ def check_parameter(
     Raise where it is neither, or where a value that is known while tracing is not `allowed`, which `words` describe.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
-        raise TypeError(
-            f"{function}: {name} must be a number or an array, got {value!r} of type {type(value).__name__}"
-        )
+        sequence = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
+        given = type(value).__name__ if sequence else f"{value!r} of type {type(value).__name__}"
+        fix = f"; convert it with jnp.asarray({name})" if sequence else ""
+        raise TypeError(f"{function}: {name} must be a number or an array, got {given}{fix}")
     if isinstance(value, (int, float)):
         value = _float(function, name, value)
     elif not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
@@ -106,6 +108,7 @@ def check_parameter(
         raise ValueError(
             f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
             f"give a number, or an array with 1 along the axes that share a value"
+            f"{_reshaped(name, value.shape, output_shape)}"
         )
     traced = isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not value.is_fully_addressable)
     if not traced:
@@ -126,13 +129,23 @@ def _broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> boo
     return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
 
 
+def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
+    """How an array whose axes can be only certain ones of `full` is made to broadcast; nothing where that is unsure."""
+    places = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
+    if len(places) != 1 or not shape:
+        return ""
+    aligned = tuple(size if axis in places[0] else 1 for axis, size in enumerate(full))[places[0][0] :]
+    return f", as in {name}.reshape{aligned}"
+
+
 def check_divisor(function: str, divisor: Any) -> float | None:
     """Return the divisor as a float, or raise where nothing can be divided by it."""
     if divisor is None:
         return None
-    if isinstance(divisor, jax.core.Tracer):
+    if isinstance(divisor, (jax.Array, np.ndarray)):
+        given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
         raise TypeError(
-            f"{function}: divisor_override must be a Python number, got a traced value; "
+            f"{function}: divisor_override must be a Python number, got {given}; "
             f"divide the result of sum_pool by it instead"
         )
     if isinstance(divisor, (bool, np.bool_)) or not isinstance(divisor, (int, float, np.integer, np.floating)):

@@ -43,7 +43,8 @@ def sum_pool(
             "SAME_LOWER".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
         where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
@@ -102,7 +103,8 @@ def avg_pool(
             side. Its cells beyond the padding never count.
         count_include_pad: Whether padded cells count in the divisor.
         divisor_override: Number to divide every sum by instead; finite, not 0.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
         where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 

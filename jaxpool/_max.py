@@ -39,7 +39,8 @@ def max_pool(
             (n/stride windows, rounded up; an odd cell goes high) or "SAME_LOWER" (an odd cell goes low).
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
         where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
@@ -93,7 +94,8 @@ def min_pool(
             "SAME_LOWER".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
         where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 
@@ -145,7 +147,8 @@ def max_pool_with_indices(
             "SAME_LOWER".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
         where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 

@@ -18,6 +18,8 @@ Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_L
 OutputSizes = int | Sequence[int | None]
 
 _SEQUENCES = (Sequence, np.ndarray, jax.Array)
+_PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER")
+_PADDINGS = "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME' or 'SAME_LOWER'"
 
 
 def axes_and_sizes(
@@ -32,9 +34,11 @@ def axes_and_sizes(
         return axes, sizes(function, name, given, len(axes), least=1)
     if _is_scalar(given):
         size = _integer(function, name, given, least=1)
+        last = f"({size}, {size}) for the last two axes" if len(shape) > 1 else f"({size},) for the last axis"
+        named = "axis=(-3, -2) where channels are last" if len(shape) > 2 else "axis=-1"
         raise ValueError(
-            f"{function}: {name} {size} does not say how many axes to pool; write {name} "
-            f"({size}, {size}) for the last two axes, or name the axes, as in axis=(-2, -1)"
+            f"{function}: {name} {size} does not say how many axes to pool; write {name}={last}, "
+            f"or name the axes, as in {named}"
         )
     entries = sizes(function, name, given, None, least=1)
     return _last_axes(function, shape, name, entries, array), entries
@@ -58,7 +62,8 @@ def _last_axes(
     ndim = len(shape)
     if len(entries) > ndim:
         raise ValueError(
-            f"{function}: {name} {entries} has {len(entries)} entries but {array} has {ndim} axes {tuple(shape)}"
+            f"{function}: {name} {entries} has {_counted(len(entries), 'entry')} but {array} has "
+            f"{_counted(ndim, 'axis')} {tuple(shape)}; give one entry for each axis to pool"
         )
     return tuple(range(ndim - len(entries), ndim))
 
@@ -69,7 +74,11 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "
     axes = sizes(function, "axis", axis, None, least=None)
     for a in axes:
         if not -ndim <= a < ndim:
-            raise ValueError(f"{function}: axis {a} is out of range for {array} with {ndim} axes {tuple(shape)}")
+            allowed = f"; allowed are {-ndim} to {ndim - 1}" if ndim else ""
+            raise ValueError(
+                f"{function}: axis {a} is out of range for {array} with {_counted(ndim, 'axis')} {tuple(shape)}"
+                f"{allowed}"
+            )
     positions = tuple(a % ndim for a in axes)
     if len(set(positions)) < len(positions):
         raise ValueError(f"{function}: axis {axes} names an axis of {array} {tuple(shape)} twice; name each axis once")
@@ -79,11 +88,10 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "
 def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, int] | str, ...]:
     """A (low, high) pair for each of `count` axes, or the word that stands for one."""
     if isinstance(padding, str):
-        if padding not in ("VALID", "SAME", "SAME_LOWER"):
-            raise ValueError(
-                f"{function}: padding {padding!r} is unknown; use 'VALID', 'SAME', 'SAME_LOWER', "
-                f"an int, ints per axis or (low, high) pairs per axis"
-            )
+        if padding not in _PADDING_WORDS:
+            word = padding.upper()
+            fix = f"write padding={word!r}" if word in _PADDING_WORDS else f"use {_PADDINGS}"
+            raise ValueError(f"{function}: padding {padding!r} is unknown; {fix}")
         return (padding,) * count
     if _is_scalar(padding):
         both = _integer(function, "padding", padding, least=0)
@@ -113,18 +121,41 @@ def sizes(function: str, name: str, given: Sizes, count: int | None, *, least: i
 
 
 def _entries(function: str, name: str, given: Any, count: int | None) -> tuple[Any, ...]:
-    if isinstance(given, str) or not isinstance(given, _SEQUENCES):
-        raise TypeError(f"{function}: {name} must be an int or a sequence of ints, got {given!r}")
+    axes = given.ndim if isinstance(given, (np.ndarray, jax.Array)) else 1
+    if isinstance(given, str) or not isinstance(given, _SEQUENCES) or axes > (2 if name == "padding" else 1):
+        if name == "padding":
+            raise TypeError(f"{function}: padding must be {_PADDINGS}, got {_shown(given)}")
+        fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else '(2, 2)'}"
+        if isinstance(given, str) and given.upper() in _PADDING_WORDS:
+            fix = f"write padding={given.upper()!r}"
+        raise TypeError(f"{function}: {name} must be an int or a sequence of ints, got {_shown(given)}; {fix}")
     entries = tuple(given)
     if not entries:
         raise ValueError(f"{function}: {name} () is empty; give one entry per pooled axis")
     if count is not None and len(entries) != count:
-        pairs = " ((low, high) pairs need one pair per axis)" if name == "padding" else ""
+        pooled = "axis is" if count == 1 else "axes are"
+        fix = f"give one int for all axes or {_counted(count, 'entry')}"
+        if name == "padding":
+            fix += f", for (low, high) pairs as in padding={_pairs(entries, count)}"
         raise ValueError(
-            f"{function}: {name} {entries} has {len(entries)} entries but {count} axes are pooled; "
-            f"give one int for all axes or {count} entries{pairs}"
+            f"{function}: {name} {entries} has {_counted(len(entries), 'entry')} but {count} {pooled} pooled; {fix}"
         )
     return entries
+
+
+def _pairs(entries: tuple[Any, ...], count: int) -> tuple[tuple[int, int], ...]:
+    """What a padding of the wrong length may be meant as: its ints taken by twos; else an example."""
+    if all(isinstance(one, int) for one in entries) and len(entries) == 2 * count:
+        return tuple(zip(entries[::2], entries[1::2], strict=True))
+    return ((1, 1),) * count
+
+
+def _counted(number: int, one: Literal["axis", "entry"]) -> str:
+    return f"{number} {one if number == 1 else {'axis': 'axes', 'entry': 'entries'}[one]}"
+
+
+def _shown(given: Any) -> str:
+    return f"an array of shape {given.shape}" if isinstance(given, (jax.Array, np.ndarray)) else repr(given)
 
 
 def _is_scalar(given: Any) -> bool:
@@ -138,7 +169,9 @@ def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
             f"them as static arguments (jax.jit(..., static_argnames={name!r}))"
         )
     if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
-        raise TypeError(f"{function}: {name} must be an int, got {given!r} of type {type(given).__name__}")
+        whole = f"write {int(given)}, or " if isinstance(given, float) and given.is_integer() else ""
+        fix = f"; {whole}divide with //" if isinstance(given, (float, np.floating)) else ""
+        raise TypeError(f"{function}: {name} must be an int, got {given!r} of type {type(given).__name__}{fix}")
     try:
         value = operator.index(given)
     except TypeError:

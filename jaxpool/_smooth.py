@@ -52,7 +52,8 @@ def smooth_max_pool(
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
             side. Its cells beyond the padding never take part.
         count_include_pad: Whether padded cells take part as zeros; without, the limits are `max_pool` and `min_pool`.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
         where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
         rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
 

@@ -158,8 +158,11 @@ def make_window(
     strides = kernels if stride is None else sizes(function, "stride", stride, count, least=1)
     dilations = sizes(function, "dilation", dilation, count, least=1)
     pads = paddings(function, padding, count)
+    # Where a last axis that nobody named is too short for a window, it is often that of the channels.
+    fix = f", or axis={tuple(range(-count - 1, -1))} where channels are last"
+    fixes = {len(shape) - 1: fix} if axis is None and len(shape) > count else {}
     made = (
-        _window_axis(function, a, shape[a], k, s, d, p, ceil_mode)
+        _window_axis(function, a, shape[a], k, s, d, p, ceil_mode, fixes.get(a, ""))
         for a, k, s, d, p in zip(axes, kernels, strides, dilations, pads, strict=True)
     )
     return Window(tuple(sorted(made, key=lambda one: one.axis)))
@@ -174,6 +177,7 @@ def _window_axis(
     dilation: int,
     padding: tuple[int, int] | str,
     ceil_mode: bool,
+    fix: str,
 ) -> WindowAxis:
     check_pooled_axis(function, axis, size)
     extent = dilation * (kernel - 1) + 1
@@ -188,6 +192,7 @@ def _window_axis(
             f"{function}: kernel_size {kernel} along axis {axis} {needs} but the input has {size} and "
             f"{low + high} of padding; use a smaller window or more padding"
             + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
+            + fix
         )
     if output == 1:
         # A single window is one of a row without overlap, which is evaluated in one step.

@@ -31,8 +31,12 @@ def shaped(*sizes: Any, dtype: Any = np.float32) -> Traced:
 
 # Of output_size, for adaptive pools and for unpooling; {array} is what the function calls its array.
 SIZES: list[Row] = [
-    (ValueError, r"output_size 3 does not say .*write output_size \(3, 3\) .*axis=\(-2, -1\)", output(3)),
-    (ValueError, r"output_size 3 does not say .*write output_size \(3, 3\)", output(np.array(3))),
+    (
+        ValueError,
+        r"output_size 3 does not say .*write output_size=\(3, 3\) .*axis=\(-3, -2\) where channels",
+        output(3),
+    ),
+    (ValueError, r"output_size 3 does not say .*write output_size=\(3, 3\)", output(np.array(3))),
     *(
         (ValueError, rf"output_size must be at least 1, got {given}$", arguments)
         for given in (0, -7)
@@ -55,13 +59,13 @@ SIZES: list[Row] = [
     (ValueError, r"output_size \(\) is empty; give one entry per pooled axis", output(())),
     (
         ValueError,
-        r"output_size \(2, 3, 4, 5\) has 4 entries but {array} has 3 axes \(2, 8, 8\)$",
+        r"output_size \(2, 3, 4, 5\) has 4 entries but {array} has 3 axes \(2, 8, 8\); give one entry for each axis",
         output((2, 3, 4, 5)),
     ),
-    (ValueError, r"output_size \(2, 3\) has 2 entries but 1 ax[ei]s .*; give one int", output((2, 3), axis=-1)),
+    (ValueError, r"output_size \(2, 3\) has 2 entries but 1 axis is .*; give one int", output((2, 3), axis=-1)),
     (
         ValueError,
-        r"output_size \(2,\) has 1 entr(y|ies) but 2 axes are pooled; give one int",
+        r"output_size \(2,\) has 1 entry but 2 axes are pooled; give one int",
         output((2,), axis=(1, 2)),
     ),
     *(
@@ -74,10 +78,10 @@ SIZES: list[Row] = [
 KEPT: list[Row] = [
     (
         ValueError,
-        r"output_size \(None, 2, None, 3\) has 4 entries but x has 3 axes \(2, 8, 8\)$",
+        r"output_size \(None, 2, None, 3\) has 4 entries but x has 3 axes \(2, 8, 8\); give one entry for each axis",
         output((None, 2, None, 3)),
     ),
-    (ValueError, r"output_size \(None, 3\) has 2 entries but 1 ax[ei]s .*; give one int", output((None, 3), axis=-1)),
+    (ValueError, r"output_size \(None, 3\) has 2 entries but 1 axis is .*; give one int", output((None, 3), axis=-1)),
     (ValueError, r"output_size must be at least 1, got 0", output((None, 0))),
     (ValueError, r"axis 1 is pooled but has no cells; pool arrays with", output((None, 2), x=zeros(8, 0, 8))),
 ]

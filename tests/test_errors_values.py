@@ -16,6 +16,11 @@ from tests.errors import COMPLEX, OTHERS, REQUIRED, Row, Traced, call, check_wro
 
 SHARED: list[Row] = [
     (TypeError, r"x must be a JAX or NumPy array, got list; convert it with jnp\.asarray\(x\)", {"x": [[1.0, 2.0]]}),
+    (
+        TypeError,
+        r"x must be a JAX or NumPy array, got tuple; of \(values, indices\) give the values, x\[0\]$",
+        {"x": (zeros(8, 8), zeros(8, 8))},
+    ),
     *(
         (TypeError, rf"x must be a JAX or NumPy array, got {type(given).__name__}; convert it", {"x": given})
         for given in ((1.0, 2.0), 1.0, 1, None, "ab", np.float32(1))
@@ -115,12 +120,19 @@ OWN: dict[str, list[Row]] = {
                 rf"divisor_override must be a number, got {re.escape(repr(given))}",
                 {"divisor_override": given},
             )
-            for given in ("4", True, 2j, (2, 2), np.ones(3))
+            for given in ("4", True, 2j, (2, 2))
         ),
-        (
-            TypeError,
-            r"divisor_override must be a .*number, got a traced value; .*sum_pool",
-            {"divisor_override": Traced(2.0)},
+        *(
+            (
+                TypeError,
+                rf"divisor_override must be a Python number, got {words}; divide the result of sum_pool by it instead",
+                {"divisor_override": given},
+            )
+            for words, given in (
+                ("an array", np.ones(3)),
+                ("an array", jax.numpy.ones((4, 4))),
+                ("a traced value", Traced(2.0)),
+            )
         ),
         (ValueError, r"divisor_override must be finite", {"divisor_override": 10**400}),
         (TypeError, r"count_include_pad must be True or False, got 1", {"count_include_pad": 1}),
@@ -135,7 +147,20 @@ OWN: dict[str, list[Row]] = {
         (ValueError, POSITIVE.format(0.0), {"norm_type": np.array(0.0)}),
         *(
             (TypeError, rf"norm_type must be a number or an array, got {re.escape(repr(given))}", {"norm_type": given})
-            for given in ("2", None, True, 2j, [2.0, 2.0])
+            for given in ("2", None, True, 2j)
+        ),
+        (
+            TypeError,
+            r"norm_type must be a number or an array, got list; convert it with jnp\.asarray\(norm_type\)",
+            {"norm_type": [2.0, 2.0]},
+        ),
+        *(
+            (ValueError, SHAPE.format("norm_type", words) + fix + "$", {"norm_type": np.ones(shape)})
+            for words, shape, fix in (
+                ("2,", (2,), r" .*, as in norm_type\.reshape\(2, 1, 1\)"),
+                ("2, 4", (2, 4), " with 1 along the axes that share a value"),  # which 4 is unsure
+                ("3, 4", (3, 4), " with 1 along the axes that share a value"),
+            )
         ),
         (ValueError, r"norm_type must be .*", {"norm_type": 10**400}),
         *(
@@ -159,8 +184,9 @@ OWN: dict[str, list[Row]] = {
         (ValueError, FINITE.format("beta", "0"), {"beta": np.float32(0)}),
         *(
             (TypeError, rf"beta must be a number or an array, got {re.escape(repr(given))}", {"beta": given})
-            for given in ("2", None, False, 2j, [2.0])
+            for given in ("2", None, False, 2j)
         ),
+        (TypeError, r"beta must be .*, got tuple; convert it with jnp\.asarray\(beta\)$", {"beta": (2.0,)}),
         (TypeError, r"beta must be real, got dtype complex64", {"beta": np.ones(4, np.complex64)}),
         (ValueError, SHAPE.format("beta", "3, 1, 1"), {"beta": zeros(3, 1, 1)}),
         (ValueError, SHAPE.format("beta", "5,"), {"beta": Traced(zeros(5))}),

@@ -1,0 +1,213 @@
+"""What newcomers get wrong: calls as they would write them, what the message has to say, and the call that is right.
+
+The mistakes are those that trackers of pooling libraries are full of: windows and layouts of Flax, Haiku, Keras and
+PyTorch, sizes that come out of a division, arrays in the place of numbers. Calls are texts, so that what a message says
+to write can be looked for in the right call, letter by letter. `NAMES` are what they talk about. Mistakes with sizes
+have a file of their own. Two more tables hold what looks like a mistake and is none, and how other libraries call
+things, of which Python itself complains.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxpool
+
+_IMAGES = np.random.default_rng(0).normal(size=(2, 3, 8, 8)).astype(np.float32)
+
+NAMES: dict[str, Any] = {
+    "jax": jax,
+    "jnp": jnp,
+    "np": np,
+    "jaxpool": jaxpool,
+    "x": _IMAGES,  # channels first
+    "pictures": np.moveaxis(_IMAGES, 1, -1),  # channels last
+    "line": _IMAGES[0, 0, 0],
+    "values": np.ones((2, 3, 4, 4), np.float32),
+    "indices": np.zeros((2, 3, 4, 4), np.int32),
+}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong call, what its message repeats, what it says to write (if it can), the right call and what that gives."""
+
+    words: str
+    wrong: str
+    given: str
+    write: str
+    right: str
+    shape: tuple[int, ...]
+
+
+POOLED, LAST = (2, 3, 4, 4), (2, 4, 4, 3)
+
+MISTAKES = [
+    # Arrays
+    Mistake(
+        "a list as array",
+        "(lambda x: jaxpool.max_pool(x, (2, 2)))([[1.0, 2.0], [3.0, 4.0]])",
+        "x must be a JAX or NumPy array, got list",
+        "jnp.asarray(x)",
+        "(lambda x: jaxpool.max_pool(jnp.asarray(x), (2, 2)))([[1.0, 2.0], [3.0, 4.0]])",
+        (1, 1),
+    ),
+    Mistake(
+        "values and indices together as array",
+        "(lambda x: jaxpool.max_pool(x, (2, 2)))(jaxpool.max_pool_with_indices(x, (2, 2)))",
+        "x must be a JAX or NumPy array, got tuple",
+        "x[0]",
+        "(lambda x: jaxpool.max_pool(x[0], (2, 2)))(jaxpool.max_pool_with_indices(x, (2, 2)))",
+        (2, 3, 2, 2),
+    ),
+    Mistake(
+        "the maximum of complex numbers",
+        "jaxpool.max_pool(x.astype(np.complex64), (2, 2))",
+        "x is complex64, which has no order",
+        "abs(x)",
+        "jaxpool.max_pool(abs(x), (2, 2))",
+        POOLED,
+    ),
+    # Masks
+    Mistake(
+        "a mask of floats",
+        "(lambda where: jaxpool.avg_pool(x, (2, 2), where=where))(jnp.ones((8, 8), jnp.float32))",
+        "where must be bool, got dtype float32",
+        "where != 0",
+        "(lambda where: jaxpool.avg_pool(x, (2, 2), where=where != 0))(jnp.ones((8, 8), jnp.float32))",
+        POOLED,
+    ),
+    Mistake(
+        "a bool for each sample",
+        "(lambda where: jaxpool.avg_pool(x, (2, 2), where=where))(np.array([True, False]))",
+        "where of shape (2,) does not broadcast to x (2, 3, 8, 8)",
+        "where.reshape(2, 1, 1, 1)",
+        "(lambda where: jaxpool.avg_pool(x, (2, 2), where=where.reshape(2, 1, 1, 1)))(np.array([True, False]))",
+        POOLED,
+    ),
+    # Bins and unpooling
+    Mistake(
+        "an output size for the channels too",
+        "jaxpool.adaptive_avg_pool(x[0, 0], (1, 7, 7))",
+        "output_size (1, 7, 7) has 3 entries but x has 2 axes (8, 8)",
+        "give one entry for each axis to pool",
+        "jaxpool.adaptive_avg_pool(x[0, 0], (7, 7))  # give one entry for each axis to pool",
+        (7, 7),
+    ),
+    Mistake(
+        "an int as output size of unpooling",
+        "jaxpool.max_unpool(values, indices, 8)",
+        "output_size 8 does not say how many axes",
+        "output_size=(8, 8)",
+        "jaxpool.max_unpool(values, indices, output_size=(8, 8))",
+        (2, 3, 8, 8),
+    ),
+    Mistake(
+        "indices that went through arithmetic in floats",
+        "jaxpool.max_unpool(values, indices * 1.0, (8, 8))",
+        "indices must be integers, got dtype float64",
+        "give those of the max pool",
+        "jaxpool.max_unpool(values, indices, (8, 8))  # give those of the max pool",
+        (2, 3, 8, 8),
+    ),
+    Mistake(
+        "indices of another pool",
+        "jaxpool.max_unpool(values, indices[:, :, :2], (8, 8))",
+        "indices of shape (2, 3, 2, 4) do not go with values of shape (2, 3, 4, 4)",
+        "give one per value",
+        "jaxpool.max_unpool(values, indices, (8, 8))  # give one per value",
+        (2, 3, 8, 8),
+    ),
+    # Numbers, flags and rules
+    Mistake(
+        "a norm of 0",
+        "jaxpool.lp_pool(x, 0, (2, 2))",
+        "norm_type must be positive, got 0.0",
+        "float('inf')",
+        "jaxpool.lp_pool(x, float('inf'), (2, 2))",
+        POOLED,
+    ),
+    Mistake(
+        "a norm for each channel, channels first",
+        "(lambda norm_type: jaxpool.lp_pool(x, norm_type, (2, 2)))(jnp.ones(3))",
+        "norm_type of shape (3,) does not broadcast to the output (2, 3, 4, 4)",
+        "norm_type.reshape(3, 1, 1)",
+        "(lambda norm_type: jaxpool.lp_pool(x, norm_type.reshape(3, 1, 1), (2, 2)))(jnp.ones(3))",
+        POOLED,
+    ),
+    Mistake(
+        "a list of norms",
+        "(lambda norm_type: jaxpool.lp_pool(pictures, norm_type, 2, axis=(1, 2)))([1.0, 2.0, 3.0])",
+        "norm_type must be a number or an array, got list",
+        "jnp.asarray(norm_type)",
+        "(lambda norm_type: jaxpool.lp_pool(pictures, jnp.asarray(norm_type), 2, axis=(1, 2)))([1.0, 2.0, 3.0])",
+        LAST,
+    ),
+    Mistake(
+        "a smooth maximum that is a mean",
+        "jaxpool.smooth_max_pool(x, 0.0, (2, 2))",
+        "beta must be finite and not 0, got 0.0",
+        "avg_pool",
+        "jaxpool.avg_pool(x, (2, 2))",
+        POOLED,
+    ),
+    Mistake(
+        "an array of divisors",
+        "jaxpool.avg_pool(x, (2, 2), divisor_override=jnp.full((4, 4), 3.0))",
+        "divisor_override must be a Python number, got an array",
+        "sum_pool",
+        "jaxpool.sum_pool(x, (2, 2)) / jnp.full((2, 3, 4, 4), 3.0, x.dtype)",
+        POOLED,
+    ),
+    Mistake(
+        "a word as flag",
+        "jaxpool.max_pool(x, (2, 2), ceil_mode='ceil')",
+        "ceil_mode must be True or False, got 'ceil'",
+        "True",
+        "jaxpool.max_pool(x, (2, 2), ceil_mode=True)",
+        POOLED,
+    ),
+    Mistake(
+        "a rule that there is not",
+        "jaxpool.max_pool(x, (2, 2), rule='reverse')",
+        "rule 'reverse' is unknown",
+        "'vjp'",
+        "jaxpool.max_pool(x, (2, 2), rule='vjp')",
+        POOLED,
+    ),
+]
+
+# Calls that look like mistakes, and what else gives the same.
+NO_MISTAKES = {
+    "jaxpool.max_pool(x[0], (2, 2))": "jaxpool.max_pool(x, (2, 2))[0]",
+    "jaxpool.max_pool(pictures, (1, 2, 2, 1))": "jaxpool.max_pool(pictures, 2, axis=(1, 2))",
+    "jaxpool.max_pool(x, [2, 2])": "jaxpool.max_pool(x, (2, 2))",
+    "jaxpool.max_pool(x, np.array([2, 2]))": "jaxpool.max_pool(x, (2, 2))",
+    "jaxpool.avg_pool(x, x.shape[2:])": "jaxpool.global_avg_pool(x, axis=(2, 3))",
+    "jaxpool.avg_pool(np.full((8, 8), 200, np.uint8), (2, 2))": "jnp.full((4, 4), 200.0)",
+    "jaxpool.max_pool(np.full((4, 4), -7), (3, 3), 2, padding='SAME')": "jnp.full((2, 2), -7)",
+    "jaxpool.max_unpool(values, np.asarray(indices, np.int64), (8, 8))": "jaxpool.max_unpool(values, indices, (8, 8))",
+    "jaxpool.adaptive_avg_pool(x, (2, 3, 4, 4))": "jaxpool.adaptive_avg_pool(x, (4, 4))",
+}
+
+# What other libraries call things: the wrong name, a call with it, and the right call.
+NAMES_ELSEWHERE = [
+    ("window_shape", "jaxpool.max_pool(x, window_shape=(2, 2))", "jaxpool.max_pool(x, kernel_size=(2, 2))"),
+    ("pool_size", "jaxpool.max_pool(x, pool_size=(2, 2))", "jaxpool.max_pool(x, kernel_size=(2, 2))"),
+    ("strides", "jaxpool.max_pool(x, (2, 2), strides=2)", "jaxpool.max_pool(x, (2, 2), stride=2)"),
+    ("data_format", "jaxpool.max_pool(x, 2, data_format='NCHW')", "jaxpool.max_pool(x, 2, axis=(-2, -1))"),
+    (
+        "return_indices",
+        "jaxpool.max_pool(x, (2, 2), return_indices=True)",
+        "jaxpool.max_pool_with_indices(x, (2, 2))[0]",
+    ),
+    ("dim", "jaxpool.global_avg_pool(x, dim=(2, 3))", "jaxpool.global_avg_pool(x, axis=(2, 3))"),
+    (
+        "keepdim",
+        "jaxpool.global_max_pool(x, axis=(2, 3), keepdim=True)",
+        "jaxpool.global_max_pool(x, axis=(2, 3), keepdims=True)",
+    ),
+]
