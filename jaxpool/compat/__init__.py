@@ -1,0 +1,6 @@
+"""Stand-ins for the pooling of frameworks: a module for each, with its functions, their arguments and their defaults.
+
+None of them imports its framework, and `import jaxpool` imports none of them. A model changes its import line, from
+`flax.linen` to `jaxpool.compat.flax` or from `haiku` to `jaxpool.compat.haiku`, and nothing else. Left out on purpose
+is what takes any reduction at all, such as Flax's `pool`: its derivative could not be known.
+"""

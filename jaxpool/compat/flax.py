@@ -1,0 +1,199 @@
+"""`max_pool`, `min_pool` and `avg_pool` of `flax.linen` and `flax.nnx`, evaluated by jaxpool; Flax is not imported.
+
+Arguments, defaults (a stride of 1 among them), layouts, output shapes and dtypes are Flax's, and so are values and
+gradients, to rounding. They differ where Flax is wrong or fails, on the CPU at least:
+
+- NaN is dropped by windows without overlap over 4096 elements and more; here it wins in its window.
+- Padding of -inf ties with cells of -inf, and +inf with +inf in `min_pool`; it can take their gradient, and the tangent
+  of forward mode is another again. Here padding takes no part.
+- float16 and bfloat16 are summed in themselves: the average of 31×31 ones is 0.27. Here they are summed in float32.
+- Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200.
+- Quotients are multiplied by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
+- (low, high) pairs fail with two batch axes and more, negative ones have no gradient of `max_pool`, and a window that
+  is a list fails. All work here.
+
+Kept are the -inf of a window of padding alone under `max_pool` (+inf under `min_pool`, 0 under `avg_pool`, NaN without
+`count_include_pad`), which passes no gradient, the outputs of no cells of a window larger than the array, and the
+float32 that `avg_pool` makes of bfloat16 without `count_include_pad`. Refused are maxima and minima of complex numbers,
+which have no order, symbolic sizes along pooled axes and an empty `window_shape`.
+"""
+
+import operator
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+
+import jaxpool
+from jaxpool._arguments import check_array
+from jaxpool._engine.operations import identity
+from jaxpool._sizes import check_flag, sizes
+from jaxpool.compat._windows import Along, along_axes, pool_along, quotient_dtype
+
+Padding = str | Sequence[Sequence[int]]
+
+
+def max_pool(
+    inputs: ArrayLike, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Padding = "VALID"
+) -> jax.Array:
+    """Largest cell of every window, as `flax.linen.max_pool`.
+
+    Formula, for one spatial axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
+
+    Args:
+        inputs: Array of any number of batch axes, none too, the spatial axes, and one axis of features; bool, integers,
+            float16, bfloat16, float32 or float64.
+        window_shape: Cells of a window along each spatial axis.
+        strides: Cells from one window to the next, one entry per spatial axis; 1 along all of them if None.
+        padding: "VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell
+            goes low) or a (low, high) pair per spatial axis.
+
+    Returns:
+        Array of the dtype of inputs. A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or
+        0 where the window does not fit. Other axes stay. A window of padding alone is -inf, or the lowest integer.
+
+    Raises:
+        TypeError: inputs is complex or no array, or a size is no int.
+        ValueError: The sizes do not fit the array or each other.
+
+    Derivative:
+        That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
+        first NaN, 0 elsewhere. Windows of padding alone pass none.
+
+    Example:
+        >>> from jaxpool.compat.flax import max_pool
+        >>> max_pool(jnp.arange(16.0).reshape(1, 4, 4, 1), (2, 2), strides=(2, 2))[0, :, :, 0]
+        Array([[ 5.,  7.],
+               [13., 15.]], dtype=float32)
+    """
+    x = check_array("max_pool", inputs, "inputs")
+    along = _along("max_pool", x, window_shape, strides, padding)
+    return pool_along(jaxpool.max_pool, x, along, identity(lax.max, x.dtype))
+
+
+def min_pool(
+    inputs: ArrayLike, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Padding = "VALID"
+) -> jax.Array:
+    """Smallest cell of every window, as `flax.nnx.min_pool` and that of `flax.linen.pooling`.
+
+    Formula, for one spatial axis: y[o] = min over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
+
+    Args:
+        inputs: Array of any number of batch axes, none too, the spatial axes, and one axis of features; bool, integers,
+            float16, bfloat16, float32 or float64.
+        window_shape: Cells of a window along each spatial axis.
+        strides: Cells from one window to the next, one entry per spatial axis; 1 along all of them if None.
+        padding: "VALID", "SAME", "SAME_LOWER" or a (low, high) pair per spatial axis.
+
+    Returns:
+        Array of the dtype of inputs. A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or
+        0 where the window does not fit. Other axes stay. A window of padding alone is +inf, or the highest integer.
+
+    Raises:
+        TypeError: inputs is complex or no array, or a size is no int.
+        ValueError: The sizes do not fit the array or each other.
+
+    Derivative:
+        That of `jaxpool.min_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its minimum, or its
+        first NaN, 0 elsewhere. Windows of padding alone pass none.
+
+    Example:
+        >>> from jaxpool.compat.flax import min_pool
+        >>> min_pool(jnp.arange(16.0).reshape(1, 4, 4, 1), (3, 3))[0, :, :, 0]
+        Array([[0., 1.],
+               [4., 5.]], dtype=float32)
+    """
+    x = check_array("min_pool", inputs, "inputs")
+    along = _along("min_pool", x, window_shape, strides, padding)
+    return pool_along(jaxpool.min_pool, x, along, identity(lax.min, x.dtype))
+
+
+def avg_pool(
+    inputs: ArrayLike,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Padding = "VALID",
+    count_include_pad: bool = True,
+) -> jax.Array:
+    """Average of the cells of every window, as `flax.linen.avg_pool`.
+
+    Formula, for one spatial axis: y[o] = Σ_j x[o·stride - low + j] / d[o], 0 ≤ j < window, padded cells adding 0. d[o]
+    is the size of the window or, without `count_include_pad`, the number of its cells that are not padding.
+
+    Args:
+        inputs: Array of any number of batch axes, none too, the spatial axes, and one axis of features; bool, integers,
+            float16, bfloat16, float32, float64, complex64 or complex128.
+        window_shape: Cells of a window along each spatial axis.
+        strides: Cells from one window to the next, one entry per spatial axis; 1 along all of them if None.
+        padding: "VALID", "SAME", "SAME_LOWER" or a (low, high) pair per spatial axis.
+        count_include_pad: Whether padded cells count in the divisor.
+
+    Returns:
+        Array of the dtype of inputs, of JAX's default float dtype for integers and bool and, without
+        `count_include_pad`, for floats narrower than that. A spatial axis of n cells becomes
+        floor((n + low + high - window)/stride) + 1, or 0 where the window does not fit. Other axes stay. A window of
+        padding alone is 0, or NaN without `count_include_pad`.
+
+    Raises:
+        TypeError: inputs is no array, a size is no int, or `count_include_pad` is no bool.
+        ValueError: The sizes do not fit the array or each other.
+
+    Derivative:
+        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere. Windows of padding
+        alone pass none.
+
+    Example:
+        >>> from jaxpool.compat.flax import avg_pool
+        >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])[:, None]
+        >>> avg_pool(x, (3,), padding="SAME")[:, 0].round(2)
+        Array([1.  , 2.  , 3.  , 2.33], dtype=float32)
+        >>> avg_pool(x, (3,), padding="SAME", count_include_pad=False)[:, 0]
+        Array([1.5, 2. , 3. , 3.5], dtype=float32)
+    """
+    x = check_array("avg_pool", inputs, "inputs", complex_allowed=True)
+    include_pad = check_flag("avg_pool", "count_include_pad", count_include_pad)
+    along = _along("avg_pool", x, window_shape, strides, padding)
+    # Flax divides by an integer, or by counts of the default float dtype.
+    x = x.astype(quotient_dtype(x, jnp.result_type(int if include_pad else float)))
+    return pool_along(
+        partial(jaxpool.avg_pool, count_include_pad=include_pad), x, along, 0.0 if include_pad else np.nan
+    )
+
+
+def _along(
+    function: str, x: jax.Array, window_shape: Sequence[int], strides: Sequence[int] | None, padding: Padding
+) -> list[Along]:
+    if hasattr(window_shape, "__index__") and not hasattr(window_shape, "__len__"):
+        raise ValueError(
+            f"{function}: window_shape {window_shape} does not say how many axes to pool; write window_shape "
+            f"({window_shape}, {window_shape}) for two spatial axes"
+        )
+    window = sizes(function, "window_shape", window_shape, None, least=1)
+    count = len(window)
+    if x.ndim <= count:
+        raise ValueError(
+            f"{function}: window_shape {window} has {count} entries but inputs has {x.ndim} axes {x.shape}; give an "
+            f"array of the {count} spatial axes and one of features at the end, after any batch axes"
+        )
+    steps = (1,) * count if strides is None else sizes(function, "strides", strides, count, least=1)
+    axes = range(x.ndim - 1 - count, x.ndim - 1)
+    return along_axes(function, x.shape, axes, window, steps, _padding(function, padding, count))
+
+
+def _padding(function: str, padding: Padding, count: int) -> str | list[tuple[int, int]]:
+    allowed = f"use 'VALID', 'SAME', 'SAME_LOWER' or a (low, high) pair per spatial axis, as in {[(1, 1)] * count}"
+    if isinstance(padding, str):
+        if padding.upper() not in ("VALID", "SAME", "SAME_LOWER"):
+            raise ValueError(f"{function}: padding {padding!r} is unknown; {allowed}")
+        return padding.upper()
+    try:
+        pairs = [tuple(operator.index(number) for number in pair) for pair in padding]
+    except TypeError:
+        raise TypeError(f"{function}: padding {padding!r} holds no pairs of ints; {allowed}") from None
+    if [len(pair) for pair in pairs] != [2] * count:
+        raise ValueError(f"{function}: padding {padding!r} must be a pair for each of {count} axes; {allowed}")
+    return [(pair[0], pair[1]) for pair in pairs]
