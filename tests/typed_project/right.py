@@ -1,0 +1,83 @@
+"""Every public function, called as people call it: the type checker has nothing to say, and knows what comes back.
+
+`assert_type` is checked by the type checker alone; at run time it returns its first argument.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import assert_type
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+import jaxpool
+from jaxpool.compat import flax, haiku
+
+Values = jax.Array
+ValuesAndIndices = tuple[jax.Array, jax.Array]
+
+
+def windows(x: jax.Array) -> list[jax.Array]:
+    """Fixed windows over images, channels first."""
+    return [
+        assert_type(jaxpool.max_pool(x, (2, 2)), Values),
+        assert_type(jaxpool.max_pool(x, [3, 3], 2, 1), Values),
+        assert_type(jaxpool.max_pool(x, x.shape[-2:]), Values),
+        assert_type(jaxpool.min_pool(x, (3, 3), stride=(1, 2), padding="SAME"), Values),
+        assert_type(jaxpool.min_pool(x, 2, axis=-1, rule="vjp"), Values),
+        assert_type(jaxpool.sum_pool(x, (2, 2), padding=((0, 1), (1, 0)), dilation=2), Values),
+        assert_type(jaxpool.avg_pool(x, (2, 2), padding=[1, 0], count_include_pad=False, ceil_mode=True), Values),
+        assert_type(jaxpool.avg_pool(x, (2, 2), divisor_override=3), Values),
+        assert_type(jaxpool.lp_pool(x, 2, (2, 2)), Values),
+        assert_type(jaxpool.lp_pool(x, np.full((3, 1, 1), 1.5), (2, 2)), Values),
+        assert_type(jaxpool.smooth_max_pool(x, beta=2.0, kernel_size=(2, 2)), Values),
+    ]
+
+
+def indices(x: jax.Array) -> list[jax.Array]:
+    """Maxima with their places, and the way back."""
+    values, places = assert_type(jaxpool.max_pool_with_indices(x, (2, 2)), ValuesAndIndices)
+    binned, cells = assert_type(jaxpool.adaptive_max_pool_with_indices(x, (3, None)), ValuesAndIndices)
+    return [
+        assert_type(jaxpool.max_unpool(values, places, x.shape[-2:]), Values),
+        assert_type(jaxpool.max_unpool(binned, cells, output_size=[8, 8], axis=(2, 3)), Values),
+    ]
+
+
+def bins_and_axes(x: jax.Array, present: np.ndarray) -> list[jax.Array]:
+    """Adaptive and global pools, under masks."""
+    return [
+        assert_type(jaxpool.adaptive_max_pool(x, (3, 3), where=present), Values),
+        assert_type(jaxpool.adaptive_avg_pool(x, 3, axis=(-2, -1), where=x > 0), Values),
+        assert_type(jaxpool.global_max_pool(x, axis=(2, 3), keepdims=False), Values),
+        assert_type(jaxpool.global_avg_pool(x, axis=-1, where=present, rule="vjp"), Values),
+    ]
+
+
+def frameworks(x: jax.Array) -> list[jax.Array]:
+    """The stand-ins for Flax and Haiku."""
+    return [
+        assert_type(flax.max_pool(x, (2, 2), strides=(2, 2)), Values),
+        assert_type(flax.min_pool(x, (2, 2), padding=[(0, 1), (0, 1)]), Values),
+        assert_type(flax.avg_pool(x, (2, 2), (2, 2), "SAME", count_include_pad=False), Values),
+        assert_type(haiku.max_pool(x, (2, 2, 1), (2, 2, 1), "VALID"), Values),
+        assert_type(haiku.avg_pool(x, (2, 2, 1), strides=(2, 2, 1), padding="SAME", channel_axis=None), Values),
+        assert_type(haiku.MaxPool((2, 2, 1), (2, 2, 1), "VALID")(x), Values),
+        assert_type(haiku.AvgPool((2, 2, 1), (2, 2, 1), "SAME", name="pool")(x), Values),
+    ]
+
+
+def pooled_by(pool: Callable[[ArrayLike], jax.Array], arrays: Sequence[np.ndarray]) -> list[jax.Array]:
+    """Any pool of one argument, over NumPy arrays."""
+    return [pool(array) for array in arrays]
+
+
+def partial_calls(x: np.ndarray) -> list[jax.Array]:
+    """Pools that know all of their arguments but the array."""
+    return pooled_by(partial(jaxpool.max_pool, kernel_size=(2, 2)), [x, x]) + pooled_by(
+        lambda x: jaxpool.global_avg_pool(x, axis=(-2, -1)), [x]
+    )
+
+
+VERSION: str = jaxpool.__version__
