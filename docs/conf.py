@@ -1,0 +1,60 @@
+"""How the pages of this folder become a site: `python -m sphinx -W -b html docs build/docs`, from the root.
+
+Nothing is fetched, neither while the site is made nor while it is read: fonts are the reader's own, formulas are
+MathML, and all scripts are files of the site. The notebooks lie beside this folder and Sphinx reads inside of it, so
+they are copied here first; git ignores the copies. What the README says is included from there, section by section.
+"""
+
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+
+HERE = Path(__file__).parent.resolve()
+
+sys.path.insert(0, str(HERE))
+
+# Notebooks that are gone must go here too. Copies keep their dates, so that only changed ones are read again.
+shutil.rmtree(HERE / "notebooks", ignore_errors=True)
+shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", ignore=shutil.ignore_patterns(".*", "__pycache__"))
+
+project = "jaxpool"
+author = "the authors of jaxpool"
+project_copyright = author
+release = metadata.version("jaxpool")
+html_title = f"jaxpool {release}"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "rendering",
+]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+exclude_patterns = ["**/.ipynb_checkpoints"]
+
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"
+nb_merge_streams = True
+
+# In docstrings single backticks hold code, and quotes stay as they are. Types are in their words; the annotations are
+# long unions.
+default_role = "code"
+smartquotes_action = "D"
+autodoc_typehints = "none"
+napoleon_numpy_docstring = False
+napoleon_custom_sections = [("Derivative", "returns_style")]
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+pygments_dark_style = "github-dark"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True

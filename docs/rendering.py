@@ -1,0 +1,77 @@
+"""How docstrings, examples and formulas are shown: a small extension of Sphinx, used by `conf.py` alone.
+
+Docstrings are written to be read in a terminal, where |x| is a magnitude; reStructuredText takes it for a substitution.
+Formulas of notebooks are written in LaTeX, and become MathML, which browsers show without a script and without a net.
+"""
+
+import re
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+
+_BEFORE_NAPOLEON = 400
+_OPENING = re.compile(r"^(Formula|Source)\b")
+_SECTION = re.compile(r"(Returns|Derivative):$")
+
+# What the converter of docutils does not know, said so that it does: larger delimiters of no side are those of the
+# left; an underscore in a name of code is one; an accented letter is a group, so that a subscript stands beside it and
+# not below.
+_LATEX = (
+    (r"\\([bB]igg?)(?![A-Za-z])", r"\\\1l"),
+    (r"(?<=[a-z])\\_(?=[a-z])", "_"),
+    (r"\\(dot|bar|hat|tilde)(?![A-Za-z])\s*(\{[^{}]*\}|[A-Za-z])", r"{\\\1 \2{}}"),
+)
+
+
+def prepare_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Say in reStructuredText what a docstring says in plain text."""
+    if what not in {"function", "method"}:
+        return
+    prepared, example = [], False
+    for line in lines:
+        # What is indented below Example is code, and the paragraph after it is not.
+        example = line == "Example:" or (example and line[:1] in {"", " "})
+        prepared.append(line if example else _OPENING.sub(r"**\1**", line.replace("|", r"\|")))
+        if _SECTION.match(line):
+            # Napoleon takes what stands before a colon in the first line for a type: give it a line that shows nothing.
+            prepared.append("    \N{WORD JOINER}\\")
+    lines[:] = prepared
+
+
+def trim_code(app: Sphinx, document: nodes.document) -> None:
+    """Take away the empty line by which doctest knows that an output has ended."""
+    for block in document.findall(nodes.literal_block):
+        # Sphinx colours a block only if its text is its source.
+        if block.rawsource == block.astext():
+            block.rawsource = block.astext().rstrip()
+            block[:] = [nodes.Text(block.rawsource)]
+
+
+def inline_formula(translator: Any, node: nodes.math) -> None:
+    """A formula in a line of text."""
+    translator.body.append(_mathml(node, as_block=False))
+    raise nodes.SkipNode
+
+
+def displayed_formula(translator: Any, node: nodes.math_block) -> None:
+    """A formula on lines of its own."""
+    translator.body.append(f'<div class="math">{_mathml(node, as_block=True)}</div>\n')
+    raise nodes.SkipNode
+
+
+def _mathml(node: nodes.Node, as_block: bool) -> str:
+    latex = node.astext()
+    for pattern, replacement in _LATEX:
+        latex = re.sub(pattern, replacement, latex)
+    # Without the newlines that are put between tags, no space is shown that was not meant.
+    return re.sub(r">\s*\n\s*<", "><", tex2mathml(latex, as_block=as_block))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tell Sphinx."""
+    app.connect("autodoc-process-docstring", prepare_docstring, priority=_BEFORE_NAPOLEON)
+    app.connect("doctree-read", trim_code)
+    app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
