@@ -26,7 +26,8 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
         indices: Integers of the same shape: row-major positions in the pooled axes of the output, as
             `max_pool_with_indices` gives them. One below 0 or beyond the end writes nothing.
         output_size: Size of each pooled axis of the output. Its length says how many axes are pooled: the last ones,
-            or those that `axis` names. An int is for every axis in `axis`. Not all of x.shape, unless all axes were pooled.
+            or those that `axis` names. An int is for every axis in `axis`.
+            Not all of x.shape, unless all axes were pooled.
         axis: The pooled axes, in the order of the entries of `output_size`; the last ones if None.
 
     Returns:
