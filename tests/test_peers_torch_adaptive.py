@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import jaxpool
+from tests.checks import compiled_fast
 
 torch = pytest.importorskip("torch")
 
@@ -144,7 +145,7 @@ def ours(
     def move(array: Any, source: int, target: int) -> np.ndarray:
         return np.moveaxis(np.asarray(array), source, target) if last else np.asarray(array)
 
-    @jax.jit
+    @compiled_fast
     def run(primals: list[jax.Array], cotangents: list[jax.Array]) -> tuple[Any, ...]:
         values, pullback, indices = jax.vjp(partial(pool, axis), *primals, has_aux=True)
         return values, pullback(cotangents), indices

@@ -17,7 +17,7 @@ import pytest
 
 import jaxpool
 from tests.cases import PLAIN, Case, distinct
-from tests.checks import cubed
+from tests.checks import compiled_fast, cubed
 
 RULES = ("jvp", "vjp")
 
@@ -50,7 +50,7 @@ def test_vmap_over_every_axis(case: Case, rule: str) -> None:
     pool = partial(case.values, rule=rule)
     gradient = jax.grad(cubed(pool))
 
-    @jax.jit
+    @compiled_fast
     def everything(xs: jax.Array) -> dict[str, jax.Array]:
         first = xs[0]
         results = {
@@ -77,7 +77,7 @@ def test_modes_in_every_order(case: Case, rule: str) -> None:
     pool = partial(case.values, rule=rule)
     objective, v = cubed(pool), distinct((4, 3), "direction")
 
-    @jax.jit
+    @compiled_fast
     def everything(x: jax.Array) -> tuple[jax.Array, dict[str, jax.Array], dict[str, jax.Array]]:
         gradient = jax.grad(objective)
         hessians = {

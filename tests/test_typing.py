@@ -7,6 +7,7 @@ comment that silences an error is an error itself where there is none.
 import ast
 import inspect
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,10 @@ def program(name: str) -> str:
 def pyright(*arguments: str) -> Any:
     """What the type checker reports, as JSON."""
     command = [program("pyright"), "--pythonpath", sys.executable, "--outputjson", *arguments]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, cwd=PROJECT).stdout)
+    # To verify a package it asks the Python on the path where packages lie, not the one that it was given.
+    environment = os.environ | {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, env=environment)
+    return json.loads(done.stdout)
 
 
 def test_strict_project_has_no_error() -> None:
