@@ -7,13 +7,20 @@ from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
 from jaxpool._adaptive import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices
 from jaxpool._average import avg_pool as avg_pool
 from jaxpool._average import sum_pool as sum_pool
+from jaxpool._gem import gem_pool as gem_pool
+from jaxpool._gem import global_gem_pool as global_gem_pool
 from jaxpool._global import global_avg_pool as global_avg_pool
 from jaxpool._global import global_max_pool as global_max_pool
 from jaxpool._lp import lp_pool as lp_pool
 from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices
 from jaxpool._max import min_pool as min_pool
+from jaxpool._mellowmax import mellowmax_pool as mellowmax_pool
+from jaxpool._mellowmax import soft_pool as soft_pool
+from jaxpool._mixed import mixed_pool as mixed_pool
+from jaxpool._pyramid import spatial_pyramid_pool as spatial_pyramid_pool
 from jaxpool._smooth import smooth_max_pool as smooth_max_pool
+from jaxpool._stochastic import stochastic_pool as stochastic_pool
 from jaxpool._unpool import max_unpool as max_unpool
 
 __version__ = _version("jaxpool")

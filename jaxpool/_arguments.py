@@ -75,6 +75,18 @@ def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequen
     return jnp.broadcast_to(mask.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
 
 
+def check_key(function: str, key: Any) -> jax.Array:
+    """Return a key of `jax.random`, typed or of raw uint32 numbers, or raise where it is none, or more than one."""
+    is_array = isinstance(key, (jax.Array, np.ndarray))
+    if is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        if key.ndim:
+            raise ValueError(f"{function}: key holds {key.shape} keys; give one, as in key[0], or use jax.vmap")
+    elif not is_array or key.dtype != np.uint32 or key.ndim != 1:
+        given = f"an array of {key.dtype} {key.shape}" if is_array else f"{key!r} of type {type(key).__name__}"
+        raise TypeError(f"{function}: key must be a key of jax.random, got {given}; make one by jax.random.key(0)")
+    return jnp.asarray(key)
+
+
 def check_rule(function: str, rule: Any) -> str:
     """Return the rule, or raise where it names none."""
     if not isinstance(rule, str) or rule not in ("jvp", "vjp"):
@@ -136,6 +148,18 @@ def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
         return ""
     aligned = tuple(size if axis in places[0] else 1 for axis, size in enumerate(full))[places[0][0] :]
     return f", as in {name}.reshape{aligned}"
+
+
+def check_least(function: str, name: str, number: Any) -> float | None:
+    """Return a bound from below as a float, or None, or raise where it is negative, not finite or no number."""
+    if number is None:
+        return None
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{function}: {name} must be a Python number or None, got {number!r}")
+    least = _float(function, name, number)
+    if not math.isfinite(least) or least < 0:
+        raise ValueError(f"{function}: {name} must be finite and not negative, got {number}; use None for no bound")
+    return least
 
 
 def check_divisor(function: str, divisor: Any) -> float | None:

@@ -167,12 +167,17 @@ def averages(
     if divisor is not None:
         divisors = jnp.full((1,) * x.ndim, divisor, real)
     else:
-        counts = _counts(window, include_pad, x.ndim)
-        if mask is not None:
-            masked = _counts(window, False, x.ndim) - reduce_windows(mask.astype(np.int32), window, lax.add)
-            counts = jnp.maximum(counts - masked, 1)  # the sum of an empty window is 0
-        divisors = jnp.asarray(counts).astype(real)
+        divisors = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(real)
     return _divide(sums, divisors).astype(x.dtype)
+
+
+def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> np.ndarray | jax.Array:
+    """Cells of every window that the mask holds and, with `include_pad`, the padding; 1 for none, whose sum is 0."""
+    counts = _counts(window, include_pad, rank)
+    if mask is None:
+        return counts
+    masked = _counts(window, False, rank) - reduce_windows(mask.astype(np.int32), window, lax.add)
+    return jnp.maximum(counts - masked, 1)
 
 
 def _counts(window: Window, include_pad: bool, rank: int) -> np.ndarray:

@@ -11,12 +11,12 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real, without_unheld
+from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
 from jaxpool._extremes import extremes
 from jaxpool._powers import Exponent, even_power, log_magnitude, positive_power, signed_power
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes
-from jaxpool._weighted import WeightedPool, sum_terms, weighted_pool
+from jaxpool._weighted import Amounts, WeightedPool, weighted_pool
 from jaxpool._window import Window, make_window
 
 
@@ -90,15 +90,16 @@ def lp_pool(
     mask = check_mask("lp_pool", where, array.shape, window.pooled_axes)
     check_rule("lp_pool", rule)
     if isinstance(exponent, float):
-        return _norms(array, mask, None, window, exponent, rule)
-    return _norms(array, mask, exponent, window, None, rule)
+        return norms(array, mask, None, window, exponent, rule)
+    return norms(array, mask, exponent, window, None, rule)
 
 
 @shardable
 @partial(jax.jit, static_argnums=(3, 4, 5))
-def _norms(
+def norms(
     x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str
 ) -> jax.Array:
+    """The norm of every window for the exponent `number`, or for the array `p` where `number` is None."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x = x.astype(accumulation_dtype(dtype))
     if mask is not None:
@@ -114,7 +115,7 @@ def _norms(
     return norms.astype(dtype)
 
 
-def _norm(x: jax.Array, p: Exponent, window: Window) -> jax.Array:
+def _norm(x: jax.Array, p: Exponent, window: Window, _: Amounts) -> jax.Array:
     """The norm as m·(Σ (|x|/m)^p)^(1/p), m the largest magnitude: no term overflows, none that counts underflows."""
     magnitudes = jnp.abs(x)
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)

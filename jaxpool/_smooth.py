@@ -13,10 +13,17 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real, without_unheld
+from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes, check_flag
-from jaxpool._weighted import Parameter, WeightedPool, expand_rank, shared_along_windows, sum_terms, weighted_pool
+from jaxpool._weighted import (
+    Amounts,
+    Parameter,
+    WeightedPool,
+    expand_rank,
+    shared_along_windows,
+    weighted_pool,
+)
 from jaxpool._window import Window, make_window
 
 
@@ -145,7 +152,7 @@ def _smooth(
     return smooth.astype(dtype)
 
 
-def _log_sum_exp(x: jax.Array, beta: Parameter, window: Window) -> jax.Array:
+def _log_sum_exp(x: jax.Array, beta: Parameter, window: Window, _: Amounts) -> jax.Array:
     """Log-sum-exp as m + log(Σ exp(β·(x - m)))/β with m the maximum, for β > 0: no exponential overflows."""
     largest = reduce_windows(x, window, lax.max)
 

@@ -91,6 +91,11 @@ class Window:
         return math.prod(axis.kernel for axis in self.axes)
 
     @property
+    def outputs(self) -> int:
+        """Windows along all pooled axes."""
+        return math.prod(axis.output for axis in self.axes)
+
+    @property
     def pooled_axes(self) -> tuple[int, ...]:
         """The axes of the array that are pooled."""
         return tuple(axis.axis for axis in self.axes)

@@ -1,0 +1,165 @@
+"""Means of exponentials over windows and the means under their weights, with both derivative rules."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.reduce import reduce_windows
+from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._moments import exponential_moment
+from jaxpool._reverse import reverse_only
+from jaxpool._sharding import shardable
+from jaxpool._weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
+from jaxpool._window import Window
+
+
+@shardable
+@partial(jax.jit, static_argnums=(3, 4, 5, 6, 7))
+def exponential_means(
+    x: jax.Array,
+    mask: jax.Array | None,
+    beta: jax.Array | None,
+    window: Window,
+    number: float | None,
+    include_pad: bool,
+    is_soft: bool,
+    rule: str,
+) -> jax.Array:
+    """The mellowmax of every window under `beta`, or under `number` if that is None; if `is_soft`, the soft mean."""
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    x = x.astype(accumulation_dtype(dtype))
+    family = _LOG_MEAN_EXP
+    if include_pad and any(axis.low or axis.high for axis in window.axes):
+        family = replace(family, in_stages=False)
+        mask = None if mask is None else pad_real(mask, window, True)
+        x, window = pad_real(x, window, 0), window.after_padding()
+    x = without_unheld(x, window)
+    present = _present(mask, window, x.ndim)
+    if beta is not None:
+        beta = expand_rank(beta.astype(x.dtype), x.ndim)
+    pool = partial(_signed, present=present, window=window, family=family, number=number)
+    if is_soft:
+        means = _under_weights(partial(pool, rule="jvp"), present)
+        means = (means if rule == "jvp" else reverse_only(means))(x, beta)
+    else:
+        means = pool(x, beta, rule=rule)
+    if mask is not None:
+        means = jnp.where(reduce_windows(mask, window, lax.max), means, 0)
+    return means.astype(dtype)
+
+
+def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
+    """Which cells there are; None where windows hold nothing else."""
+    if mask is not None or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes):
+        return mask
+    sizes = {axis.axis: axis.size for axis in window.axes}
+    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
+
+
+def _signed(
+    x: jax.Array,
+    beta: jax.Array | None,
+    *,
+    present: jax.Array | None,
+    window: Window,
+    family: WeightedPool,
+    number: float | None,
+    rule: str,
+) -> jax.Array:
+    """The mellowmax for β of any sign: that of -x under -β, negated, where β < 0."""
+
+    def one(sign: float | jax.Array, magnitude: jax.Array | None) -> jax.Array:
+        cells, amount = sign * x, None
+        if present is not None:
+            cells, amount = jnp.where(present, cells, -jnp.inf), present.astype(x.dtype)
+        return sign * weighted_pool(cells, magnitude, window, family, number and abs(number), rule, amount)
+
+    if beta is None:
+        assert number is not None
+        return one(math.copysign(1, number), None)
+    # Not jnp.abs, whose derivative at 0 is 0.
+    magnitude = jnp.where(beta < 0, -beta, beta)
+    if shared_along_windows(beta, window):
+        return one(jnp.where(beta < 0, -1, 1).astype(x.dtype), magnitude)
+    return jnp.where(beta < 0, one(-1.0, magnitude), one(1.0, magnitude))
+
+
+# The softmax weights w of a window are the derivatives of its mellowmax, ∂m/∂x(i) = w(i). The mean under them,
+#
+#     y = Σ w(i)·x(i)
+#
+# is therefore the tangent of m along x itself, and differentiated as such: ∂y/∂x(i) = w(i)·(1 + β·(x(i) - y)), and
+# ∂y/∂β = Σ w(i)·(x(i) - y)². Infinite cells have weight 0, or make m infinite, which y is then too.
+
+
+def _under_weights(pool: Callable[..., jax.Array], present: jax.Array | None) -> Callable[..., jax.Array]:
+    def mean(x: jax.Array, beta: jax.Array | None) -> jax.Array:
+        finite = ~jnp.isinf(x) if present is None else present & ~jnp.isinf(x)
+        value, tangent = jax.jvp(lambda x: pool(x, beta), (x,), (jnp.where(finite, x, 0),))
+        return jnp.where(jnp.isinf(value), value, tangent)
+
+    return mean
+
+
+def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amounts) -> jax.Array:
+    """Evaluate m = c + log(mean exp(β·d))/β with d = x - c ≤ 0, c the largest cell, for β ≥ 0.
+
+    With e = mean (exp(β·d) - 1)/β, m = c + log(1 + β·e)/β. Both quotients have limits for β = 0, d and e.
+    """
+    largest = reduce_windows(x, window, lax.max)
+
+    def term(cells: jax.Array) -> jax.Array:
+        gap = jnp.where(cells == largest, 0, cells - largest)
+        product = beta * gap
+        quotient = gap * jnp.where(product == 0, 1, jnp.expm1(product) / jnp.where(product == 0, 1, product))
+        return jnp.where(jnp.isinf(gap), -1 / jnp.asarray(beta, x.dtype), quotient)
+
+    amount, total = (None, float(window.cells)) if amounts is None else (amounts[0], jnp.maximum(amounts[1], 1))
+    mean = sum_terms(term, x, -jnp.inf, window, amount) / total
+    product = beta * mean
+    quotient = jnp.where(product == 0, 1, jnp.log1p(product) / jnp.where(product == 0, 1, product))
+    return largest + jnp.where(jnp.isinf(mean), mean, mean * quotient)
+
+
+# Notation: x(i) the cells of one window, n of them, β ≥ 0 (a negative β is the same pool of -x under -β, negated),
+# m = log(mean exp(β·x(i)))/β, z(i) = β·(x(i) - m), so that mean exp(z) = 1. Then
+#
+#     ∂m/∂x(i) = exp(z(i))/n
+#     ∂m/∂β = (mean x(i)·exp(z(i)) - m)/β = mean z(i)·exp(z(i))/β² = mean (z(i)·exp(z(i)) - exp(z(i)) + 1)/β²
+#           = mean (x(i) - m)²·μ(z(i)),     μ(z) = ((z - 1)·exp(z) + 1)/z² = ∫ t·exp(t·z) dt, t from 0 to 1
+#
+# in which nothing cancels, and which is half the variance at β = 0. A cell of -inf has weight 0 and adds 1/(n·β²) to
+# the second. Where m is infinite all derivatives are 0; and +inf stands for a cell that is absent.
+
+
+def _weight(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
+    dead = jnp.isinf(cells) | jnp.isinf(m)
+    gap = jnp.where(dead, 0, cells) - jnp.where(dead, 0, m)
+    return jnp.where(dead, 0, jnp.exp(beta * gap))
+
+
+def _slope(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
+    dead = jnp.isinf(cells) | jnp.isinf(m)
+    gap = jnp.where(dead, 0, cells) - jnp.where(dead, 0, m)
+    lowest = jnp.isneginf(cells) & ~jnp.isinf(m)
+    limit = 1 / jnp.square(jnp.where(lowest, beta, 1))
+    return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * exponential_moment(beta * gap, 1))
+
+
+_LOG_MEAN_EXP = WeightedPool(
+    value=_log_mean_exp,
+    cells=lambda x: x,
+    outputs=lambda m: (m, math.inf),
+    weight=_weight,
+    slope=_slope,
+    slope_factor=lambda m, beta: jnp.ones_like(m),
+    fill=-math.inf,
+    is_mean=True,
+)
