@@ -44,12 +44,12 @@ def exponential_means(
     present = _present(mask, window, x.ndim)
     if beta is not None:
         beta = expand_rank(beta.astype(x.dtype), x.ndim)
-    pool = partial(_signed, present=present, window=window, family=family, number=number)
+    pool = partial(_signed, window=window, family=family, number=number)
     if is_soft:
-        means = _under_weights(partial(pool, rule="jvp"), present)
-        means = (means if rule == "jvp" else reverse_only(means))(x, beta)
+        under_weights = partial(_under_weights, partial(pool, rule="jvp"))
+        means = (under_weights if rule == "jvp" else reverse_only(under_weights))(x, beta, present)
     else:
-        means = pool(x, beta, rule=rule)
+        means = pool(x, beta, present, rule=rule)
     if mask is not None:
         means = jnp.where(reduce_windows(mask, window, lax.max), means, 0)
     return means.astype(dtype)
@@ -66,8 +66,8 @@ def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | N
 def _signed(
     x: jax.Array,
     beta: jax.Array | None,
-    *,
     present: jax.Array | None,
+    *,
     window: Window,
     family: WeightedPool,
     number: float | None,
@@ -99,13 +99,12 @@ def _signed(
 # ∂y/∂β = Σ w(i)·(x(i) - y)². Infinite cells have weight 0, or make m infinite, which y is then too.
 
 
-def _under_weights(pool: Callable[..., jax.Array], present: jax.Array | None) -> Callable[..., jax.Array]:
-    def mean(x: jax.Array, beta: jax.Array | None) -> jax.Array:
-        finite = ~jnp.isinf(x) if present is None else present & ~jnp.isinf(x)
-        value, tangent = jax.jvp(lambda x: pool(x, beta), (x,), (jnp.where(finite, x, 0),))
-        return jnp.where(jnp.isinf(value), value, tangent)
-
-    return mean
+def _under_weights(
+    pool: Callable[..., jax.Array], x: jax.Array, beta: jax.Array | None, present: jax.Array | None
+) -> jax.Array:
+    finite = ~jnp.isinf(x) if present is None else present & ~jnp.isinf(x)
+    value, tangent = jax.jvp(lambda x: pool(x, beta, present), (x,), (jnp.where(finite, x, 0),))
+    return jnp.where(jnp.isinf(value), value, tangent)
 
 
 def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amounts) -> jax.Array:
@@ -116,7 +115,8 @@ def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amount
     largest = reduce_windows(x, window, lax.max)
 
     def term(cells: jax.Array) -> jax.Array:
-        gap = jnp.where(cells == largest, 0, cells - largest)
+        same = (cells == largest) | (jnp.isinf(largest) & ~jnp.isinf(cells))
+        gap = jnp.where(same, 0, cells - largest)
         product = beta * gap
         quotient = gap * jnp.where(product == 0, 1, jnp.expm1(product) / jnp.where(product == 0, 1, product))
         return jnp.where(jnp.isinf(gap), -1 / jnp.asarray(beta, x.dtype), quotient)

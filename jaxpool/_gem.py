@@ -14,6 +14,7 @@ from jaxpool._global import keep_axes, whole_window
 from jaxpool._lp import norms
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes, check_flag
+from jaxpool._weighted import expand_rank
 from jaxpool._window import Window, make_window
 
 
@@ -183,7 +184,7 @@ def _power_means(
     if least is not None:
         x = jnp.where(x <= least, np.array(least, x.dtype), x)
     counts = cells_counted(mask, window, include_pad, x.ndim)
-    exponent = number if p is None else p.astype(x.dtype)
+    exponent = number if p is None else expand_rank(p.astype(x.dtype), x.ndim)
     assert exponent is not None
     values = norms(x, mask, None if p is None else exponent, window, number, rule)
     roots = jnp.asarray(counts).astype(x.dtype) ** (1 / exponent)

@@ -14,6 +14,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._extremes import extremes
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes, check_flag
+from jaxpool._weighted import expand_rank
 from jaxpool._window import Window, make_window
 
 
@@ -106,7 +107,8 @@ def _blends(
 ) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x = x.astype(accumulation_dtype(dtype))
-    share = jnp.asarray(number if alpha is None else alpha, x.dtype)
+    share = number if alpha is None else expand_rank(alpha.astype(x.dtype), x.ndim)
+    assert share is not None
     terms = []
     if number != 0:
         terms.append(share * extremes(x, mask, window, lax.max, rule))

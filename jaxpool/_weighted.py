@@ -221,7 +221,7 @@ def _to_cells(
     if pool.in_stages:
         cotangent = finish(cotangent)
     outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
-    x_bar = gather_windows(contribution, outputs, window, [pool.cells(x)])
+    x_bar = gather_windows(contribution, outputs, window, [(pool.cells(x), pool.fill)])
     return x_bar if amounts is None else x_bar * amounts[0]
 
 

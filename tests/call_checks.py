@@ -124,9 +124,10 @@ def _magnitudes(call: Call, expected: oracle.Pooled) -> np.ndarray:
     x = np.abs(call.x.astype(np.complex128 if np.dtype(call.dtype).kind == "c" else np.float64))
     terms = replace(expected, entries=[(output, cell, abs(slope)) for output, cell, slope in expected.entries])
     magnitudes = np.abs(terms.forward(np.where(np.isfinite(x), x, 0))) + np.abs(expected.values)
-    if call.function == "smooth_max_pool":
+    if call.function in ("smooth_max_pool", "mellowmax_pool"):
         # The logarithm is of a number of cells.
-        magnitudes = magnitudes + 10 / np.abs(call.parameters["beta"])
+        beta = np.abs(call.parameters["beta"])
+        magnitudes = magnitudes + 10 / np.where(beta == 0, 1, beta)
     return magnitudes
 
 

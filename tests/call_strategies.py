@@ -36,6 +36,13 @@ Shape = tuple[int, ...]
 # Exponents and sharpnesses whose derivatives float32 holds to 1e-5: larger ones multiply the rounding of y.
 EXPONENTS = (1, 2, math.inf, 3.0, 0.5, 1.25, 2.5, 0.3, 10.0, np.float32(1.5), np.int64(2), math.inf)
 SHARPNESSES = (1, -1, 2.0, -2.5, 0.5, 0.05, -0.2, 12.0, -12.0, np.float32(0.5), np.int32(-1))
+SHARES = (0.5, 0.25, -0.5, 2, np.float32(0.75), np.int64(3))
+NUMBERS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    **dict.fromkeys(("lp_pool", "gem_pool", "global_gem_pool"), ("norm_type", EXPONENTS)),
+    "smooth_max_pool": ("beta", SHARPNESSES),
+    **dict.fromkeys(("mellowmax_pool", "soft_pool"), ("beta", (0, *SHARPNESSES))),
+    "mixed_pool": ("alpha", (0, 1, *SHARES)),
+}
 DIVISORS = (1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5))
 # The reference is evaluated in Python, for every cell of every window.
 MOST_CELLS, MOST_CELLS_IN_WINDOWS = 400, 12000
@@ -74,6 +81,9 @@ def calls(draw: Draw, function: str, most_cells: int = MOST_CELLS) -> Call:
         parameters = _draw_unpooling(draw, shape, axes, named)
     elif function.startswith("global"):
         parameters = {"axis": axes, **named, **_some(draw, keepdims=st.booleans())}
+        if function == "global_gem_pool":
+            bounds = st.sampled_from([None, 0, 0.25, np.float32(0.5)])
+            parameters |= {"norm_type": draw(st.sampled_from(EXPONENTS)), **_some(draw, eps=bounds)}
     elif function.startswith("adaptive"):
         bins = st.tuples(*[st.none() | st.integers(1, shape[a] + 3) for a in axes])
         parameters = {"output_size": draw(st.one_of(bins, bins, st.integers(1, 5)) if named else bins), **named}
@@ -87,7 +97,9 @@ def calls(draw: Draw, function: str, most_cells: int = MOST_CELLS) -> Call:
         shape = tuple(0 if a == empty else size for a, size in enumerate(shape))
         parameters |= {name: np.zeros(shape, np.int32) for name in parameters if name == "indices"}
         # An array of one number per window would no longer broadcast.
-        parameters |= {name: 2.0 for name in ("norm_type", "beta") if isinstance(parameters.get(name), np.ndarray)}
+        parameters |= {
+            name: 2.0 for name in ("norm_type", "beta", "alpha") if isinstance(parameters.get(name), np.ndarray)
+        }
     if function != "max_unpool":
         parameters |= _some(draw, rule=st.sampled_from(["jvp", "vjp"]))
         if draw(st.booleans()):
@@ -152,17 +164,17 @@ def _draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: P
 def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
     """The arguments that only this function has."""
     options: Parameters = {}
-    if function in ("avg_pool", "smooth_max_pool"):
+    if function in ("avg_pool", "smooth_max_pool", "gem_pool", "mellowmax_pool", "soft_pool", "mixed_pool"):
         options |= _some(draw, count_include_pad=st.booleans())
     if function == "avg_pool":
         options |= _some(draw, divisor_override=st.none() | st.sampled_from(DIVISORS))
-    if function in ("lp_pool", "smooth_max_pool"):
-        name, numbers = ("norm_type", EXPONENTS) if function == "lp_pool" else ("beta", SHARPNESSES)
+    if function in NUMBERS:
+        name, numbers = NUMBERS[function]
         options[name] = draw(st.sampled_from(numbers))
         if draw(st.booleans()) and math.prod(output_shape):
             last = output_shape[draw(st.integers(0, len(output_shape))) :]
             shape = tuple(draw(st.sampled_from([1, size])) for size in last)
-            finite = [number for number in numbers if math.isfinite(number)]
+            finite = [number for number in numbers if math.isfinite(number) and number not in (0, 1)]
             random = np.random.default_rng(draw(st.integers(0, 99)))
             array = random.choice(np.array(finite, np.float64), shape)
             dtype = draw(st.sampled_from(["float64", "float32", "float16", "int32"]))

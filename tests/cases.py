@@ -64,7 +64,18 @@ class Case:
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
-_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta", "where", "keepdims")
+_OPTIONS = (
+    "count_include_pad",
+    "divisor_override",
+    "norm_type",
+    "beta",
+    "alpha",
+    "levels",
+    "kind",
+    "eps",
+    "where",
+    "keepdims",
+)
 
 
 def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
@@ -130,6 +141,21 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     *[("adaptive_max_pool", geometry, [{}]) for geometry in ("bins", "bins-last", "bins-twice")],
     *[("adaptive_avg_pool", geometry, [{}]) for geometry in BINS if geometry != "bins-many-cells"],
     *[(function, geometry, [{}]) for geometry in WHOLE for function in ("global_max_pool", "global_avg_pool")],
+    ("gem_pool", "ceil", [{"norm_type": p, "count_include_pad": pad} for p, pad in ((1.5, True), (math.inf, False))]),
+    ("gem_pool", "plane", [{"norm_type": _PER_CHANNEL}]),
+    ("gem_pool", "plane-overlap", [{"where": mask(2, 7, 6), "norm_type": 3, "count_include_pad": False}]),
+    ("mellowmax_pool", "ceil", [{"beta": 1.5}, {"beta": -1.5, "count_include_pad": False}]),
+    ("mellowmax_pool", "volume-odd", [{"beta": 0}]),
+    ("mellowmax_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": _ALONG_ROWS}]),
+    ("soft_pool", "ceil", [{"beta": 1.0}, {"beta": -1.5, "count_include_pad": False}]),
+    ("soft_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": _ALONG_ROWS}]),
+    ("mixed_pool", "ceil", [{"alpha": 0.3}, {"alpha": 1, "count_include_pad": False}]),
+    ("mixed_pool", "plane", [{"alpha": _PER_CHANNEL / 5}]),
+    ("mixed_pool", "plane-overlap", [{"where": mask(2, 7, 6), "alpha": 0.75}]),
+    ("stochastic_pool", "ceil", [{}]),
+    ("stochastic_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("global_gem_pool", "whole-last", [{"norm_type": 3.0, "eps": 0.1}, {"norm_type": _PER_CHANNEL[:, 0, 0]}]),
+    ("global_gem_pool", "whole", [{"norm_type": 1.5, "eps": None, "where": mask(2, 3, 1, 4)}]),
     # Masks: of every cell, of one sample, along one axis, of nothing at all.
     ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
     ("max_pool", "plane-last", [{"where": mask(2, 6, 5, 1)}]),
@@ -162,6 +188,8 @@ CASES = [
     for shape, arguments in [(GEOMETRIES | BINS | WHOLE)[geometry]]
     for options in variants
 ] + [
+    Case("spatial_pyramid_pool", "volume", (4, 2, 5, 3), {"levels": (1, 2, 3), "axis": (3, 0, 2)}),
+    Case("spatial_pyramid_pool", "plane", (2, 7, 5), {"levels": ((1, 1), (3, 2)), "kind": "avg", "where": mask(7, 5)}),
     Case("max_unpool", "repeated", (2, 3, 2), {"indices": _INDICES, "output_size": (4, 5)}),
     Case("max_unpool", "last", (3, 2, 2), {"indices": np.moveaxis(_INDICES, 0, -1), "output_size": 4, "axis": (1, 0)}),
 ]
@@ -179,6 +207,11 @@ PLAIN = (
             "avg_pool": {},
             "lp_pool": {"norm_type": 3.0},
             "smooth_max_pool": {"beta": 2.0},
+            "gem_pool": {"norm_type": 3.0},
+            "mellowmax_pool": {"beta": 2.0},
+            "soft_pool": {"beta": 2.0},
+            "mixed_pool": {"alpha": 0.75},
+            "stochastic_pool": {},
         }.items()
     }
     | {
@@ -188,5 +221,9 @@ PLAIN = (
     | {
         name: Case(name, "plane-whole", (2, 7, 6), {"axis": (-2, -1)})
         for name in ("global_max_pool", "global_avg_pool")
+    }
+    | {
+        "global_gem_pool": Case("global_gem_pool", "plane-whole", (2, 7, 6), {"axis": (-2, -1), "norm_type": 3.0}),
+        "spatial_pyramid_pool": Case("spatial_pyramid_pool", "plane-levels", (2, 7, 6), {"levels": ((1, 1), (3, 2))}),
     }
 )

@@ -24,6 +24,11 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "avg_pool": {},
     "lp_pool": {"norm_type": 2},
     "smooth_max_pool": {"beta": 1.0},
+    "gem_pool": {"norm_type": 2},
+    "mellowmax_pool": {"beta": 1.0},
+    "soft_pool": {"beta": 1.0},
+    "mixed_pool": {"alpha": 0.5},
+    "stochastic_pool": {},
 }
 OTHERS: dict[str, dict[str, Any]] = {
     "adaptive_max_pool": {"output_size": (2, 2)},
@@ -31,6 +36,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "adaptive_avg_pool": {"output_size": (2, 2)},
     "global_max_pool": {"axis": (-2, -1)},
     "global_avg_pool": {"axis": (-2, -1)},
+    "global_gem_pool": {"norm_type": 2, "axis": (-2, -1)},
+    "spatial_pyramid_pool": {"levels": ((1, 1), (2, 2))},
 }
 IMAGE = np.zeros((2, 8, 8), np.float32)
 # What unpooling needs, which has no x.

@@ -2,8 +2,8 @@
 
 A window is a list of cells in row-major order. A cell is either real or declared padding; masked ones, and those that
 only ceil_mode reaches, beyond the declared padding, are absent. For each pool one function of a window, in
-`window_rules`, says what the value is and how much it changes with each cell. Meant to be read line by line; imports
-nothing of the library under test.
+`window_rules` or `mean_rules`, says what the value is and how much it changes with each cell. Meant to be read line by
+line; imports nothing of the library under test.
 """
 
 import itertools
@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from tests.window_rules import RULES as RULES
+from tests import mean_rules, window_rules
 from tests.window_rules import WindowRule, largest, smallest
 from tests.window_rules import norm as norm
 from tests.window_rules import smooth as smooth
 from tests.window_rules import total as total
+
+RULES = window_rules.RULES | mean_rules.RULES
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
     """What the function named makes of x."""
     if function == "max_unpool":
         return unpool(x, **parameters)
+    if function == "spatial_pyramid_pool":
+        return pyramid(x, **parameters)
     rule = RULES[function]
     if function.startswith("adaptive"):
         return adaptive(rule, x, **parameters)
@@ -149,14 +153,32 @@ def adaptive(rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, wh
     return apply(rule, x, along, where)
 
 
-def whole(rule: WindowRule, x: Any, *, axis: Any, keepdims: bool = True, where: Any = None) -> Pooled:
+def whole(rule: WindowRule, x: Any, *, axis: Any, keepdims: bool = True, where: Any = None, **options: Any) -> Pooled:
     """Apply `rule` to the window that holds all cells along `axis`."""
     axes, _ = axes_and_sizes(np.ndim(x), 1, axis)
-    pooled = apply(rule, x, {a: [list(range(np.shape(x)[a]))] for a in axes}, where)
+    pooled = apply(rule, x, {a: [list(range(np.shape(x)[a]))] for a in axes}, where, **options)
     if keepdims:
         return pooled
     entries = [(tuple(o for a, o in enumerate(out) if a not in axes), cell, s) for out, cell, s in pooled.entries]
     return Pooled(pooled.values.squeeze(axes), pooled.input_shape, entries, pooled.indices.squeeze(axes))
+
+
+def pyramid(x: Any, levels: Any, *, kind: str = "max", axis: Any = None, where: Any = None) -> Pooled:
+    """Adaptive pools one after the other along the first pooled axis, each in row-major order."""
+    parts = [adaptive(RULES[f"adaptive_{kind}_pool"], x, level, axis=axis, where=where) for level in levels]
+    axes, _ = axes_and_sizes(np.ndim(x), levels[0], axis)
+    first, *others = sorted(axes)
+    values, entries, before = [], [], 0
+    for part in parts:
+        sizes = [part.values.shape[a] for a in (first, *others)]
+        together = np.moveaxis(part.values, others, range(first + 1, first + len(axes)))
+        values.append(together.reshape(*together.shape[:first], -1, *together.shape[first + len(axes) :]))
+        for output, cell, slope in part.entries:
+            flat = before + np.ravel_multi_index([output[a] for a in (first, *others)], sizes)
+            place = tuple(flat if a == first else o for a, o in enumerate(output) if a not in others)
+            entries.append((place, cell, slope))
+        before += math.prod(sizes)
+    return Pooled(np.concatenate(values, first), np.shape(x), entries, np.zeros(0))
 
 
 def unpool(values: Any, indices: np.ndarray, output_size: Any, *, axis: Any = None) -> Pooled:

@@ -36,11 +36,21 @@ SIGNATURES = {
     "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, where=None, rule='jvp')",
     "lp_pool": f"(x, norm_type, {_FIXED}, axis=None, where=None, rule='jvp')",
     "smooth_max_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "gem_pool": f"(x, norm_type, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "mellowmax_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "soft_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "mixed_pool": f"(x, alpha, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "stochastic_pool": (
+        "(x, kernel_size, stride=None, padding=0, *, key=None, dilation=1, ceil_mode=False, "
+        "axis=None, where=None, rule='jvp')"
+    ),
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "global_max_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
     "global_avg_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
+    "global_gem_pool": "(x, norm_type, *, axis, eps=1e-06, keepdims=True, where=None, rule='jvp')",
+    "spatial_pyramid_pool": "(x, levels, *, kind='max', axis=None, where=None, rule='jvp')",
     "max_unpool": "(values, indices, output_size, *, axis=None)",
 }
 SECTIONS = ("Args", "Returns", "Raises", "Derivative", "Example")

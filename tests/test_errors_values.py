@@ -200,7 +200,7 @@ for function in OTHERS:
     OWN[function] = [] if "avg" in function else [(TypeError, r"x is complex64, which has no order; pool x\.", COMPLEX)]
 
 ROWS = [
-    *((function, *row) for function in REQUIRED for row in SHARED + MASKS + FLAGS + OWN[function]),
+    *((function, *row) for function in REQUIRED for row in SHARED + MASKS + FLAGS + OWN.get(function, [])),
     *((function, *row) for function in OTHERS for row in SHARED + MASKS + OWN[function]),
 ]
 

@@ -5,8 +5,7 @@ exists. Timing, checking, table and figure go through the rows and know no varia
 The numbers p and β are chosen so that each variant looks different from its neighbours.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -15,39 +14,14 @@ import numpy as np
 import jaxpool
 from jaxpool._arguments import Rule
 from jaxpool._demo import exact, plain
-from jaxpool._demo.exact import Evaluation, Exact, sliding, uneven, whole, windowed
+from jaxpool._demo.exact import Evaluation, sliding, uneven, whole, windowed
+from jaxpool._demo.means import MEANS
 from jaxpool._demo.request import Size
+from jaxpool._demo.variant import Outputs as Outputs
+from jaxpool._demo.variant import Variant as Variant
 
-Outputs = jax.Array | tuple[jax.Array, jax.Array]
-
-BOTH_RULES: tuple[Rule, ...] = ("jvp", "vjp")
 NORM_TYPE = 4.0
 BETA = 20.0
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One pooling function with everything it is compared to.
-
-    `function` is the function's name in jaxpool, `keyword` the argument that the row is there to show, if any, and
-    `detail` what the figure says of the parameters. `pool` gives the values, or values and indices, of a picture of
-    shape (height, width, 3), by each of `rules`, and so does `plain`, which JAX can differentiate where
-    `plain_gradient` says so. `exact` gives these and the gradient in float64.
-    """
-
-    function: str
-    pool: Callable[[jax.Array, Size, Rule], Outputs]
-    exact: Exact
-    plain: Callable[[jax.Array, Size], Outputs] | None = None
-    plain_gradient: bool = True
-    detail: str = ""
-    keyword: str = ""
-    rules: tuple[Rule, ...] = BOTH_RULES
-
-    @property
-    def name(self) -> str:
-        """What the row is called; no two rows share it."""
-        return f"{self.function} {self.keyword}".rstrip()
 
 
 def _bar(shape: Sequence[int]) -> np.ndarray:
@@ -173,4 +147,5 @@ VARIANTS: tuple[Variant, ...] = (
         lambda x, size: x.mean((0, 1), keepdims=True),
         detail="right: all of it, rescaled",
     ),
+    *MEANS,
 )

@@ -32,6 +32,11 @@ def windows(x: jax.Array) -> list[jax.Array]:
         assert_type(jaxpool.lp_pool(x, 2, (2, 2)), Values),
         assert_type(jaxpool.lp_pool(x, np.full((3, 1, 1), 1.5), (2, 2)), Values),
         assert_type(jaxpool.smooth_max_pool(x, beta=2.0, kernel_size=(2, 2)), Values),
+        assert_type(jaxpool.mellowmax_pool(x, 0, (2, 2), rule="vjp"), Values),
+        assert_type(jaxpool.soft_pool(x, np.ones((3, 1, 1)), (2, 2)), Values),
+        assert_type(jaxpool.gem_pool(x, 3, (2, 2)), Values),
+        assert_type(jaxpool.mixed_pool(x, 0.5, (2, 2), count_include_pad=False), Values),
+        assert_type(jaxpool.stochastic_pool(x, (2, 2), key=jax.random.key(0)), Values),
     ]
 
 
@@ -50,7 +55,9 @@ def bins_and_axes(x: jax.Array, present: np.ndarray) -> list[jax.Array]:
     return [
         assert_type(jaxpool.adaptive_max_pool(x, (3, 3), where=present), Values),
         assert_type(jaxpool.adaptive_avg_pool(x, 3, axis=(-2, -1), where=x > 0), Values),
+        assert_type(jaxpool.spatial_pyramid_pool(x, (1, 2, (3, 4)), kind="avg", axis=(2, 3)), Values),
         assert_type(jaxpool.global_max_pool(x, axis=(2, 3), keepdims=False), Values),
+        assert_type(jaxpool.global_gem_pool(x, 3.0, axis=(2, 3), eps=None), Values),
         assert_type(jaxpool.global_avg_pool(x, axis=-1, where=present, rule="vjp"), Values),
     ]
 

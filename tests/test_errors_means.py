@@ -1,0 +1,84 @@
+"""Wrong numbers, keys, levels and kinds of the pools between the mean and the maximum."""
+
+import math
+import re
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from jaxpool import stochastic_pool
+from tests.errors import COMPLEX, Row, Traced, check_wrong_call, kernel, zeros
+
+ONLY_PADDING = (
+    r"window 0 along axis 1 holds only padding \(padding \(2, 2\), kernel_size 2, .*8 cells\); use less padding"
+)
+SHAPE = r"{} of shape \({}\) does not broadcast to the output \(2, 4, 4\); give a number, or an array"
+
+OWN: dict[str, list[Row]] = {
+    "gem_pool": [
+        (ValueError, r"norm_type must be positive, got 0.0; use 1 for the mean magnitude", {"norm_type": 0.0}),
+        (ValueError, SHAPE.format("norm_type", "3, 1, 1"), {"norm_type": zeros(3, 1, 1) + 1}),
+        (TypeError, r"count_include_pad must be True or False, got 1", {"count_include_pad": 1}),
+        (ValueError, ONLY_PADDING + " or count_include_pad=True", {"padding": 2, "count_include_pad": False}),
+    ],
+    "mellowmax_pool": [
+        (ValueError, r"beta must be finite, got inf; use max_pool or min_pool", {"beta": math.inf}),
+        (ValueError, SHAPE.format("beta", "5,"), {"beta": Traced(zeros(5))}),
+        (ValueError, ONLY_PADDING, {"padding": 2, "count_include_pad": False}),
+    ],
+    "soft_pool": [
+        (ValueError, r"beta must be finite, got nan; use max_pool or min_pool", {"beta": math.nan}),
+        (TypeError, r"beta must be a number or an array, got None", {"beta": None}),
+        (ValueError, ONLY_PADDING, {"padding": 2, "count_include_pad": False}),
+    ],
+    "mixed_pool": [
+        (ValueError, r"alpha must be finite, got -inf; use 1 for the maximum alone", {"alpha": -math.inf}),
+        (ValueError, SHAPE.format("alpha", "3, 4"), {"alpha": zeros(3, 4)}),
+        (TypeError, r"alpha must be a number or an array, got list; convert it with jnp", {"alpha": [0.5]}),
+        (ValueError, ONLY_PADDING, {"padding": 2}),
+    ],
+    "stochastic_pool": [
+        (TypeError, r"key must be a key of jax.random, got 0 of type int; make one by jax.random.key", {"key": 0}),
+        (TypeError, r"key must be .*, got an array of float32 \(2,\); make one", {"key": zeros(2)}),
+        (
+            ValueError,
+            r"key holds \(3,\) keys; give one, as in key\[0\], or use jax.vmap",
+            {"key": jax.random.split(jax.random.key(0), 3)},
+        ),
+    ],
+    "global_gem_pool": [
+        (ValueError, r"norm_type must be positive, got -1.0; use 1 for the mean", {"norm_type": -1}),
+        (ValueError, r"eps must be finite and not negative, got -0.5; use None for no bound", {"eps": -0.5}),
+        *(
+            (TypeError, rf"eps must be a Python number or None, got {re.escape(repr(e))}", {"eps": e})
+            for e in ("1", True)
+        ),
+        (TypeError, r"keepdims must be True or False, got 0", {"keepdims": 0}),
+    ],
+    "spatial_pyramid_pool": [
+        (ValueError, r"kind 'sum' is unknown; use 'max' or 'avg'", {"kind": "sum"}),
+        (TypeError, r"levels must be a sequence of output sizes, got 2; write levels=", {"levels": 2}),
+        (ValueError, r"levels is empty; give one output size at least", {"levels": ()}),
+        (ValueError, r"output_size must be at least 1, got 0", {"levels": ((0, 1),)}),
+        (ValueError, r"output_size 2 does not say how many axes to pool", {"levels": (2,)}),
+        (ValueError, r"level \(2,\) pools axes \(2,\) but level .* pools \(1, 2\)", {"levels": ((1, 1), (2,))}),
+    ],
+}
+ROWS = [
+    *((function, *row) for function, rows in OWN.items() for row in rows),
+    *((function, TypeError, r"x is complex64, which has no order", COMPLEX) for function in ("gem_pool", "soft_pool")),
+    ("mixed_pool", ValueError, r"kernel_size 9 along axis 1 spans 9 cells but the input has 8", kernel((9, 9))),
+]
+
+
+@pytest.mark.parametrize(("function", "exception", "message", "arguments"), ROWS)
+def test_wrong_values(function: str, exception: type[Exception], message: str, arguments: dict[str, Any]) -> None:
+    check_wrong_call(function, exception, message, arguments)
+
+
+def test_old_keys_are_keys() -> None:
+    x = np.arange(8.0, dtype=np.float32)
+    old, new = (stochastic_pool(x, (4,), key=key) for key in (jax.random.PRNGKey(3), jax.random.key(3)))
+    np.testing.assert_array_equal(old, new)
