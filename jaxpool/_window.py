@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpool._sizes import Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
+from jaxpool._sizes import EXTENSIONS, Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,13 @@ class WindowAxis:
 
 @dataclass(frozen=True)
 class Window:
-    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes."""
+    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
+
+    With a word for `extension`, which `_extension` explains, what lies in the padding are copies of the real cells.
+    """
 
     axes: tuple[WindowAxis, ...]
+    extension: str | None = None
 
     @property
     def cells(self) -> int:
@@ -121,8 +125,8 @@ class Window:
         return tuple(output)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
-        """Raise where some window holds no real cell, naming the axis and the `fix`."""
-        for axis in self.axes:
+        """Raise where some window holds no real cell and no copy of one, naming the axis and the `fix`."""
+        for axis in self.axes if self.extension is None else ():
             counts = axis.counts(padding=False)
             if not counts.all():
                 raise ValueError(
@@ -165,7 +169,8 @@ def make_window(
         _window_axis(function, a, shape[a], k, s, d, p, ceil_mode, fixes.get(a, ""))
         for a, k, s, d, p in zip(axes, kernels, strides, dilations, pads, strict=True)
     )
-    return Window(tuple(sorted(made, key=lambda one: one.axis)))
+    extension = padding if isinstance(padding, str) and padding in EXTENSIONS else None
+    return Window(tuple(sorted(made, key=lambda one: one.axis)), extension)
 
 
 def _window_axis(
@@ -181,10 +186,10 @@ def _window_axis(
 ) -> WindowAxis:
     check_pooled_axis(function, axis, size)
     extent = dilation * (kernel - 1) + 1
-    low, high = _same(padding, size, extent, stride) if isinstance(padding, str) else padding
+    low, high = _amounts(padding, size, extent, stride) if isinstance(padding, str) else padding
     room = low + size + high - extent
     output = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if ceil_mode and (output - 1) * stride >= size + low:
+    if ceil_mode and (output - 1) * stride >= low + size + (high if padding in EXTENSIONS else 0):
         output -= 1
     if output < 1:
         needs = f"spans {extent} cells" + (f" with dilation {dilation}" if dilation > 1 else "")
@@ -208,9 +213,11 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
         raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
 
 
-def _same(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
+def _amounts(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
     if word == "VALID":
         return 0, 0
+    if word in EXTENSIONS:
+        return (extent - 1) // 2, extent // 2
     total = max((-(-size // stride) - 1) * stride + extent - size, 0)
     half = total // 2
     return (half, total - half) if word == "SAME" else (total - half, half)
