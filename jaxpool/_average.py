@@ -177,7 +177,7 @@ def averages(
             masked = _counts(window, False, x.ndim) - reduce_windows(mask.astype(np.int32), window, lax.add)
             counts = jnp.maximum(counts - masked, 1)  # the sum of an empty window is 0
         divisors = jnp.asarray(counts).astype(real)
-    return _divide(sums, divisors).astype(dtype)
+    return divide(sums, divisors).astype(dtype)
 
 
 def _counts(window: Window, include_pad: bool, rank: int) -> np.ndarray:
@@ -198,17 +198,18 @@ def _wide_sums(x: jax.Array, window: Window, rule: str) -> jax.Array:
 
 
 @jax.custom_jvp
-def _divide(sums: jax.Array, divisors: jax.Array) -> jax.Array:
+def divide(sums: jax.Array, divisors: jax.Array) -> jax.Array:
+    """The quotients, rounded once; the divisors have no derivative."""
     if jnp.iscomplexobj(sums):
-        return lax.complex(_divide(sums.real, divisors), _divide(sums.imag, divisors))
+        return lax.complex(divide(sums.real, divisors), divide(sums.imag, divisors))
     return sums / jnp.where(jnp.isnan(sums), sums, divisors)
 
 
-@_divide.defjvp
+@divide.defjvp
 def _(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     sums, divisors = primals
     sums_dot, _ = tangents
-    return _divide(sums, divisors), sums_dot / divisors.astype(sums_dot.dtype)
+    return divide(sums, divisors), sums_dot / divisors.astype(sums_dot.dtype)
 
 
 # Notation: window o holds the cells W(o); a dot marks a tangent, a bar a cotangent. The sum is linear, so

@@ -154,10 +154,14 @@ def make_window(
     dilation: Sizes,
     ceil_mode: bool,
     axis: Sizes | None,
+    name: str = "kernel_size",
 ) -> Window:
-    """Understand the size arguments that every fixed-window function shares; `function` names the caller."""
+    """Understand the size arguments that every fixed-window function shares; `function` names the caller.
+
+    `name` is what the caller calls the `kernel_size`.
+    """
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
-    axes, kernels = axes_and_sizes(function, shape, "kernel_size", kernel_size, axis)
+    axes, kernels = axes_and_sizes(function, shape, name, kernel_size, axis)
     count = len(axes)
     strides = kernels if stride is None else sizes(function, "stride", stride, count, least=1)
     dilations = sizes(function, "dilation", dilation, count, least=1)
@@ -166,7 +170,7 @@ def make_window(
     fix = f", or axis={tuple(range(-count - 1, -1))} where channels are last"
     fixes = {len(shape) - 1: fix} if axis is None and len(shape) > count else {}
     made = (
-        _window_axis(function, a, shape[a], k, s, d, p, ceil_mode, fixes.get(a, ""))
+        _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, fixes.get(a, ""))
         for a, k, s, d, p in zip(axes, kernels, strides, dilations, pads, strict=True)
     )
     extension = padding if isinstance(padding, str) and padding in EXTENSIONS else None
@@ -175,6 +179,7 @@ def make_window(
 
 def _window_axis(
     function: str,
+    name: str,
     axis: int,
     size: Any,
     kernel: int,
@@ -194,7 +199,7 @@ def _window_axis(
     if output < 1:
         needs = f"spans {extent} cells" + (f" with dilation {dilation}" if dilation > 1 else "")
         raise ValueError(
-            f"{function}: kernel_size {kernel} along axis {axis} {needs} but the input has {size} and "
+            f"{function}: {name} {kernel} along axis {axis} {needs} but the input has {size} and "
             f"{low + high} of padding; use a smaller window or more padding"
             + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
             + fix
