@@ -12,7 +12,7 @@ import numpy as np
 from tests import oracle
 
 
-def blur(
+def blur_pool(
     x: Any,
     kernel_size: Any,
     stride: Any = 2,
@@ -23,7 +23,8 @@ def blur(
     where: Any = None,
 ) -> oracle.Pooled:
     """Σ weight·cell over every window, divided by the weights of the cells that are not masked, padding among them."""
-    x = np.asarray(x, np.result_type(x, np.float64))
+    x = np.asarray(x)
+    x = x.astype(np.result_type(x.dtype, np.float64))
     along = oracle.sliding(x.shape, kernel_size, stride, padding, dilation, False, axis)
     mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)
     output_shape = tuple(len(along[a]) if a in along else size for a, size in enumerate(x.shape))
@@ -49,7 +50,7 @@ def _weighted(along: dict[int, list[list[int | None]]], axis: int, output: int) 
     return [(cell, math.comb(len(cells) - 1, offset) / 2 ** (len(cells) - 1)) for offset, cell in enumerate(cells)]
 
 
-def max_blur(
+def max_blur_pool(
     x: Any,
     kernel_size: Any,
     stride: Any = 2,
@@ -63,7 +64,7 @@ def max_blur(
     maxima = oracle.pool(oracle.RULES["max_pool"], x, kernel_size, 1, axis=axis, where=where)
     axes, _ = oracle.axes_and_sizes(np.ndim(x), kernel_size, axis)
     held = None if where is None else maxima.indices >= 0
-    blurred = blur(maxima.values, blur_size, stride, padding, axis=axes, where=held)
+    blurred = blur_pool(maxima.values, blur_size, stride, padding, axis=axes, where=held)
     winners: dict[tuple[int, ...], list[tuple[tuple[int, ...], Any]]] = {}
     for output, cell, slope in maxima.entries:
         winners.setdefault(output, []).append((cell, slope))
