@@ -64,7 +64,7 @@ class Case:
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
-_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta", "where", "keepdims")
+_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta", "where", "keepdims", "blur_size")
 
 
 def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
@@ -131,6 +131,10 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     *[("adaptive_max_pool", geometry, [{}]) for geometry in ("bins", "bins-last", "bins-twice")],
     *[("adaptive_avg_pool", geometry, [{}]) for geometry in BINS if geometry != "bins-many-cells"],
     *[(function, geometry, [{}]) for geometry in WHOLE for function in ("global_max_pool", "global_avg_pool")],
+    ("blur_pool", "plane-last", [{}]),
+    ("blur_pool", "dilated", [{"where": mask(9, 1)}]),
+    ("max_blur_pool", "plane-last", [{"blur_size": 2}]),
+    ("max_blur_pool", "line-31", [{"blur_size": 4, "where": mask(40)}]),
     # Masks: of every cell, of one sample, along one axis, of nothing at all.
     ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
     ("max_pool", "plane-last", [{"where": mask(2, 6, 5, 1)}]),
@@ -180,6 +184,8 @@ PLAIN = (
             "avg_pool": {},
             "lp_pool": {"norm_type": 3.0},
             "smooth_max_pool": {"beta": 2.0},
+            "blur_pool": {},
+            "max_blur_pool": {},
         }.items()
     }
     | {

@@ -26,6 +26,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "smooth_max_pool": {"beta": 1.0},
 }
 OTHERS: dict[str, dict[str, Any]] = {
+    "blur_pool": {"kernel_size": (2, 2)},
+    "max_blur_pool": {"kernel_size": (2, 2)},
     "adaptive_max_pool": {"output_size": (2, 2)},
     "adaptive_max_pool_with_indices": {"output_size": (2, 2)},
     "adaptive_avg_pool": {"output_size": (2, 2)},

@@ -36,6 +36,8 @@ SIGNATURES = {
     "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, where=None, rule='jvp')",
     "lp_pool": f"(x, norm_type, {_FIXED}, axis=None, where=None, rule='jvp')",
     "smooth_max_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "blur_pool": "(x, kernel_size, stride=2, padding='REFLECT', *, dilation=1, axis=None, where=None, rule='jvp')",
+    "max_blur_pool": "(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",

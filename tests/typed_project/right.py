@@ -32,6 +32,8 @@ def windows(x: jax.Array) -> list[jax.Array]:
         assert_type(jaxpool.lp_pool(x, 2, (2, 2)), Values),
         assert_type(jaxpool.lp_pool(x, np.full((3, 1, 1), 1.5), (2, 2)), Values),
         assert_type(jaxpool.smooth_max_pool(x, beta=2.0, kernel_size=(2, 2)), Values),
+        assert_type(jaxpool.blur_pool(x, (3, 3), padding="WRAP"), Values),
+        assert_type(jaxpool.max_blur_pool(x, 2, blur_size=(3, 4), axis=(-3, -2)), Values),
     ]
 
 
