@@ -7,6 +7,8 @@ from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
 from jaxpool._adaptive import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices
 from jaxpool._average import avg_pool as avg_pool
 from jaxpool._average import sum_pool as sum_pool
+from jaxpool._blur import blur_pool as blur_pool
+from jaxpool._blur import max_blur_pool as max_blur_pool
 from jaxpool._gem import gem_pool as gem_pool
 from jaxpool._gem import global_gem_pool as global_gem_pool
 from jaxpool._global import global_avg_pool as global_avg_pool

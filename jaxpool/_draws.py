@@ -13,6 +13,7 @@ from jaxpool._engine.operations import accumulation_dtype, identity
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import fold_taps, pad_windows, without_unheld
+from jaxpool._extension import extended
 from jaxpool._sharding import shardable
 from jaxpool._window import Window
 
@@ -24,14 +25,16 @@ Drawn = tuple[jax.Array, jax.Array, jax.Array]
 @partial(jax.jit, static_argnums=(3, 4))
 def draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, rule: str) -> jax.Array:
     """The cell drawn from every window by the key; 0 where no cell that the mask holds is positive."""
+    dtype = x.dtype
     floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    x, mask, window = extended(x, mask, window)
     shares = jax.random.uniform(key, window.output_shape(x.shape), accumulation_dtype(floats))
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return _draw(x, shares, window)[0]
     draw = _draw_jvp if rule == "jvp" else _draw_vjp
-    return draw(x, shares, window)[0]
+    return draw(x, shares, window)[0].astype(dtype)
 
 
 def _draw(x: jax.Array, shares: jax.Array, window: Window) -> Drawn:

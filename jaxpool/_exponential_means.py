@@ -13,6 +13,7 @@ from jax import lax
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._extension import extended
 from jaxpool._moments import exponential_moment
 from jaxpool._reverse import reverse_only
 from jaxpool._sharding import shardable
@@ -34,7 +35,7 @@ def exponential_means(
 ) -> jax.Array:
     """The mellowmax of every window under `beta`, or under `number` if that is None; if `is_soft`, the soft mean."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x = x.astype(accumulation_dtype(dtype))
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     family = _LOG_MEAN_EXP
     if include_pad and any(axis.low or axis.high for axis in window.axes):
         family = replace(family, in_stages=False)

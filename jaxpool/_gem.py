@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_least, check_mask, check_parameter, check_rule
 from jaxpool._average import cells_counted
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._extension import extended
 from jaxpool._global import keep_axes, whole_window
 from jaxpool._lp import norms
 from jaxpool._sharding import shardable
@@ -44,7 +45,7 @@ def gem_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
             side. Its cells beyond the padding never count.
@@ -180,7 +181,7 @@ def _power_means(
     rule: str,
 ) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x = x.astype(accumulation_dtype(dtype))
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     if least is not None:
         x = jnp.where(x <= least, np.array(least, x.dtype), x)
     counts = cells_counted(mask, window, include_pad, x.ndim)

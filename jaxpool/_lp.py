@@ -12,6 +12,7 @@ from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, c
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._extension import extended
 from jaxpool._extremes import extremes
 from jaxpool._powers import Exponent, even_power, log_magnitude, positive_power, signed_power
 from jaxpool._sharding import shardable
@@ -46,7 +47,7 @@ def lp_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
@@ -101,7 +102,7 @@ def norms(
 ) -> jax.Array:
     """The norm of every window for the exponent `number`, or for the array `p` where `number` is None."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x = x.astype(accumulation_dtype(dtype))
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
     x = without_unheld(x, window)

@@ -37,7 +37,7 @@ def mellowmax_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
             side. Its cells beyond the padding never take part.
@@ -112,7 +112,7 @@ def soft_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
             side. Its cells beyond the padding never take part.

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._average import averages
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._extension import extended
 from jaxpool._extremes import extremes
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes, check_flag
@@ -43,7 +44,7 @@ def mixed_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         count_include_pad: Whether padded cells count in the divisor of the average; they never are the maximum.
@@ -106,7 +107,7 @@ def _blends(
     rule: str,
 ) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x = x.astype(accumulation_dtype(dtype))
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     share = number if alpha is None else expand_rank(alpha.astype(x.dtype), x.ndim)
     assert share is not None
     terms = []

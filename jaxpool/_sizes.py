@@ -13,13 +13,19 @@ import jax.core
 import numpy as np
 
 Sizes = int | Sequence[int]
-Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER"]
+Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER", "WRAP", "REFLECT", "EDGE"]
 
 OutputSizes = int | Sequence[int | None]
 
 _SEQUENCES = (Sequence, np.ndarray, jax.Array)
-_PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER")
-_PADDINGS = "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME' or 'SAME_LOWER'"
+# The words for copies of the array's own cells.
+EXTENSIONS = ("WRAP", "REFLECT", "EDGE")
+_PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", *EXTENSIONS)
+_PADDINGS = (
+    "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'WRAP', 'REFLECT' or 'EDGE'"
+)
+# What others call them.
+_SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
 
 
 def axes_and_sizes(
@@ -89,7 +95,7 @@ def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, in
     """A (low, high) pair for each of `count` axes, or the word that stands for one."""
     if isinstance(padding, str):
         if padding not in _PADDING_WORDS:
-            word = padding.upper()
+            word = _SYNONYMS.get(padding.upper(), padding.upper())
             fix = f"write padding={word!r}" if word in _PADDING_WORDS else f"use {_PADDINGS}"
             raise ValueError(f"{function}: padding {padding!r} is unknown; {fix}")
         return (padding,) * count

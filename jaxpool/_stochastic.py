@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_key, check_mask, check_rule
 from jaxpool._draws import draws
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._extension import extended
 from jaxpool._lp import norms
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Padding, Sizes
@@ -39,7 +40,8 @@ def stochastic_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER". They are never drawn.
+            "SAME_LOWER", which are never drawn; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or
+            "EDGE".
         key: Key of `jax.random` that the draws depend on, or None for the mean. The same key draws the same cells.
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
@@ -95,7 +97,7 @@ def stochastic_pool(
 @partial(jax.jit, static_argnums=(2, 3))
 def _means(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x = x.astype(accumulation_dtype(dtype))
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     positive = jnp.where(x <= 0, 0, x)
     first, second = (norms(positive, mask, None, window, p, rule) for p in (1.0, 2.0))
     dead = (first == 0) | jnp.isinf(first)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpool._sizes import Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
+from jaxpool._sizes import EXTENSIONS, Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,13 @@ class WindowAxis:
 
 @dataclass(frozen=True)
 class Window:
-    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes."""
+    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
+
+    With a word for `extension`, which `_extension` explains, what lies in the padding are copies of the real cells.
+    """
 
     axes: tuple[WindowAxis, ...]
+    extension: str | None = None
 
     @property
     def cells(self) -> int:
@@ -126,8 +130,8 @@ class Window:
         return tuple(output)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
-        """Raise where some window holds no real cell, naming the axis and the `fix`."""
-        for axis in self.axes:
+        """Raise where some window holds no real cell and no copy of one, naming the axis and the `fix`."""
+        for axis in self.axes if self.extension is None else ():
             counts = axis.counts(padding=False)
             if not counts.all():
                 raise ValueError(
@@ -155,10 +159,14 @@ def make_window(
     dilation: Sizes,
     ceil_mode: bool,
     axis: Sizes | None,
+    name: str = "kernel_size",
 ) -> Window:
-    """Understand the size arguments that every fixed-window function shares; `function` names the caller."""
+    """Understand the size arguments that every fixed-window function shares; `function` names the caller.
+
+    `name` is what the caller calls the `kernel_size`.
+    """
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
-    axes, kernels = axes_and_sizes(function, shape, "kernel_size", kernel_size, axis)
+    axes, kernels = axes_and_sizes(function, shape, name, kernel_size, axis)
     count = len(axes)
     strides = kernels if stride is None else sizes(function, "stride", stride, count, least=1)
     dilations = sizes(function, "dilation", dilation, count, least=1)
@@ -167,14 +175,16 @@ def make_window(
     fix = f", or axis={tuple(range(-count - 1, -1))} where channels are last"
     fixes = {len(shape) - 1: fix} if axis is None and len(shape) > count else {}
     made = (
-        _window_axis(function, a, shape[a], k, s, d, p, ceil_mode, fixes.get(a, ""))
+        _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, fixes.get(a, ""))
         for a, k, s, d, p in zip(axes, kernels, strides, dilations, pads, strict=True)
     )
-    return Window(tuple(sorted(made, key=lambda one: one.axis)))
+    extension = padding if isinstance(padding, str) and padding in EXTENSIONS else None
+    return Window(tuple(sorted(made, key=lambda one: one.axis)), extension)
 
 
 def _window_axis(
     function: str,
+    name: str,
     axis: int,
     size: Any,
     kernel: int,
@@ -186,15 +196,15 @@ def _window_axis(
 ) -> WindowAxis:
     check_pooled_axis(function, axis, size)
     extent = dilation * (kernel - 1) + 1
-    low, high = _same(padding, size, extent, stride) if isinstance(padding, str) else padding
+    low, high = _amounts(padding, size, extent, stride) if isinstance(padding, str) else padding
     room = low + size + high - extent
     output = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if ceil_mode and (output - 1) * stride >= size + low:
+    if ceil_mode and (output - 1) * stride >= low + size + (high if padding in EXTENSIONS else 0):
         output -= 1
     if output < 1:
         needs = f"spans {extent} cells" + (f" with dilation {dilation}" if dilation > 1 else "")
         raise ValueError(
-            f"{function}: kernel_size {kernel} along axis {axis} {needs} but the input has {size} and "
+            f"{function}: {name} {kernel} along axis {axis} {needs} but the input has {size} and "
             f"{low + high} of padding; use a smaller window or more padding"
             + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
             + fix
@@ -213,9 +223,11 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
         raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
 
 
-def _same(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
+def _amounts(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
     if word == "VALID":
         return 0, 0
+    if word in EXTENSIONS:
+        return (extent - 1) // 2, extent // 2
     total = max((-(-size // stride) - 1) * stride + extent - size, 0)
     half = total // 2
     return (half, total - half) if word == "SAME" else (total - half, half)

@@ -145,7 +145,7 @@ def _draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: P
     if draw(st.booleans()):
         number = st.integers(0, min(3, max(min(kernels) - 1, extra)))
         entry = number | st.tuples(number, number) | st.lists(number, min_size=2, max_size=2)
-        words = st.sampled_from(["SAME", "SAME_LOWER", "SAME", "SAME_LOWER", "VALID"])
+        words = st.sampled_from(["SAME", "SAME_LOWER", "SAME", "SAME_LOWER", "VALID", "WRAP", "REFLECT", "EDGE"])
         parameters["padding"] = draw(st.one_of(number, st.tuples(*[entry] * count), words))
     if draw(st.booleans()):
         parameters["dilation"] = each(st.integers(1, 3))

@@ -75,6 +75,7 @@ _OPTIONS = (
     "eps",
     "where",
     "keepdims",
+    "blur_size",
 )
 
 
@@ -126,6 +127,7 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("lp_pool", "line-13", [{"norm_type": 2.0}]),
     ("lp_pool", "dilated-common", [{"norm_type": 3.0}]),
     ("lp_pool", "odd-axes", [{"norm_type": 1.5}]),
+    ("lp_pool", "copies", [{"norm_type": 1.5}]),
     ("lp_pool", "volume", [{"norm_type": 2}]),
     ("lp_pool", "plane", [{"norm_type": _PER_CHANNEL}]),
     ("lp_pool", "plane-overlap", [{"norm_type": np.abs(_ALONG_ROWS) + 0.5}]),
@@ -156,6 +158,10 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("stochastic_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
     ("global_gem_pool", "whole-last", [{"norm_type": 3.0, "eps": 0.1}, {"norm_type": _PER_CHANNEL[:, 0, 0]}]),
     ("global_gem_pool", "whole", [{"norm_type": 1.5, "eps": None, "where": mask(2, 3, 1, 4)}]),
+    ("blur_pool", "plane-last", [{}]),
+    ("blur_pool", "dilated", [{"where": mask(9, 1)}]),
+    ("max_blur_pool", "plane-last", [{"blur_size": 2}]),
+    ("max_blur_pool", "line-31", [{"blur_size": 4, "where": mask(40)}]),
     # Masks: of every cell, of one sample, along one axis, of nothing at all.
     ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
     ("max_pool", "plane-last", [{"where": mask(2, 6, 5, 1)}]),
@@ -212,6 +218,8 @@ PLAIN = (
             "soft_pool": {"beta": 2.0},
             "mixed_pool": {"alpha": 0.75},
             "stochastic_pool": {},
+            "blur_pool": {},
+            "max_blur_pool": {},
         }.items()
     }
     | {

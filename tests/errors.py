@@ -31,6 +31,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "stochastic_pool": {},
 }
 OTHERS: dict[str, dict[str, Any]] = {
+    "blur_pool": {"kernel_size": (2, 2)},
+    "max_blur_pool": {"kernel_size": (2, 2)},
     "adaptive_max_pool": {"output_size": (2, 2)},
     "adaptive_max_pool_with_indices": {"output_size": (2, 2)},
     "adaptive_avg_pool": {"output_size": (2, 2)},

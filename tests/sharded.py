@@ -37,6 +37,7 @@ POOLS: dict[str, Pool] = {
     "lp_pool": lambda x: jaxpool.lp_pool(x, 3.0, **SLIDING),
     "lp_pool, large": lambda x: jaxpool.lp_pool(x, 1.5, 9, 1, 4, axis=(1, 2)),
     "smooth_max_pool": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
+    "blur_pool": lambda x: jaxpool.blur_pool(x, **SLIDING, where=MASK),
     "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool_with_indices(x, (24, 4), axis=(1, 2))[0],
     "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (16, 4), axis=(1, 2)),
     "global_max_pool": lambda x: jaxpool.global_max_pool(x, axis=(1, 2)),
@@ -46,11 +47,12 @@ POOLS: dict[str, Pool] = {
     "max beside sum": lambda x: jaxpool.max_pool(x, **DENSE) + jaxpool.sum_pool(x, **DENSE),
     "max beside min": lambda x: jaxpool.max_pool(x, **DENSE) - jaxpool.min_pool(x, **DENSE),
 }
-# Outputs that the devices do not divide, or windows that cross from shard to shard without overlap.
+# Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
 UNEVEN: dict[str, Pool] = {
     "max_pool": lambda x: jaxpool.max_pool(x, 3, 1, axis=(1, 2)),
     "avg_pool of blocks": lambda x: jaxpool.avg_pool(x, 3, axis=(1, 2)),
     "lp_pool": lambda x: jaxpool.lp_pool(x, 2.0, 3, 2, axis=(1, 2)),
+    "max_pool of copies": lambda x: jaxpool.max_pool(x, 3, 1, "REFLECT", axis=(1, 2)),
     "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2)),
     "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (7, 2), axis=(1, 2)),
 }

@@ -28,6 +28,8 @@ CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
     "soft_pool": (lambda: jaxpool.soft_pool(X, 100.0, (2,)), [1, 3]),
     "mixed_pool": (lambda: jaxpool.mixed_pool(X, 0.5, (2,)), [0.75, 2.75]),
     "stochastic_pool": (lambda: jaxpool.stochastic_pool(X, (2,)), [1, 2.6]),
+    "blur_pool": (lambda: jaxpool.blur_pool(X, (3,)), [0.5, 2]),
+    "max_blur_pool": (lambda: jaxpool.max_blur_pool(X, (2,)), [1.5, 2.5]),
     "adaptive_max_pool": (lambda: jaxpool.adaptive_max_pool(X, (3,)), [1, 2, 3]),
     "adaptive_max_pool_with_indices": (
         lambda: jaxpool.adaptive_max_pool_with_indices(X, (3,)),

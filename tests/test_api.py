@@ -44,6 +44,10 @@ SIGNATURES = {
         "(x, kernel_size, stride=None, padding=0, *, key=None, dilation=1, ceil_mode=False, "
         "axis=None, where=None, rule='jvp')"
     ),
+    "blur_pool": (
+        "(x, kernel_size=(3, 3), stride=2, padding='REFLECT', *, dilation=1, axis=None, where=None, rule='jvp')"
+    ),
+    "max_blur_pool": "(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",

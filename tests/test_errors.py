@@ -106,9 +106,15 @@ PADDING: list[Row] = [
         (ValueError, rf"padding '{word}' is unknown; write padding='{word.upper()}'$", {"padding": word})
         for word in ("valid", "Same", "same_lower")
     ),
-    (ValueError, r"padding 'full' is unknown; use an int, .* pairs per axis, 'VALID', 'SAME' or", {"padding": "full"}),
-    (TypeError, r"padding must be an int, .* pairs per axis, 'VALID', .*'SAME_LOWER', got None$", {"padding": None}),
+    (ValueError, r"padding 'full' is unknown; use an int, .* pairs per axis, 'VALID', 'SAME',", {"padding": "full"}),
+    (
+        TypeError,
+        r"padding must be an int, .* pairs per axis, 'VALID', .*'REFLECT' or 'EDGE', got None$",
+        {"padding": None},
+    ),
     # The words hold for all axes at once.
+    (ValueError, r"padding 'circular' is unknown; write padding='WRAP'$", {"padding": "circular"}),
+    (ValueError, r"padding 'replicate' is unknown; write padding='EDGE'$", {"padding": "replicate"}),
     (TypeError, r"padding entry 'SAME' must be an int or a \(low, high\) pair", {"padding": ("SAME", "VALID")}),
     (ValueError, r"padding entry \(1, 1, 1\) must be an int or a \(low, high\) pair", {"padding": ((1, 1, 1), 0)}),
     (ValueError, r"padding entry \(1,\) must be an int or a \(low, high\) pair", {"padding": ((1,), (1,))}),

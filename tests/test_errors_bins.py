@@ -179,7 +179,11 @@ RIGHT: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
         )
     ),
     *(
-        (function, {"where": mask}, (2, 2, 2) if function in ADAPTIVE else (2, 1, 1))
+        (
+            function,
+            {"where": mask},
+            (2, 1, 1) if function in GLOBAL else (2, 2, 2) if function in ADAPTIVE else (2, 4, 4),
+        )
         for function in OTHERS
         for mask in (*MASKS, Traced(np.ones((8, 1), bool)))
     ),

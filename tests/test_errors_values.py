@@ -197,7 +197,11 @@ OWN: dict[str, list[Row]] = {
 }
 
 for function in OTHERS:
-    OWN[function] = [] if "avg" in function else [(TypeError, r"x is complex64, which has no order; pool x\.", COMPLEX)]
+    OWN[function] = (
+        []
+        if "avg" in function or function == "blur_pool"
+        else [(TypeError, r"x is complex64, which has no order; pool x\.", COMPLEX)]
+    )
 
 ROWS = [
     *((function, *row) for function in REQUIRED for row in SHARED + MASKS + FLAGS + OWN.get(function, [])),

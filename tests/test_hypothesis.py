@@ -69,7 +69,8 @@ def test_calls_are_of_all_kinds() -> None:
     assert kinds("stride") == {"int", "tuple", "list", "NoneType"}
     assert kinds("dilation") == kinds("axis")
     paddings = given("padding")
-    assert {"SAME", "SAME_LOWER", "VALID", 0, 1, 2} <= {one for one in paddings if isinstance(one, (int, str))}
+    words = {"SAME", "SAME_LOWER", "VALID", "WRAP", "REFLECT", "EDGE"}
+    assert words | {0, 1, 2} <= {one for one in paddings if isinstance(one, (int, str))}
     entries = [entry for one in paddings if isinstance(one, tuple) for entry in one]
     assert {type(entry).__name__ for entry in entries} == {"int", "tuple", "list"}
     assert any(low != high for low, high in (entry for entry in entries if not isinstance(entry, int)))

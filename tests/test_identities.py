@@ -70,7 +70,12 @@ def test_limits_of_the_smooth_maximum(window: dict[str, Any]) -> None:
     np.testing.assert_allclose(gap, avg_pool(X, kernel), rtol=0, atol=1e-4)
 
 
-@each_sliding_function
+# Blurred maxima along rows have no more the largest cells of planes.
+@pytest.mark.parametrize(
+    "case",
+    [case for case in PLAIN.values() if "kernel_size" in case.parameters and case.function != "max_blur_pool"],
+    ids=lambda case: case.function,
+)
 def test_planes_are_folds_of_lines(case: Case) -> None:
     parameters = {**case.parameters, "kernel_size": 3}
     if case.function == "smooth_max_pool":
@@ -95,6 +100,8 @@ def test_translations_move_windows_of_stride_one(case: Case) -> None:
 @each_sliding_function
 def test_windows_of_one_cell_change_nothing(case: Case) -> None:
     given = {**case.parameters, "kernel_size": (1, 1), "stride": 1, "padding": 0}
+    if case.function == "max_blur_pool":
+        given["blur_size"] = 1
     expected = np.abs(X) if case.function == "lp_pool" else X
     close(first(case.call(X, **given)), expected)
 

@@ -5,6 +5,7 @@ window (a `CellRule`: the value, and the weight of each cell in the derivative o
 two together to values, winners' positions and gradient. Nothing of JAX or of jaxpool is used.
 """
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -91,6 +92,14 @@ def smooth_largest(beta: float) -> CellRule:
     return rule
 
 
+def binomial(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum with weights that are products of binomial coefficients along both sides of a square window."""
+    last = math.isqrt(cells.shape[-1]) - 1
+    side = np.array([math.comb(last, cell) / 2**last for cell in range(last + 1)])
+    weights = np.outer(side, side).ravel()
+    return cells @ weights, np.broadcast_to(weights, cells.shape)
+
+
 def windowed(bins: Bins, rule: CellRule, *, indices: bool = False) -> Exact:
     """Pool every window of a picture of (height, width, channels) by `rule`.
 
@@ -113,6 +122,20 @@ def windowed(bins: Bins, rule: CellRule, *, indices: bool = False) -> Exact:
                 positions[outputs] = (weights * (cell_numbers // picture.shape[2])).sum(-1)
         pooled = (values, positions.astype(np.int32)) if indices else (values,)
         return pooled, gradient.reshape(picture.shape)
+
+    return evaluate
+
+
+def after_largest(exact: Exact) -> Exact:
+    """What `exact` makes of the maxima of 2×2 cells at a stride of 1."""
+
+    def evaluate(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
+        largest_of_4 = windowed(sliding, largest)
+        height, width, channels = picture.shape
+        (maxima,), _ = largest_of_4(picture, np.zeros((height - 1, width - 1, channels)), Size(2, 1))
+        values, to_maxima = exact(maxima, cotangent, size)
+        _, gradient = largest_of_4(picture, to_maxima, Size(2, 1))
+        return values, gradient
 
     return evaluate
 

@@ -114,6 +114,22 @@ VARIANTS: tuple[Variant, ...] = (
         detail=f"β = {BETA:g}",
     ),
     Variant(
+        "blur_pool",
+        lambda x, size, rule: jaxpool.blur_pool(x, size.kernel, size.stride, 0, axis=(0, 1), rule=rule),
+        windowed(sliding, exact.binomial),
+        plain.blur_pool,
+        detail="binomial weights",
+    ),
+    Variant(
+        "max_blur_pool",
+        lambda x, size, rule: jaxpool.max_blur_pool(
+            x, 2, size.stride, 0, blur_size=size.kernel, axis=(0, 1), rule=rule
+        ),
+        exact.after_largest(windowed(sliding, exact.binomial)),
+        plain.max_blur_pool,
+        detail="maxima of 2×2, blurred",
+    ),
+    Variant(
         "adaptive_max_pool",
         lambda x, size, rule: jaxpool.adaptive_max_pool(x, _bins(x, size), axis=(0, 1), rule=rule),
         windowed(uneven, exact.largest),

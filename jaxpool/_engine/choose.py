@@ -152,3 +152,11 @@ def routes_in_pieces(part: Window) -> bool:
     The alternative is a comparison for each of the windows that hold a cell.
     """
     return len(part.axes) == 1 and all(axis.kernel > 8 and axis.extent > 16 * axis.stride for axis in part.axes)
+
+
+def blurs_in_stages(window: Window) -> bool:
+    """Whether weighted sums along one axis are kept apart from those along the next one.
+
+    Where they are not, all cells of a window are summed at once. That is up to twice as fast for up to 25 of them.
+    """
+    return window.cells > 25
