@@ -23,7 +23,7 @@ _COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise where it is no array or its dtype cannot be pooled."""
-    _check_is_array(function, name, x)
+    check_is_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
         raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
@@ -34,7 +34,7 @@ def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool
 
 def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
     """Return indices as a JAX array, or raise where they are not integers of the `shape` of the values."""
-    _check_is_array(function, "indices", indices)
+    check_is_array(function, "indices", indices)
     if not jnp.issubdtype(indices.dtype, jnp.integer):
         raise TypeError(f"{function}: indices must be integers, got dtype {indices.dtype}; give those of the max pool")
     if indices.shape != shape:
@@ -44,7 +44,8 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
     return jnp.asarray(indices)
 
 
-def _check_is_array(function: str, name: str, given: Any) -> None:
+def check_is_array(function: str, name: str, given: Any) -> None:
+    """Raise where something is no array."""
     if not isinstance(given, (jax.Array, np.ndarray)):
         fix = f"convert it with jnp.asarray({name})"
         if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):

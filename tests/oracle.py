@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fractional import fractional
 from tests.window_rules import RULES as RULES
 from tests.window_rules import WindowRule, largest, smallest
 from tests.window_rules import norm as norm
@@ -92,6 +93,9 @@ def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
     """What the function named makes of x."""
     if function == "max_unpool":
         return unpool(x, **parameters)
+    if function.startswith("fractional"):
+        values, entries, indices = fractional(np.asarray(x), **parameters)
+        return Pooled(values, np.shape(x), entries, indices)
     rule = RULES[function]
     if function.startswith("adaptive"):
         return adaptive(rule, x, **parameters)
