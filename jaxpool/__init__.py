@@ -7,6 +7,8 @@ from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
 from jaxpool._adaptive import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices
 from jaxpool._average import avg_pool as avg_pool
 from jaxpool._average import sum_pool as sum_pool
+from jaxpool._fractional import fractional_max_pool as fractional_max_pool
+from jaxpool._fractional import fractional_max_pool_with_indices as fractional_max_pool_with_indices
 from jaxpool._global import global_avg_pool as global_avg_pool
 from jaxpool._global import global_max_pool as global_max_pool
 from jaxpool._lp import lp_pool as lp_pool

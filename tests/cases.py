@@ -166,6 +166,21 @@ CASES = [
     Case("max_unpool", "last", (3, 2, 2), {"indices": np.moveaxis(_INDICES, 0, -1), "output_size": 4, "axis": (1, 0)}),
 ]
 
+CASES += [
+    Case(
+        "fractional_max_pool",
+        "plane",
+        (2, 7, 6),
+        {"kernel_size": (2, 3), "output_size": (4, 3), "samples": np.array([[0.1, 0.6], [0.95, 0.3]])},
+    ),
+    Case(
+        "fractional_max_pool_with_indices",
+        "last",
+        (2, 6, 7, 2),
+        {"kernel_size": (3, 2), "output_ratio": 0.5, "key": np.array([3, 7], np.uint32), "axis": (2, 1)},
+    ),
+]
+
 # One plain row per function, for properties of the function that do not depend on how windows lie: overlapping windows
 # with padding on two of three axes, or uneven bins, or all of two axes. Unpooling, which has two arrays, has none.
 PLAIN = (
