@@ -123,7 +123,7 @@ def sizes(function: str, name: str, given: Sizes, count: int | None, *, least: i
 
 def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, ...]:
     """One float between 0 and 1 for each of `count` axes."""
-    entries = (given,) * count if _is_scalar(given) else _entries(function, name, given, count)
+    entries: tuple[Any, ...] = (given,) * count if _is_scalar(given) else _entries(function, name, given, count)
     for one in entries:
         if isinstance(one, jax.core.Tracer):
             raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes shape the program")
