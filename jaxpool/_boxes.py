@@ -38,7 +38,7 @@ def sample_positions(low: jax.Array, high: jax.Array, bins: int, ratio: int, ali
         length = jnp.where(length < 1, jnp.ones_like(length), length)
     low, bin_length = low[:, None, None], (length / bins)[:, None, None]
     numbers = np.arange(bins).reshape(1, bins, 1).astype(low.dtype)
-    within = ((np.arange(ratio) + 0.5) / ratio).astype(low.dtype)
+    within = ((np.arange(ratio).reshape(1, 1, ratio) + 0.5) / ratio).astype(low.dtype)
     return low + numbers * bin_length + within * bin_length
 
 
@@ -65,7 +65,7 @@ def bin_bounds(low: jax.Array, high: jax.Array, bins: int, cells: int) -> tuple[
     """
     first, last = (_rounded(corner, 2**29 // bins) for corner in (low, high))
     length = jnp.maximum(last - first + 1, 1)[:, None]
-    numbers = np.arange(bins, dtype=np.int32)
+    numbers = np.arange(bins, dtype=np.int32)[None]
     start, end = first[:, None] + numbers * length // bins, first[:, None] - (-(numbers + 1) * length // bins)
     return jnp.clip(start, 0, cells), jnp.clip(end, 0, cells)
 

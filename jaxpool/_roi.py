@@ -154,31 +154,43 @@ def _pool(
     return evaluate(lambda *arrays: core(*arrays, plan=plan), (array, boxes), range(array.ndim), shape, leading=1)
 
 
+# Notation: bin o of a box reads the cells c(o, s), the neighbours of its samples, with weights w(o, s) that are products
+# of shares along the axes; a dot marks a tangent, a bar a cotangent.
+#
+#     y(o) = Σ_s w(o, s) x(c(o, s))        ẏ(o) = Σ_s w(o, s) ẋ(c(o, s)) + ẇ(o, s) x(c(o, s))
+#     x̄(i) = Σ_{o, s : c(o, s) = i} w(o, s) ȳ(o)        w̄(o, s) = ȳ(o) x(c(o, s))
+#
+# The weights are differentiable functions of the box between the kinks, and the cells are constant there, so that these
+# are JAX's own derivatives. No other cell has a part in a bin: a product with a matrix of weights, or one axis after
+# the other, would bring a NaN to bins, or to corners of boxes, that are far from it.
+
+
 @partial(jax.jit, static_argnames=("plan", "ratio", "aligned"))
 def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else np.dtype(np.float32)
-    values = x.astype(accumulation_dtype(dtype))
-    boxes = boxes.astype(jnp.promote_types(boxes.dtype, values.dtype))
+    # The pooled axes first, so that one read takes all entries of the others.
+    axes = [axis for axis, *_ in plan]
+    array = jnp.moveaxis(x.astype(accumulation_dtype(dtype)), axes, range(len(axes)))
+    boxes = boxes.astype(np.promote_types(boxes.dtype, array.dtype))
+    weights, is_inside, places = jnp.ones((), array.dtype), jnp.ones((), bool), []
     for number, (axis, count, low, high) in enumerate(plan):
-        positions = sample_positions(boxes[:, low], boxes[:, high], count, ratio, aligned)
-        interpolate = jax.vmap(partial(_interpolate, axis=axis), (0 if number else None, 0))
-        values = interpolate(values, positions)
-    return values.astype(dtype)
+        below, share, inside = neighbours(
+            sample_positions(boxes[:, low], boxes[:, high], count, ratio, aligned), x.shape[axis]
+        )
+        shape = [boxes.shape[0], *[1] * 2 * len(axes), *[1] * (x.ndim - len(axes))]
+        shape[2 * number + 1 : 2 * number + 3] = count, 2 * ratio
 
+        def both(first: jax.Array, next_one: jax.Array, shape: list[int] = shape) -> jax.Array:
+            return jnp.concatenate([first, next_one], 2).reshape(shape)
 
-def _interpolate(array: jax.Array, positions: jax.Array, axis: int) -> jax.Array:
-    """The average over the samples of each bin of one box, along one axis."""
-    below, share, inside = neighbours(positions, array.shape[axis])
-    shape = (*positions.shape, *[1] * (array.ndim - axis - 1))
-    share, inside = share.astype(array.dtype).reshape(shape), inside.reshape(shape)
-
-    def read(places: jax.Array) -> jax.Array:
-        # Samples that add 0 must not read a NaN either: its product with the share 0 is NaN.
-        cells = jnp.take(array, places, axis, mode="clip")
-        return jnp.where(inside, cells, jnp.zeros_like(cells))
-
-    samples = read(below) * (1 - share) + read(below + 1) * share
-    return samples.sum(axis + 1) / positions.shape[1]
+        places.append(both(below, below + 1).squeeze(range(2 * len(axes) + 1, len(shape))))
+        weights = weights * both(1 - share, share).astype(array.dtype)
+        is_inside = is_inside & both(inside, inside)
+    cells = array.at[tuple(places)].get(mode="clip")
+    # Samples that add 0 must not read a NaN either.
+    samples = jnp.where(is_inside, cells, jnp.zeros_like(cells)) * weights
+    values = samples.sum(range(2, 2 * len(axes) + 1, 2)) / ratio ** len(axes)
+    return jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes]).astype(dtype)
 
 
 @partial(jax.jit, static_argnames=("plan",))
@@ -188,9 +200,9 @@ def _largest(x: jax.Array, boxes: jax.Array, plan: Plan) -> jax.Array:
     positions = first_largest(lax.stop_gradient(x), axes, lax.stop_gradient(bounds))
     # A gather, whose derivatives are JAX's own; in float32, so that cotangents of several bins are rounded once.
     lines = jnp.moveaxis(x.astype(accumulation_dtype(x.dtype)), axes, range(-len(axes), 0))
-    lines = lines.reshape(*lines.shape[: -len(axes)], -1)
+    lines = lax.collapse(lines, x.ndim - len(axes))
     places = jnp.moveaxis(positions, [axis + 1 for axis in axes], range(-len(axes), 0))
-    flat = places.reshape(*places.shape[: -len(axes)], -1)
+    flat = lax.collapse(places, x.ndim + 1 - len(axes))
     read = jax.vmap(lambda places: jnp.take_along_axis(lines, places, -1, mode="clip"))(flat).reshape(places.shape)
     values = jnp.where(places < 0, jnp.zeros_like(read), read)
     values = jnp.moveaxis(values, range(-len(axes), 0), [axis + 1 for axis in axes]).astype(x.dtype)

@@ -50,8 +50,8 @@ class Case:
         return oracle.evaluate(self.function, x, **self.parameters)
 
     def outputs(self, x: Any, rule: str = "jvp") -> Any:
-        """What the function returns; unpooling has one rule alone, that of JAX."""
-        rules = {} if self.function == "max_unpool" else {"rule": rule}
+        """What the function returns; those of JAX alone know no rule."""
+        rules = {} if self.function in WITHOUT_RULE else {"rule": rule}
         return self.call(x, **rules, **self.parameters)
 
     def call(self, x: Any, **parameters: Any) -> Any:
@@ -64,6 +64,8 @@ class Case:
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
+# Their derivatives are JAX's own.
+WITHOUT_RULE = ("max_unpool", "roi_align", "roi_pool")
 _OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta", "where", "keepdims")
 
 
@@ -179,6 +181,19 @@ CASES += [
         (2, 6, 7, 2),
         {"kernel_size": (3, 2), "output_ratio": 0.5, "key": np.array([3, 7], np.uint32), "axis": (2, 1)},
     ),
+]
+# Inside, across a corner, less than a cell, and beyond.
+_BOXES = np.array([[1.3, 0.7, 5.2, 4.9], [-2.6, 3.1, 2.2, 8.4], [2.1, 1.2, 2.6, 1.9], [9.3, 1.2, 11.0, 3.0]])
+CASES += [
+    Case("roi_align", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
+    Case(
+        "roi_align",
+        "last",
+        (6, 7, 2),
+        {"boxes": _BOXES, "output_size": (3, 2), "sampling_ratio": 3, "aligned": False, "axis": (1, 0)},
+    ),
+    Case("roi_pool", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
+    Case("roi_pool", "last", (6, 7, 2), {"boxes": _BOXES, "output_size": (3, 2), "axis": (1, 0)}),
 ]
 
 # One plain row per function, for properties of the function that do not depend on how windows lie: overlapping windows

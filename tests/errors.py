@@ -37,6 +37,8 @@ IMAGE = np.zeros((2, 8, 8), np.float32)
 PLACED: dict[str, dict[str, Any]] = {
     "fractional_max_pool": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
     "fractional_max_pool_with_indices": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
+    "roi_align": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
+    "roi_pool": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
 }
 # What unpooling needs, which has no x.
 UNPOOL: dict[str, Any] = {"values": IMAGE, "indices": np.zeros(IMAGE.shape, np.int32), "output_size": (16, 16)}

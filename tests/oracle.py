@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tests import boxes
 from tests.fractional import fractional
 from tests.window_rules import RULES as RULES
 from tests.window_rules import WindowRule, largest, smallest
@@ -96,6 +97,9 @@ def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
     if function.startswith("fractional"):
         values, entries, indices = fractional(np.asarray(x), **parameters)
         return Pooled(values, np.shape(x), entries, indices)
+    if function.startswith("roi"):
+        values, entries = (boxes.align if function == "roi_align" else boxes.pool)(np.asarray(x), **parameters)
+        return Pooled(values, np.shape(x), entries, np.zeros(0))
     rule = RULES[function]
     if function.startswith("adaptive"):
         return adaptive(rule, x, **parameters)
