@@ -154,8 +154,8 @@ def _pool(
     return evaluate(lambda *arrays: core(*arrays, plan=plan), (array, boxes), range(array.ndim), shape, leading=1)
 
 
-# Notation: bin o of a box reads the cells c(o, s), the neighbours of its samples, with weights w(o, s) that are products
-# of shares along the axes; a dot marks a tangent, a bar a cotangent.
+# Notation: bin o of a box reads the cells c(o, s), the neighbours of its samples, with weights w(o, s), products of
+# shares along the axes; a dot marks a tangent, a bar a cotangent.
 #
 #     y(o) = Σ_s w(o, s) x(c(o, s))        ẏ(o) = Σ_s w(o, s) ẋ(c(o, s)) + ẇ(o, s) x(c(o, s))
 #     x̄(i) = Σ_{o, s : c(o, s) = i} w(o, s) ȳ(o)        w̄(o, s) = ȳ(o) x(c(o, s))
