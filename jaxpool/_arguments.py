@@ -23,7 +23,7 @@ _COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise where it is no array or its dtype cannot be pooled."""
-    _check_is_array(function, name, x)
+    check_is_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
         raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
@@ -34,7 +34,7 @@ def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool
 
 def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
     """Return indices as a JAX array, or raise where they are not integers of the `shape` of the values."""
-    _check_is_array(function, "indices", indices)
+    check_is_array(function, "indices", indices)
     if not jnp.issubdtype(indices.dtype, jnp.integer):
         raise TypeError(f"{function}: indices must be integers, got dtype {indices.dtype}; give those of the max pool")
     if indices.shape != shape:
@@ -44,7 +44,8 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
     return jnp.asarray(indices)
 
 
-def _check_is_array(function: str, name: str, given: Any) -> None:
+def check_is_array(function: str, name: str, given: Any) -> None:
+    """Raise where something is no array."""
     if not isinstance(given, (jax.Array, np.ndarray)):
         fix = f"convert it with jnp.asarray({name})"
         if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
@@ -76,14 +77,17 @@ def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequen
 
 
 def check_key(function: str, key: Any) -> jax.Array:
-    """Return a key of `jax.random`, typed or of raw uint32 numbers, or raise where it is none, or more than one."""
-    is_array = isinstance(key, (jax.Array, np.ndarray))
-    if is_array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        if key.ndim:
-            raise ValueError(f"{function}: key holds {key.shape} keys; give one, as in key[0], or use jax.vmap")
-    elif not is_array or key.dtype != np.uint32 or key.ndim != 1:
-        given = f"an array of {key.dtype} {key.shape}" if is_array else f"{key!r} of type {type(key).__name__}"
-        raise TypeError(f"{function}: key must be a key of jax.random, got {given}; make one by jax.random.key(0)")
+    """Return a key of `jax.random`, typed or of raw numbers, or raise where it is none, or more than one."""
+    fix = "make one with jax.random.key(0)"
+    if not isinstance(key, (jax.Array, np.ndarray)):
+        raise TypeError(f"{function}: key must be a key of jax.random, got {key!r}; {fix}")
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not (typed or key.dtype == np.uint32):
+        raise TypeError(f"{function}: key must be a key of jax.random, got dtype {key.dtype}; {fix}")
+    if key.ndim != (0 if typed else 1):
+        raise ValueError(
+            f"{function}: key must be a single key, got an array of shape {key.shape}; give one, as key[0]"
+        )
     return jnp.asarray(key)
 
 

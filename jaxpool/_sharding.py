@@ -32,8 +32,13 @@ def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
     return pool
 
 
-def evaluate(core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int]) -> Any:
-    """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes."""
+def evaluate(
+    core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int], leading: int = 0
+) -> Any:
+    """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes.
+
+    So many `leading` axes, which the shape does not tell, come before those of x; no device has a part of them alone.
+    """
     x = arrays[0]
     sharded = [array for array in arrays if any(_entries(array, x.ndim, pooled))]
     if not sharded:
@@ -45,7 +50,7 @@ def evaluate(core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[i
         if shape[axis] % math.prod(mesh.shape[name] for name in names if name is not None):
             spec[axis] = None
     with jax.sharding.use_abstract_mesh(mesh):
-        return jax.sharding.auto_axes(core, out_sharding=PartitionSpec(*spec))(*arrays)
+        return jax.sharding.auto_axes(core, out_sharding=PartitionSpec(*[None] * leading, *spec))(*arrays)
 
 
 def _entries(array: Any, rank: int, axes: Sequence[int]) -> list[Any]:

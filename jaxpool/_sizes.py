@@ -16,6 +16,7 @@ Sizes = int | Sequence[int]
 Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER", "WRAP", "REFLECT", "EDGE"]
 
 OutputSizes = int | Sequence[int | None]
+Ratios = float | Sequence[float]
 
 _SEQUENCES = (Sequence, np.ndarray, jax.Array)
 # The words for copies of the array's own cells.
@@ -124,6 +125,19 @@ def sizes(function: str, name: str, given: Sizes, count: int | None, *, least: i
     if _is_scalar(given):
         return (_integer(function, name, given, least=least),) * (count or 1)
     return tuple(_integer(function, name, one, least=least) for one in _entries(function, name, given, count))
+
+
+def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, ...]:
+    """One float between 0 and 1 for each of `count` axes."""
+    entries: tuple[Any, ...] = (given,) * count if _is_scalar(given) else _entries(function, name, given, count)
+    for one in entries:
+        if isinstance(one, jax.core.Tracer):
+            raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes shape the program")
+        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, float, np.integer, np.floating)):
+            raise TypeError(f"{function}: {name} must be a float, got {one!r} of type {type(one).__name__}")
+        if not 0 < one < 1:
+            raise ValueError(f"{function}: {name} must lie between 0 and 1, got {one}; write 0.5 for half the cells")
+    return tuple(float(one) for one in entries)
 
 
 def _entries(function: str, name: str, given: Any, count: int | None) -> tuple[Any, ...]:

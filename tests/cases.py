@@ -6,92 +6,15 @@ pool is differentiable there; ties and special values have a file of their own.
 """
 
 import math
-import zlib
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 
-import jaxpool
-from tests import oracle
+from tests.case import WITHOUT_RULE as WITHOUT_RULE
+from tests.case import Case as Case
+from tests.case import distinct as distinct
+from tests.case import mask as mask
 from tests.geometries import BINS, GEOMETRIES, WHOLE
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One call of one function: `parameters` are all of its arguments but the array and the rule."""
-
-    function: str
-    geometry: str
-    shape: tuple[int, ...]
-    parameters: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        """Unique among all rows."""
-        own = "-".join(f"{key}={np.shape(value) or value}" for key, value in self.parameters.items() if key in _OPTIONS)
-        return f"{self.function}-{self.geometry}" + (f"-{own}" if own else "")
-
-    @cached_property
-    def x(self) -> np.ndarray:
-        """The input, the same in every run; masked cells hold NaN and infinities."""
-        x, mask = distinct(self.shape, self.name), self.parameters.get("where", True)
-        return np.where(mask, x, np.resize([math.nan, math.inf, -math.inf], self.shape))
-
-    @cached_property
-    def expected(self) -> oracle.Pooled:
-        """What the reference says of `x`."""
-        return self.reference(self.x)
-
-    def reference(self, x: Any) -> oracle.Pooled:
-        """What the reference says of another input."""
-        return oracle.evaluate(self.function, x, **self.parameters)
-
-    def outputs(self, x: Any, rule: str = "jvp") -> Any:
-        """What the function returns; unpooling has one rule alone, that of JAX."""
-        rules = {} if self.function == "max_unpool" else {"rule": rule}
-        return self.call(x, **rules, **self.parameters)
-
-    def call(self, x: Any, **parameters: Any) -> Any:
-        """What the function returns for other parameters."""
-        return getattr(jaxpool, self.function)(x, **parameters)
-
-    def values(self, x: Any, rule: str = "jvp") -> jax.Array:
-        """The values alone, for functions that return more."""
-        outputs = self.outputs(x, rule)
-        return outputs[0] if isinstance(outputs, tuple) else outputs
-
-
-_OPTIONS = (
-    "count_include_pad",
-    "divisor_override",
-    "norm_type",
-    "beta",
-    "alpha",
-    "levels",
-    "kind",
-    "eps",
-    "where",
-    "keepdims",
-    "blur_size",
-)
-
-
-def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
-    """Equally spaced numbers between ±spread/2, none of them 0, in an order that depends on the seed."""
-    count = math.prod(shape)
-    order = np.random.default_rng(zlib.crc32(seed.encode())).permutation(count)
-    return ((order - count // 2 + 0.25) * (spread / count)).reshape(shape)
-
-
-def mask(*shape: int) -> np.ndarray:
-    """A random mask, of which a corner of 3 cells along each axis is False."""
-    kept = np.random.default_rng(len(shape)).random(shape) < 0.6
-    kept[tuple(slice(3) for _ in shape)] = False
-    return kept
-
 
 _PER_CHANNEL = np.array([1.0, 2.5, 4.0]).reshape(3, 1, 1)
 _MIXED_SIGNS = np.array([-2.0, 0.5, 3.0]).reshape(3, 1, 1)
@@ -198,6 +121,34 @@ CASES = [
     Case("spatial_pyramid_pool", "plane", (2, 7, 5), {"levels": ((1, 1), (3, 2)), "kind": "avg", "where": mask(7, 5)}),
     Case("max_unpool", "repeated", (2, 3, 2), {"indices": _INDICES, "output_size": (4, 5)}),
     Case("max_unpool", "last", (3, 2, 2), {"indices": np.moveaxis(_INDICES, 0, -1), "output_size": 4, "axis": (1, 0)}),
+]
+
+CASES += [
+    Case(
+        "fractional_max_pool",
+        "plane",
+        (2, 7, 6),
+        {"kernel_size": (2, 3), "output_size": (4, 3), "samples": np.array([[0.1, 0.6], [0.95, 0.3]])},
+    ),
+    Case(
+        "fractional_max_pool_with_indices",
+        "last",
+        (2, 6, 7, 2),
+        {"kernel_size": (3, 2), "output_ratio": 0.5, "key": np.array([3, 7], np.uint32), "axis": (2, 1)},
+    ),
+]
+# Inside, across a corner, less than a cell, and beyond.
+_BOXES = np.array([[1.3, 0.7, 5.2, 4.9], [-2.6, 3.1, 2.2, 8.4], [2.1, 1.2, 2.6, 1.9], [9.3, 1.2, 11.0, 3.0]])
+CASES += [
+    Case("roi_align", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
+    Case(
+        "roi_align",
+        "last",
+        (6, 7, 2),
+        {"boxes": _BOXES, "output_size": (3, 2), "sampling_ratio": 3, "aligned": False, "axis": (1, 0)},
+    ),
+    Case("roi_pool", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
+    Case("roi_pool", "last", (6, 7, 2), {"boxes": _BOXES, "output_size": (3, 2), "axis": (1, 0)}),
 ]
 
 # One plain row per function, for properties of the function that do not depend on how windows lie: overlapping windows

@@ -42,6 +42,13 @@ OTHERS: dict[str, dict[str, Any]] = {
     "spatial_pyramid_pool": {"levels": ((1, 1), (2, 2))},
 }
 IMAGE = np.zeros((2, 8, 8), np.float32)
+# What pools need whose windows lie where other arrays say.
+PLACED: dict[str, dict[str, Any]] = {
+    "fractional_max_pool": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
+    "fractional_max_pool_with_indices": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
+    "roi_align": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
+    "roi_pool": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
+}
 # What unpooling needs, which has no x.
 UNPOOL: dict[str, Any] = {"values": IMAGE, "indices": np.zeros(IMAGE.shape, np.int32), "output_size": (16, 16)}
 COMPLEX = {"x": np.zeros((8, 8), np.complex64)}
@@ -58,8 +65,8 @@ def working(function: str) -> dict[str, Any]:
     """Arguments that work, every one that the function needs."""
     if function == "max_unpool":
         return UNPOOL
-    if function in OTHERS:
-        return {"x": IMAGE, **OTHERS[function]}
+    if function in OTHERS | PLACED:
+        return {"x": IMAGE, **(OTHERS | PLACED)[function]}
     return {"x": IMAGE, "kernel_size": (2, 2), **REQUIRED[function]}
 
 

@@ -40,6 +40,13 @@ CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
     "global_avg_pool": (lambda: jaxpool.global_avg_pool(X, axis=0), [1.5]),
     "global_gem_pool": (lambda: jaxpool.global_gem_pool(X, float("inf"), axis=0), [3]),
     "spatial_pyramid_pool": (lambda: jaxpool.spatial_pyramid_pool(X, ((1,), (2,))), [3, 1, 3]),
+    "fractional_max_pool": (lambda: jaxpool.fractional_max_pool(X, (2,), (2,), samples=jnp.array([0.5])), [1, 3]),
+    "fractional_max_pool_with_indices": (
+        lambda: jaxpool.fractional_max_pool_with_indices(X, (2,), (2,), samples=jnp.array([0.5])),
+        [[1, 3], [1, 3]],
+    ),
+    "roi_align": (lambda: jaxpool.roi_align(X, jnp.array([[0.0, 4.0]]), (2,)), [[0.5, 2.5]]),
+    "roi_pool": (lambda: jaxpool.roi_pool(X, jnp.array([[0.0, 3.0]]), (2,)), [[1, 3]]),
     "max_unpool": (lambda: jaxpool.max_unpool(X, jnp.array([3, 2, 1, 0]), (5,)), [3, 2, 1, 0, 0]),
 }
 # Modules of the demonstration need packages that the others do not.

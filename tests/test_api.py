@@ -28,6 +28,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 README = PACKAGE.parent / "README.md"
 
 _FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
+_FRACTIONAL = "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp')"
 SIGNATURES = {
     "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "min_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
@@ -55,6 +56,10 @@ SIGNATURES = {
     "global_avg_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
     "global_gem_pool": "(x, norm_type, *, axis, eps=1e-06, keepdims=True, where=None, rule='jvp')",
     "spatial_pyramid_pool": "(x, levels, *, kind='max', axis=None, where=None, rule='jvp')",
+    "fractional_max_pool": _FRACTIONAL,
+    "fractional_max_pool_with_indices": _FRACTIONAL,
+    "roi_align": "(x, boxes, output_size, *, sampling_ratio=2, aligned=True, axis=None)",
+    "roi_pool": "(x, boxes, output_size, *, axis=None)",
     "max_unpool": "(values, indices, output_size, *, axis=None)",
 }
 SECTIONS = ("Args", "Returns", "Raises", "Derivative", "Example")

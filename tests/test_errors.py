@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.errors import COMPLEX, IMAGE, OTHERS, REQUIRED, Row, Traced, call, check_wrong_call, kernel, zeros
+from tests.errors import COMPLEX, IMAGE, OTHERS, PLACED, REQUIRED, Row, Traced, call, check_wrong_call, kernel, zeros
 
 STATIC = r"{0} must be a Python int, got a traced value; .*static_argnames='{0}'"
 OBJECT = object()
@@ -146,7 +146,7 @@ def test_wrong_sizes(function: str, exception: type[Exception], message: str, ar
 
 def test_every_function_is_covered() -> None:
     public = {name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")}
-    assert {*REQUIRED, *OTHERS, "max_unpool"} == public
+    assert {*REQUIRED, *OTHERS, *PLACED, "max_unpool"} == public
 
 
 # Next to the mistakes: calls that look like one and are none, and the shape they give.

@@ -40,11 +40,11 @@ OWN: dict[str, list[Row]] = {
         (ValueError, ONLY_PADDING, {"padding": 2}),
     ],
     "stochastic_pool": [
-        (TypeError, r"key must be a key of jax.random, got 0 of type int; make one by jax.random.key", {"key": 0}),
-        (TypeError, r"key must be .*, got an array of float32 \(2,\); make one", {"key": zeros(2)}),
+        (TypeError, r"key must be a key of jax.random, got 0; make one with jax.random.key", {"key": 0}),
+        (TypeError, r"key must be .*, got dtype float32; make one", {"key": zeros(2)}),
         (
             ValueError,
-            r"key holds \(3,\) keys; give one, as in key\[0\], or use jax.vmap",
+            r"key must be a single key, got an array of shape \(3,\); give one, as key\[0\]",
             {"key": jax.random.split(jax.random.key(0), 3)},
         ),
     ],

@@ -40,6 +40,15 @@ def whole(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
     return np.array([0]), np.array([length])
 
 
+def fractional(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
+    """First cell and number of cells of each window that starts at a random place, for the sample 1/2 in float32."""
+    kernel, count = min(size.kernel, length - 1), size.bins(length)
+    alpha = np.float32(length - kernel) / np.float32(max(count - 1, 1))
+    steps = (np.arange(count, dtype=np.float32) + np.float32(0.5)) * alpha
+    starts = np.append((steps.astype(int) - int(np.float32(0.5) * alpha))[:-1], length - kernel)
+    return starts, np.full_like(starts, kernel)
+
+
 def largest(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The maximum; all weight on the first cell that holds it."""
     winners = cells.argmax(-1, keepdims=True)
@@ -152,6 +161,21 @@ def put_back(bins: Bins) -> Exact:
         return (np.where(wins > 0, picture, 0),), np.where(wins > 0, cotangent, 0)
 
     return evaluate
+
+
+def interpolated(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
+    """Averages of 2×2 interpolated samples in each bin of the box that is the middle half of the picture."""
+    rows, columns = (_weights(length, size.bins(length)) for length in picture.shape[:2])
+    values = np.einsum("oi,pj,ijc->opc", rows, columns, picture.astype(np.float64), optimize=True)
+    gradient = np.einsum("oi,pj,opc->ijc", rows, columns, cotangent.astype(np.float64), optimize=True)
+    return (values,), gradient
+
+
+def _weights(length: int, bins: int) -> np.ndarray:
+    """How much of each cell along an axis is in each bin of the middle half."""
+    positions = length / 4 - 0.5 + (np.arange(2 * bins) + 0.5) * (length / 2) / (2 * bins)
+    distances = np.abs(np.clip(positions, 0, length - 1)[:, None] - np.arange(length))
+    return np.maximum(0, 1 - distances).reshape(bins, 2, length).mean(1)
 
 
 def _windows(array: np.ndarray, starts: tuple[np.ndarray, ...], sides: tuple[int, int]) -> np.ndarray:

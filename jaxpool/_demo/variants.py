@@ -6,6 +6,7 @@ The numbers p and β are chosen so that each variant looks different from its ne
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ import numpy as np
 import jaxpool
 from jaxpool._arguments import Rule
 from jaxpool._demo import exact, plain
-from jaxpool._demo.exact import Evaluation, sliding, uneven, whole, windowed
+from jaxpool._demo.exact import Evaluation, fractional, sliding, uneven, whole, windowed
 from jaxpool._demo.means import MEANS
 from jaxpool._demo.request import Size
 from jaxpool._demo.variant import Outputs as Outputs
@@ -48,6 +49,24 @@ def _bins(x: jax.Array, size: Size) -> tuple[int, int]:
 def _max_unpool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
     values, indices = jaxpool.max_pool_with_indices(x, size.kernel, size.stride, axis=(0, 1), rule=rule)
     return jaxpool.max_unpool(values, indices, x.shape[:2], axis=(0, 1))
+
+
+def _fractional(x: jax.Array, size: Size) -> dict[str, Any]:
+    """The windows of one sample along both axes, for all channels alike."""
+    kernels = [min(size.kernel, length - 1) for length in x.shape[:2]]
+    samples = np.full((x.shape[2], 2), 0.5, np.float32)
+    return {"kernel_size": kernels, "output_size": _bins(x, size), "samples": samples, "axis": (0, 1)}
+
+
+def _roi_align(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
+    height, width = x.shape[:2]
+    middle = jnp.array([[height / 4, width / 4, 3 * height / 4, 3 * width / 4]])
+    return jaxpool.roi_align(x, middle, _bins(x, size), axis=(0, 1))[0]
+
+
+def _roi_pool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
+    corners = jnp.array([[0.0, 0.0, x.shape[0] - 1, x.shape[1] - 1]])
+    return jaxpool.roi_pool(x, corners, _bins(x, size), axis=(0, 1))[0]
 
 
 VARIANTS: tuple[Variant, ...] = (
@@ -148,6 +167,32 @@ VARIANTS: tuple[Variant, ...] = (
         windowed(uneven, exact.mean),
         plain.adaptive_avg_pool,
         detail="uneven bins",
+    ),
+    Variant(
+        "fractional_max_pool",
+        lambda x, size, rule: jaxpool.fractional_max_pool(x, **_fractional(x, size), rule=rule),
+        windowed(fractional, exact.largest),
+        detail="u = 1/2",
+    ),
+    Variant(
+        "fractional_max_pool_with_indices",
+        lambda x, size, rule: jaxpool.fractional_max_pool_with_indices(x, **_fractional(x, size), rule=rule),
+        windowed(fractional, exact.largest, indices=True),
+        detail="u = 1/2",
+    ),
+    Variant(
+        "roi_align",
+        _roi_align,
+        exact.interpolated,
+        detail="the middle half",
+        rules=("jvp",),  # it takes no rule: its derivatives are JAX's own
+    ),
+    Variant(
+        "roi_pool",
+        _roi_pool,
+        windowed(uneven, exact.largest),
+        detail="one box, all of it",
+        rules=("jvp",),  # it takes no rule: its derivatives are JAX's own
     ),
     Variant(
         "global_max_pool",

@@ -64,6 +64,18 @@ def bins_and_axes(x: jax.Array, present: np.ndarray) -> list[jax.Array]:
     ]
 
 
+def placed(x: jax.Array, boxes: jax.Array) -> list[jax.Array]:
+    """Windows at random places, and boxes."""
+    drawn = jaxpool.fractional_max_pool_with_indices(x, (2, 2), output_ratio=(0.5, 0.6), key=jax.random.key(0))
+    values, _ = assert_type(drawn, ValuesAndIndices)
+    return [
+        values,
+        assert_type(jaxpool.fractional_max_pool(x, 2, 3, samples=np.zeros((2, 3, 2)), axis=(2, 3)), Values),
+        assert_type(jaxpool.roi_align(x, boxes, (2, 2), sampling_ratio=1, aligned=False), Values),
+        assert_type(jaxpool.roi_pool(x, boxes, 2, axis=(-2, -1)), Values),
+    ]
+
+
 def frameworks(x: jax.Array) -> list[jax.Array]:
     """The stand-ins for Flax and Haiku."""
     return [
