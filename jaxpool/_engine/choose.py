@@ -152,3 +152,11 @@ def routes_in_pieces(part: Window) -> bool:
     The alternative is a comparison for each of the windows that hold a cell.
     """
     return len(part.axes) == 1 and all(axis.kernel > 8 and axis.extent > 16 * axis.stride for axis in part.axes)
+
+
+def selects_by_network(window: Window) -> bool:
+    """Whether a network of minima and maxima finds the cells of given ranks, instead of bisecting their values.
+
+    It is faster for larger windows too, by a third for 81 cells, but takes twice as long to compile there.
+    """
+    return window.cells <= 49
