@@ -29,7 +29,7 @@ class Quantile:
     def place(self, cells: int) -> tuple[int, int, float]:
         """Ranks of the two cells between which the quantile lies, and the weight of the second; twice one, and 0."""
         place = self.q * (cells - 1)
-        # 0.55·20 is 11, and not the float above it, of which "higher" would make 12.
+        # 0.14·50 is 7, and not the float above it, of which "higher" would make 8.
         if abs(place - round(place)) <= 1e-12 * cells:
             place = round(place)
         lower, upper = math.floor(place), math.ceil(place)
