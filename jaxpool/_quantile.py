@@ -120,8 +120,9 @@ def quantile_pool(
     Derivative:
         ∂y/∂x[i] = 1-t at the cell that is s[⌊h⌋], t at the one that is s[⌈h⌉], 0 elsewhere (1 at the one cell of
         "lower" and "higher"); all higher derivatives are 0. Ties: cells that are equal are sorted in the row-major
-        order of x. Zeros of either sign tie. NaN: a window with NaN is NaN, and its first NaN takes all. A mean of
-        infinities of both signs is NaN. A window that `where` leaves empty is 0 and passes no derivative.
+        order of x, so that q = 1 takes the last of equal maxima. Zeros of either sign tie. NaN: a window with NaN is
+        NaN, and its first NaN takes all. A mean of infinities of both signs is NaN. A window that `where` leaves empty
+        is 0 and passes no derivative.
 
     Example:
         >>> x = jnp.array([0.0, 10.0, 20.0, 30.0, 40.0, 90.0])
