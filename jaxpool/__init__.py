@@ -13,6 +13,8 @@ from jaxpool._lp import lp_pool as lp_pool
 from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices
 from jaxpool._max import min_pool as min_pool
+from jaxpool._quantile import median_pool as median_pool
+from jaxpool._quantile import quantile_pool as quantile_pool
 from jaxpool._smooth import smooth_max_pool as smooth_max_pool
 from jaxpool._unpool import max_unpool as max_unpool
 

@@ -25,7 +25,8 @@ NUMBERS: tuple[Any, ...] = (
 FLAGS: tuple[Any, ...] = (True, False, np.True_, 0, 1, None, "yes")
 ODD: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("kernel_size", "stride", "padding", "dilation", "axis", "output_size"), SIZES),
-    **dict.fromkeys(("norm_type", "beta", "divisor_override"), NUMBERS),
+    **dict.fromkeys(("norm_type", "beta", "divisor_override", "q"), NUMBERS),
+    "method": ("linear", "lower", "higher", "nearest", None, 1),
     **dict.fromkeys(("ceil_mode", "count_include_pad", "keepdims"), FLAGS),
     "where": (
         *(True, False, 1, None, [True], "yes", np.array(False), np.ones(2)),
@@ -44,6 +45,7 @@ OPTIONAL = ("stride", "padding", "dilation", "ceil_mode", "axis")
 OWN = {
     "avg_pool": ("divisor_override", "count_include_pad"),
     "smooth_max_pool": ("count_include_pad",),
+    "quantile_pool": ("q", "method"),
     "global_max_pool": ("keepdims",),
     "global_avg_pool": ("keepdims",),
 }

@@ -36,6 +36,7 @@ Shape = tuple[int, ...]
 # Exponents and sharpnesses whose derivatives float32 holds to 1e-5: larger ones multiply the rounding of y.
 EXPONENTS = (1, 2, math.inf, 3.0, 0.5, 1.25, 2.5, 0.3, 10.0, np.float32(1.5), np.int64(2), math.inf)
 SHARPNESSES = (1, -1, 2.0, -2.5, 0.5, 0.05, -0.2, 12.0, -12.0, np.float32(0.5), np.int32(-1))
+QUANTILES = (0.5, 0, 1, 0.25, 0.75, 0.3, 0.9, np.float64(0.6))
 DIVISORS = (1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5))
 # The reference is evaluated in Python, for every cell of every window.
 MOST_CELLS, MOST_CELLS_IN_WINDOWS = 400, 12000
@@ -156,6 +157,9 @@ def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
         options |= _some(draw, count_include_pad=st.booleans())
     if function == "avg_pool":
         options |= _some(draw, divisor_override=st.none() | st.sampled_from(DIVISORS))
+    if function == "quantile_pool":
+        options["q"] = draw(st.sampled_from(QUANTILES))
+        options |= _some(draw, method=st.sampled_from(["linear", "lower", "higher"]))
     if function in ("lp_pool", "smooth_max_pool"):
         name, numbers = ("norm_type", EXPONENTS) if function == "lp_pool" else ("beta", SHARPNESSES)
         options[name] = draw(st.sampled_from(numbers))

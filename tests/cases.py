@@ -64,7 +64,7 @@ class Case:
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
-_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta", "where", "keepdims")
+_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta", "q", "method", "where", "keepdims")
 
 
 def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
@@ -126,6 +126,10 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("smooth_max_pool", "volume-odd", [{"beta": 1.0}]),
     ("smooth_max_pool", "plane", [{"beta": _MIXED_SIGNS}]),
     ("smooth_max_pool", "plane-overlap", [{"beta": _ALONG_ROWS}, {"beta": _ALONG_ROWS, "count_include_pad": False}]),
+    ("median_pool", "odd-axes", [{}]),
+    ("median_pool", "ceil", [{}]),
+    ("quantile_pool", "plane-last", [{"q": 0.3}]),
+    ("quantile_pool", "line-13", [{"q": 0.75, "method": "higher"}]),
     *[("adaptive_max_pool_with_indices", geometry, [{}]) for geometry in BINS],
     *[("adaptive_max_pool", geometry, [{}]) for geometry in ("bins", "bins-last", "bins-twice")],
     *[("adaptive_avg_pool", geometry, [{}]) for geometry in BINS if geometry != "bins-many-cells"],
@@ -146,6 +150,8 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("lp_pool", "plane", [{"where": mask(6, 4), "norm_type": _PER_CHANNEL}]),
     ("smooth_max_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": b} for b in (2.0, -2.0, _ALONG_ROWS)]),
     ("smooth_max_pool", "ceil", [{"where": mask(8, 9), "beta": 1.5, "count_include_pad": False}]),
+    ("median_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("quantile_pool", "dilated", [{"where": mask(9, 1), "q": 0.6}]),
     ("adaptive_max_pool_with_indices", "bins-last", [{"where": mask(2, 7, 5, 1)}]),
     ("adaptive_max_pool", "bins", [{"where": mask(11)}]),
     ("adaptive_avg_pool", "bins-volume", [{"where": mask(4, 2, 5, 3)}]),
@@ -179,6 +185,8 @@ PLAIN = (
             "avg_pool": {},
             "lp_pool": {"norm_type": 3.0},
             "smooth_max_pool": {"beta": 2.0},
+            "median_pool": {},
+            "quantile_pool": {"q": 0.7},
         }.items()
     }
     | {

@@ -24,6 +24,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "avg_pool": {},
     "lp_pool": {"norm_type": 2},
     "smooth_max_pool": {"beta": 1.0},
+    "median_pool": {},
+    "quantile_pool": {"q": 0.5},
 }
 OTHERS: dict[str, dict[str, Any]] = {
     "adaptive_max_pool": {"output_size": (2, 2)},

@@ -23,6 +23,8 @@ CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
     "avg_pool": (lambda: jaxpool.avg_pool(X, (2,)), [0.5, 2.5]),
     "lp_pool": (lambda: jaxpool.lp_pool(X, 1, (2,)), [1, 5]),
     "smooth_max_pool": (lambda: jaxpool.smooth_max_pool(X, 100.0, (2,)), [1, 3]),
+    "median_pool": (lambda: jaxpool.median_pool(X, (3,), 1), [1, 2]),
+    "quantile_pool": (lambda: jaxpool.quantile_pool(X, 0.25, (2,)), [0.25, 2.25]),
     "adaptive_max_pool": (lambda: jaxpool.adaptive_max_pool(X, (3,)), [1, 2, 3]),
     "adaptive_max_pool_with_indices": (
         lambda: jaxpool.adaptive_max_pool_with_indices(X, (3,)),

@@ -28,6 +28,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 README = PACKAGE.parent / "README.md"
 
 _FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
+_LINEAR = _FIXED.replace("*", "*, method='linear'")
 SIGNATURES = {
     "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "min_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
@@ -36,6 +37,8 @@ SIGNATURES = {
     "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, where=None, rule='jvp')",
     "lp_pool": f"(x, norm_type, {_FIXED}, axis=None, where=None, rule='jvp')",
     "smooth_max_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "median_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "quantile_pool": f"(x, q, {_LINEAR}, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",

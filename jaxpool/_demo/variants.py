@@ -23,6 +23,7 @@ Outputs = jax.Array | tuple[jax.Array, jax.Array]
 BOTH_RULES: tuple[Rule, ...] = ("jvp", "vjp")
 NORM_TYPE = 4.0
 BETA = 20.0
+QUANTILE = 0.9
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,19 @@ VARIANTS: tuple[Variant, ...] = (
         windowed(sliding, exact.smooth_largest(BETA)),
         lambda x, size: plain.smooth_max_pool(x, BETA, size),
         detail=f"β = {BETA:g}",
+    ),
+    Variant(
+        "median_pool",
+        lambda x, size, rule: jaxpool.median_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
+        windowed(sliding, exact.quantile(0.5)),
+        lambda x, size: plain.quantile_pool(x, 0.5, size),
+    ),
+    Variant(
+        "quantile_pool",
+        lambda x, size, rule: jaxpool.quantile_pool(x, QUANTILE, size.kernel, size.stride, axis=(0, 1), rule=rule),
+        windowed(sliding, exact.quantile(QUANTILE)),
+        lambda x, size: plain.quantile_pool(x, QUANTILE, size),
+        detail=f"q = {QUANTILE:g}",
     ),
     Variant(
         "adaptive_max_pool",

@@ -32,6 +32,8 @@ def windows(x: jax.Array) -> list[jax.Array]:
         assert_type(jaxpool.lp_pool(x, 2, (2, 2)), Values),
         assert_type(jaxpool.lp_pool(x, np.full((3, 1, 1), 1.5), (2, 2)), Values),
         assert_type(jaxpool.smooth_max_pool(x, beta=2.0, kernel_size=(2, 2)), Values),
+        assert_type(jaxpool.median_pool(x, (3, 3), 1, "SAME"), Values),
+        assert_type(jaxpool.quantile_pool(x, 0.9, (3, 3), method="lower"), Values),
     ]
 
 
