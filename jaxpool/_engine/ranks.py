@@ -18,7 +18,7 @@ from jaxpool._engine import choose
 from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.gather import Held, gather_windows
 from jaxpool._engine.networks import selection_network
-from jaxpool._engine.operations import Arrays, identity
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._window import Window
 
@@ -34,7 +34,9 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
     """The values of these ranks in every window of x, whose absent cells hold the largest value there is."""
     padded = pad_windows(x, window, identity(lax.min, x.dtype))
     if choose.selects_by_network(window):
-        return select_by_network(padded, window, ranks)
+        # Wide, as platforms without arithmetic in 16 bits would widen and round for each of the many operations.
+        wide = padded.astype(accumulation_dtype(x.dtype))
+        return [values.astype(x.dtype) for values in select_by_network(wide, window, ranks)]
     return [select_by_bisection(padded, window, rank.wanted) for rank in ranks]
 
 
