@@ -23,13 +23,14 @@ from jaxpool._engine.networks import Exchange, selection_network
 from jaxpool._engine.ranks import Rank, select_by_network
 from jaxpool._engine.taps import pad_windows
 from jaxpool._places import Quantile
+from jaxpool._quantile import QuantileMethod
 from jaxpool._window import make_window
 from tests.call_checks import check
 from tests.calls import FLOAT_KINDS, Call
 from tests.cases import distinct
 from tests.checks import compiled_fast, equations
 
-METHODS = ("linear", "lower", "higher")
+METHODS: tuple[QuantileMethod, ...] = ("linear", "lower", "higher")
 
 
 def through(network: tuple[Exchange, ...], cells: np.ndarray) -> np.ndarray:
@@ -206,7 +207,11 @@ def test_integers(dtype: Any) -> None:
     highest = 1 if dtype is np.bool_ else np.iinfo(dtype).max
     x = np.array([[0, 1, highest, highest]]).astype(dtype)
     assert jaxpool.median_pool(x, (3,), 1, 1).dtype == np.float32
-    for method, expected in (("lower", [0, 1, highest, highest]), ("higher", [1, 1, highest, highest])):
+    expectations: dict[QuantileMethod, list[int]] = {
+        "lower": [0, 1, highest, highest],
+        "higher": [1, 1, highest, highest],
+    }
+    for method, expected in expectations.items():
         values = jaxpool.quantile_pool(x, 0.5, (3,), 1, 1, method=method)
         assert values.dtype == dtype
         np.testing.assert_array_equal(values, np.array([expected]).astype(dtype))
