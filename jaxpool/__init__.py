@@ -23,6 +23,8 @@ from jaxpool._mellowmax import mellowmax_pool as mellowmax_pool
 from jaxpool._mellowmax import soft_pool as soft_pool
 from jaxpool._mixed import mixed_pool as mixed_pool
 from jaxpool._pyramid import spatial_pyramid_pool as spatial_pyramid_pool
+from jaxpool._quantile import median_pool as median_pool
+from jaxpool._quantile import quantile_pool as quantile_pool
 from jaxpool._roi import roi_align as roi_align
 from jaxpool._roi import roi_pool as roi_pool
 from jaxpool._smooth import smooth_max_pool as smooth_max_pool

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.apart import route_apart
-from jaxpool._engine.operations import accumulation_dtype, identity
+from jaxpool._engine.loops import fold_taps, route_apart
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import transposed
-from jaxpool._engine.taps import fold_taps, pad_windows, without_unheld
+from jaxpool._engine.taps import pad_windows, without_unheld
 from jaxpool._extension import extended
 from jaxpool._sharding import shardable
 from jaxpool._window import Window
@@ -54,13 +54,13 @@ def _draw(x: jax.Array, shares: jax.Array, window: Window) -> Drawn:
         finite = jnp.where(cells > 0, cells, 0) / scale
         return jnp.where(infinite, jnp.isposinf(cells).astype(shares.dtype), finite)
 
-    def add(total: jax.Array, cells: jax.Array, _: Any) -> jax.Array:
-        return total + weight(cells)
+    def add(total: jax.Array, arrays: Arrays, _: Any) -> jax.Array:
+        return total + weight(arrays[0])
 
-    threshold = shares * fold_taps(add, jnp.zeros_like(shares), padded, window)
+    threshold = shares * fold_taps(add, jnp.zeros_like(shares), (padded,), window)
 
-    def choose(best: Any, cells: jax.Array, number: Any) -> Any:
-        value, offset, held, before = best
+    def choose(best: Any, arrays: Arrays, number: Any) -> Any:
+        (cells,), (value, offset, held, before) = arrays, best
         here = weight(cells)
         is_first_nan = (cells != cells) & (value == value)
         replaces = is_first_nan | ((here > 0) & (before <= threshold) & (value == value))
@@ -73,7 +73,7 @@ def _draw(x: jax.Array, shares: jax.Array, window: Window) -> Drawn:
 
     offsets = jnp.zeros(shares.shape, np.min_scalar_type(window.cells - 1))
     start = (jnp.zeros(shares.shape, x.dtype), offsets, jnp.zeros(shares.shape, bool), jnp.zeros_like(shares))
-    return fold_taps(choose, start, padded, window)[:3]
+    return fold_taps(choose, start, (padded,), window)[:3]
 
 
 # Notation: c(o) is the cell drawn from window o; a dot marks a tangent, a bar a cotangent. With the draw held fixed
@@ -114,4 +114,5 @@ _draw_vjp.defvjp(_forward, _backward)
 
 def _to_cells(cotangent: jax.Array, residuals: tuple[jax.Array, jax.Array], window: Window) -> jax.Array:
     offsets, held = residuals
-    return route_apart(jnp.where(held, cotangent, jnp.zeros_like(cotangent)), offsets, window)
+    wide = jnp.where(held, cotangent, jnp.zeros_like(cotangent)).astype(accumulation_dtype(cotangent.dtype))
+    return route_apart([wide], [offsets], window).astype(cotangent.dtype)

@@ -25,7 +25,8 @@ NUMBERS: tuple[Any, ...] = (
 FLAGS: tuple[Any, ...] = (True, False, np.True_, 0, 1, None, "yes")
 ODD: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("kernel_size", "stride", "padding", "dilation", "axis", "output_size"), SIZES),
-    **dict.fromkeys(("norm_type", "beta", "alpha", "eps", "divisor_override"), NUMBERS),
+    **dict.fromkeys(("norm_type", "beta", "alpha", "eps", "q", "divisor_override"), NUMBERS),
+    "method": ("linear", "lower", "higher", "nearest", None, 1),
     **dict.fromkeys(("ceil_mode", "count_include_pad", "keepdims"), FLAGS),
     "where": (
         *(True, False, 1, None, [True], "yes", np.array(False), np.ones(2)),
@@ -47,6 +48,7 @@ OWN = {
         ("smooth_max_pool", "gem_pool", "mellowmax_pool", "soft_pool", "mixed_pool"), ("count_include_pad",)
     ),
     "global_gem_pool": ("keepdims", "eps"),
+    "quantile_pool": ("q", "method"),
     "global_max_pool": ("keepdims",),
     "global_avg_pool": ("keepdims",),
 }

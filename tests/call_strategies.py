@@ -43,6 +43,7 @@ NUMBERS: dict[str, tuple[str, tuple[Any, ...]]] = {
     **dict.fromkeys(("mellowmax_pool", "soft_pool"), ("beta", (0, *SHARPNESSES))),
     "mixed_pool": ("alpha", (0, 1, *SHARES)),
 }
+QUANTILES = (0.5, 0, 1, 0.25, 0.75, 0.3, 0.9, np.float64(0.6))
 DIVISORS = (1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5))
 # The reference is evaluated in Python, for every cell of every window.
 MOST_CELLS, MOST_CELLS_IN_WINDOWS = 400, 12000
@@ -168,6 +169,9 @@ def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
         options |= _some(draw, count_include_pad=st.booleans())
     if function == "avg_pool":
         options |= _some(draw, divisor_override=st.none() | st.sampled_from(DIVISORS))
+    if function == "quantile_pool":
+        options["q"] = draw(st.sampled_from(QUANTILES))
+        options |= _some(draw, method=st.sampled_from(["linear", "lower", "higher"]))
     if function in NUMBERS:
         name, numbers = NUMBERS[function]
         options[name] = draw(st.sampled_from(numbers))

@@ -64,6 +64,8 @@ _OPTIONS = (
     "norm_type",
     "beta",
     "alpha",
+    "q",
+    "method",
     "levels",
     "kind",
     "eps",

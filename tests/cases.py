@@ -62,6 +62,10 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("smooth_max_pool", "volume-odd", [{"beta": 1.0}]),
     ("smooth_max_pool", "plane", [{"beta": _MIXED_SIGNS}]),
     ("smooth_max_pool", "plane-overlap", [{"beta": _ALONG_ROWS}, {"beta": _ALONG_ROWS, "count_include_pad": False}]),
+    ("median_pool", "odd-axes", [{}]),
+    ("median_pool", "ceil", [{}]),
+    ("quantile_pool", "plane-last", [{"q": 0.3}]),
+    ("quantile_pool", "line-13", [{"q": 0.75, "method": "higher"}]),
     *[("adaptive_max_pool_with_indices", geometry, [{}]) for geometry in BINS],
     *[("adaptive_max_pool", geometry, [{}]) for geometry in ("bins", "bins-last", "bins-twice")],
     *[("adaptive_avg_pool", geometry, [{}]) for geometry in BINS if geometry != "bins-many-cells"],
@@ -101,6 +105,8 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("lp_pool", "plane", [{"where": mask(6, 4), "norm_type": _PER_CHANNEL}]),
     ("smooth_max_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": b} for b in (2.0, -2.0, _ALONG_ROWS)]),
     ("smooth_max_pool", "ceil", [{"where": mask(8, 9), "beta": 1.5, "count_include_pad": False}]),
+    ("median_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("quantile_pool", "dilated", [{"where": mask(9, 1), "q": 0.6}]),
     ("adaptive_max_pool_with_indices", "bins-last", [{"where": mask(2, 7, 5, 1)}]),
     ("adaptive_max_pool", "bins", [{"where": mask(11)}]),
     ("adaptive_avg_pool", "bins-volume", [{"where": mask(4, 2, 5, 3)}]),
@@ -171,6 +177,8 @@ PLAIN = (
             "stochastic_pool": {},
             "blur_pool": {},
             "max_blur_pool": {},
+            "median_pool": {},
+            "quantile_pool": {"q": 0.7},
         }.items()
     }
     | {

@@ -29,6 +29,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "soft_pool": {"beta": 1.0},
     "mixed_pool": {"alpha": 0.5},
     "stochastic_pool": {},
+    "median_pool": {},
+    "quantile_pool": {"q": 0.5},
 }
 OTHERS: dict[str, dict[str, Any]] = {
     "blur_pool": {"kernel_size": (2, 2)},

@@ -38,6 +38,7 @@ POOLS: dict[str, Pool] = {
     "lp_pool, large": lambda x: jaxpool.lp_pool(x, 1.5, 9, 1, 4, axis=(1, 2)),
     "smooth_max_pool": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
     "blur_pool": lambda x: jaxpool.blur_pool(x, **SLIDING, where=MASK),
+    "median_pool": lambda x: jaxpool.median_pool(x, **SLIDING),
     "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool_with_indices(x, (24, 4), axis=(1, 2))[0],
     "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (16, 4), axis=(1, 2)),
     "global_max_pool": lambda x: jaxpool.global_max_pool(x, axis=(1, 2)),

@@ -30,6 +30,8 @@ CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
     "stochastic_pool": (lambda: jaxpool.stochastic_pool(X, (2,)), [1, 2.6]),
     "blur_pool": (lambda: jaxpool.blur_pool(X, (3,)), [0.5, 2]),
     "max_blur_pool": (lambda: jaxpool.max_blur_pool(X, (2,)), [1.5, 2.5]),
+    "median_pool": (lambda: jaxpool.median_pool(X, (3,), 1), [1, 2]),
+    "quantile_pool": (lambda: jaxpool.quantile_pool(X, 0.25, (2,)), [0.25, 2.25]),
     "adaptive_max_pool": (lambda: jaxpool.adaptive_max_pool(X, (3,)), [1, 2, 3]),
     "adaptive_max_pool_with_indices": (
         lambda: jaxpool.adaptive_max_pool_with_indices(X, (3,)),

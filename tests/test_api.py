@@ -29,6 +29,7 @@ README = PACKAGE.parent / "README.md"
 
 _FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
 _FRACTIONAL = "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp')"
+_LINEAR = _FIXED.replace("*", "*, method='linear'")
 SIGNATURES = {
     "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "min_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
@@ -49,6 +50,8 @@ SIGNATURES = {
         "(x, kernel_size=(3, 3), stride=2, padding='REFLECT', *, dilation=1, axis=None, where=None, rule='jvp')"
     ),
     "max_blur_pool": "(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, axis=None, where=None, rule='jvp')",
+    "median_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "quantile_pool": f"(x, q, {_LINEAR}, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",

@@ -109,6 +109,18 @@ def binomial(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return cells @ weights, np.broadcast_to(weights, cells.shape)
 
 
+def quantile(q: float) -> CellRule:
+    """Between the two cells around rank q·(n-1) of n, by how near each is; equal cells are ranked in their order."""
+
+    def rule(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        place = q * (cells.shape[-1] - 1)
+        ranks = cells.argsort(-1, kind="stable").argsort(-1)
+        weights = np.maximum(0, 1 - abs(ranks - place))
+        return (weights * cells).sum(-1), weights
+
+    return rule
+
+
 def windowed(bins: Bins, rule: CellRule, *, indices: bool = False) -> Exact:
     """Pool every window of a picture of (height, width, channels) by `rule`.
 

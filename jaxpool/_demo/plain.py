@@ -81,6 +81,17 @@ def max_blur_pool(x: jax.Array, size: Size) -> jax.Array:
     return blur_pool(max_pool(x, Size(2, 1)), size)
 
 
+def quantile_pool(x: jax.Array, q: float, size: Size) -> jax.Array:
+    """The quantile of each window, of a stack of its cells."""
+    rows, columns = ((length - size.kernel) // size.stride + 1 for length in x.shape[:2])
+    cells = [
+        x[row : row + (rows - 1) * size.stride + 1 : size.stride][:, column : column + (columns - 1) * size.stride + 1]
+        for row in range(size.kernel)
+        for column in range(size.kernel)
+    ]
+    return jnp.quantile(jnp.stack([cell[:, :: size.stride] for cell in cells]), q, axis=0)
+
+
 def avg_pool_of_present(x: jax.Array, size: Size) -> jax.Array:
     """The mean of the cells of each window that are not NaN, and 0 where all are."""
     present = ~jnp.isnan(x)

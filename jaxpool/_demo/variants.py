@@ -23,6 +23,7 @@ from jaxpool._demo.variant import Variant as Variant
 
 NORM_TYPE = 4.0
 BETA = 20.0
+QUANTILE = 0.9
 
 
 def _bar(shape: Sequence[int]) -> np.ndarray:
@@ -147,6 +148,19 @@ VARIANTS: tuple[Variant, ...] = (
         exact.after_largest(windowed(sliding, exact.binomial)),
         plain.max_blur_pool,
         detail="maxima of 2×2, blurred",
+    ),
+    Variant(
+        "median_pool",
+        lambda x, size, rule: jaxpool.median_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
+        windowed(sliding, exact.quantile(0.5)),
+        lambda x, size: plain.quantile_pool(x, 0.5, size),
+    ),
+    Variant(
+        "quantile_pool",
+        lambda x, size, rule: jaxpool.quantile_pool(x, QUANTILE, size.kernel, size.stride, axis=(0, 1), rule=rule),
+        windowed(sliding, exact.quantile(QUANTILE)),
+        lambda x, size: plain.quantile_pool(x, QUANTILE, size),
+        detail=f"q = {QUANTILE:g}",
     ),
     Variant(
         "adaptive_max_pool",

@@ -15,9 +15,6 @@ from jax import lax
 from jaxpool._engine.operations import pad
 from jaxpool._window import Window
 
-# A loop over more taps is not written out.
-UNROLLED_CELLS = 64
-
 
 def taps(window: Window) -> Iterator[tuple[int, ...]]:
     """Every offset into the window, in row-major order."""
@@ -77,37 +74,6 @@ def sum_terms(
         total = added if total is None else total + added
     assert total is not None
     return total
-
-
-def fold_taps(step: Callable[[Any, jax.Array, Any], Any], start: Any, padded: jax.Array, window: Window) -> Any:
-    """`step(result, cells, number)` for the cells at every tap, numbered in row-major order, from `start` on.
-
-    Written out for small windows; a loop beyond, which takes as long to compile for any.
-    """
-    if window.cells <= UNROLLED_CELLS:
-        result = start
-        for number, tap in enumerate(taps(window)):
-            result = step(result, at_tap(padded, window, tap), number)
-        return result
-    limits, strides = list(padded.shape), [1] * padded.ndim
-    for axis in window.axes:
-        limits[axis.axis] = (axis.output - 1) * axis.stride + 1
-        strides[axis.axis] = axis.stride
-
-    def body(number: jax.Array, result: Any) -> Any:
-        cells = lax.dynamic_slice(padded, tap_starts(number, window, padded.ndim), limits)
-        return step(result, lax.slice(cells, [0] * padded.ndim, limits, strides), number)
-
-    return lax.fori_loop(0, window.cells, body, start)
-
-
-def tap_starts(number: jax.Array, window: Window, rank: int) -> list[jax.Array]:
-    """Where the cells at a tap start along each axis, by the row-major number of the tap, which may be traced."""
-    starts, place = [jnp.zeros_like(number)] * rank, window.cells
-    for axis in window.axes:
-        place //= axis.kernel
-        starts[axis.axis] = number // place % axis.kernel * axis.dilation
-    return starts
 
 
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
