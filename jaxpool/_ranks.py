@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.loops import route_apart
+from jaxpool._engine.loops import is_looped, route_apart
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.ranks import offsets_at_rank, values_at_ranks
 from jaxpool._engine.reduce import reduce_windows
@@ -148,7 +148,8 @@ def _to_cells(cotangent: jax.Array, residuals: Residuals, window: Window, quanti
             shares = ((1 - weight) * wide, weight * wide)
         return route_apart(shares, offsets, window).astype(cotangent.dtype)
 
-    return stage(route, cotangent, *residuals)
+    # A stage cannot be transposed where it holds a loop, which starts from zeros that are no cotangents.
+    return route(cotangent, *residuals) if is_looped(window) else stage(route, cotangent, *residuals)
 
 
 def _weight(counts: Counts, window: Window, quantile: Quantile, like: jax.Array) -> jax.Array:

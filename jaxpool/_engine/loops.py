@@ -19,11 +19,12 @@ from jax import lax
 from jaxpool._engine.gather import Held, gather_windows
 from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.taps import at_tap, taps
-from jaxpool._sharding import vary_together
 from jaxpool._window import Window
 
-# Windows of more cells are not written out whole.
-UNROLLED_CELLS = 64
+
+def is_looped(window: Window) -> bool:
+    """Whether the rows of a window are a loop in the program: beyond 64 cells, if it has rows."""
+    return window.cells > 64 and len(window.axes) > 1
 
 
 def fold_taps(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Arrays, window: Window) -> Any:
@@ -31,7 +32,7 @@ def fold_taps(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Array
 
     `padded` are arrays that `pad_windows` made, and `cells` has an entry for each.
     """
-    if window.cells <= UNROLLED_CELLS:
+    if not is_looped(window):
         result = start
         for number, tap in enumerate(taps(window)):
             result = step(result, tuple(at_tap(array, window, tap) for array in padded), number)
@@ -45,9 +46,8 @@ def fold_taps(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Array
             result = step(result, cells, row * row_cells + number)
         return result
 
-    leaves, structure = jax.tree.flatten(start)
-    _, *leaves = vary_together(padded[0], *leaves)
-    return lax.fori_loop(0, window.cells // row_cells, body, jax.tree.unflatten(structure, leaves))
+    start = jax.tree.map(lambda leaf: _varying(leaf, padded), start)
+    return lax.fori_loop(0, window.cells // row_cells, body, start)
 
 
 def _at_row(array: jax.Array, window: Window, rows: Window, starts: Sequence[Any], tap: tuple[int, ...]) -> jax.Array:
@@ -58,6 +58,13 @@ def _at_row(array: jax.Array, window: Window, rows: Window, starts: Sequence[Any
         sizes[axis.axis] = (axis.output - 1) * axis.stride + 1
     row = lax.dynamic_slice(array, starts, sizes)
     return at_tap(row, window, (*(0 for _ in rows.axes), *tap))
+
+
+def _varying(leaf: jax.Array, others: Sequence[jax.Array]) -> jax.Array:
+    """The same array; inside `jax.shard_map` with a type that says that it differs among devices where others do."""
+    for other in others:
+        leaf = jnp.where(jnp.ones_like(other, shape=(), dtype=bool), leaf, leaf)
+    return leaf
 
 
 def _row_starts(row: jax.Array, rows: Window, rank: int) -> list[jax.Array]:
@@ -71,7 +78,7 @@ def _row_starts(row: jax.Array, rows: Window, rank: int) -> list[jax.Array]:
 
 def route_apart(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """Send, for each of the cells chosen, each window's cotangent to the cell at its offset."""
-    if window.cells <= UNROLLED_CELLS or window.tiles or len(window.axes) == 1:
+    if not is_looped(window) or window.tiles:
         return _route_at_once(cotangents, offsets, window)
     rows, last = Window(window.axes[:-1]), Window(window.axes[-1:])
     shape, gaps = list(cotangents[0].shape), [(0, 0, 0)] * cotangents[0].ndim
@@ -89,7 +96,7 @@ def route_apart(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], w
         starts = _row_starts(row, rows, sums.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
-    _, total = vary_together(cotangents[0], jnp.zeros(shape, zero.dtype))
+    total = _varying(jnp.zeros(shape, zero.dtype), (*cotangents, *offsets))
     total = lax.fori_loop(0, rows.cells, body, total)
     return pad(total, {axis.axis: (-axis.low, -axis.beyond) for axis in rows.axes}, 0)
 
