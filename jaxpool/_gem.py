@@ -132,7 +132,7 @@ def global_gem_pool(
     Example:
         >>> x = jnp.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 8.0]])
         >>> jaxpool.global_gem_pool(x, 3, axis=-1, keepdims=False).tolist()
-        [2.289428, 5.546893]
+        [2.28943, 5.54689]
 
     Source: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2018.
     """
