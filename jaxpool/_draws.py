@@ -14,7 +14,7 @@ from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import pad_windows, without_unheld
 from jaxpool._extension import extended
-from jaxpool._sharding import shardable
+from jaxpool._sharding import shardable, vary_together
 from jaxpool._window import Window
 
 # The cells drawn, their row-major offsets in the windows, and whether there was one to draw.
@@ -29,6 +29,7 @@ def draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, 
     floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x, mask, window = extended(x, mask, window)
     shares = jax.random.uniform(key, window.output_shape(x.shape), accumulation_dtype(floats))
+    x, shares = vary_together(x, shares)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
     if not jnp.issubdtype(x.dtype, jnp.inexact):

@@ -45,12 +45,15 @@ def exponential_means(
     present = _present(mask, window, x.ndim)
     if beta is not None:
         beta = expand_rank(beta.astype(x.dtype), x.ndim)
-    pool = partial(_signed, window=window, family=family, number=number)
+    pool = partial(_signed, window=window, family=family)
     if is_soft:
-        under_weights = partial(_under_weights, partial(pool, rule="jvp"))
+        if beta is None:
+            assert number is not None
+            beta = jnp.full((1,) * x.ndim, number, x.dtype)
+        under_weights = partial(_under_weights, partial(pool, number=None, rule="jvp"))
         means = (under_weights if rule == "jvp" else reverse_only(under_weights))(x, beta, present)
     else:
-        means = pool(x, beta, present, rule=rule)
+        means = pool(x, beta, present, number=number, rule=rule)
     if mask is not None:
         means = jnp.where(reduce_windows(mask, window, lax.max), means, 0)
     return means.astype(dtype)
@@ -92,41 +95,49 @@ def _signed(
     return jnp.where(beta < 0, one(-1.0, magnitude), one(1.0, magnitude))
 
 
-# The softmax weights w of a window are the derivatives of its mellowmax, ∂m/∂x(i) = w(i). The mean under them,
+# The derivative by β of β·m = log(mean exp(β·x)) is Σ w(i)·x(i) with the softmax weights w of the window. So the mean
+# under them is
 #
-#     y = Σ w(i)·x(i)
+#     y = ∂(β·m)/∂β = m + β·∂m/∂β
 #
-# is therefore the tangent of m along x itself, and differentiated as such: ∂y/∂x(i) = w(i)·(1 + β·(x(i) - y)), and
-# ∂y/∂β = Σ w(i)·(x(i) - y)². Infinite cells have weight 0, or make m infinite, which y is then too.
+# a mellowmax plus its own tangent along β, in which nothing cancels, and which is differentiated as such. So
+# ∂y/∂x(i) = w(i)·(1 + β·(x(i) - y)), and ∂y/∂β = Σ w(i)·(x(i) - y)². Infinite cells have weight 0, or make m infinite,
+# which y is then too.
 
 
 def _under_weights(
-    pool: Callable[..., jax.Array], x: jax.Array, beta: jax.Array | None, present: jax.Array | None
+    pool: Callable[..., jax.Array], x: jax.Array, beta: jax.Array, present: jax.Array | None
 ) -> jax.Array:
-    finite = ~jnp.isinf(x) if present is None else present & ~jnp.isinf(x)
-    value, tangent = jax.jvp(lambda x: pool(x, beta, present), (x,), (jnp.where(finite, x, 0),))
-    return jnp.where(jnp.isinf(value), value, tangent)
+    value, tangent = jax.jvp(lambda beta: pool(x, beta, present), (beta,), (beta,))
+    return jnp.where(jnp.isinf(value), value, value + tangent)
 
 
 def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amounts) -> jax.Array:
     """Evaluate m = c + log(mean exp(β·d))/β with d = x - c ≤ 0, c the largest cell, for β ≥ 0.
 
-    With e = mean (exp(β·d) - 1)/β, m = c + log(1 + β·e)/β. Both quotients have limits for β = 0, d and e.
+    With e = mean (exp(β·d) - 1)/β it is m = c + log(1 + β·e)/β, whose quotients have limits for β = 0, d and e. Where
+    β·e is near -1 the first form is taken.
     """
     largest = reduce_windows(x, window, lax.max)
 
-    def term(cells: jax.Array) -> jax.Array:
+    def terms(cells: jax.Array) -> tuple[jax.Array, jax.Array]:
         same = (cells == largest) | (jnp.isinf(largest) & ~jnp.isinf(cells))
         gap = jnp.where(same, 0, cells - largest)
         product = beta * gap
-        quotient = gap * jnp.where(product == 0, 1, jnp.expm1(product) / jnp.where(product == 0, 1, product))
-        return jnp.where(jnp.isinf(gap), -1 / jnp.asarray(beta, x.dtype), quotient)
+        near = jnp.abs(product) < 1
+        small = jnp.where(near & (product != 0), product, 1)
+        quotient = gap * jnp.where(product == 0, 1, jnp.expm1(small) / small)
+        # Of a large product the quotient by itself would underflow.
+        quotient = jnp.where(near, quotient, jnp.expm1(product) / jnp.where(near, 1, beta))
+        return jnp.where(jnp.isinf(gap), -1 / jnp.asarray(beta, x.dtype), quotient), jnp.exp(product)
 
     amount, total = (None, float(window.cells)) if amounts is None else (amounts[0], jnp.maximum(amounts[1], 1))
-    mean = sum_terms(term, x, -jnp.inf, window, amount) / total
+    mean, power = (sums / total for sums in sum_terms(terms, x, -jnp.inf, window, amount))
     product = beta * mean
+    far = product < -0.5
     quotient = jnp.where(product == 0, 1, jnp.log1p(product) / jnp.where(product == 0, 1, product))
-    return largest + jnp.where(jnp.isinf(mean), mean, mean * quotient)
+    near_the_mean = jnp.where(jnp.isinf(mean), mean, mean * quotient)
+    return largest + jnp.where(far, jnp.log(power) / jnp.where(far, beta, 1), near_the_mean)
 
 
 # Notation: x(i) the cells of one window, n of them, β ≥ 0 (a negative β is the same pool of -x under -β, negated),
@@ -149,7 +160,10 @@ def _weight(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
 def _slope(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
     dead = jnp.isinf(cells) | jnp.isinf(m)
     gap = jnp.where(dead, 0, cells) - jnp.where(dead, 0, m)
-    lowest = jnp.isneginf(cells) & ~jnp.isinf(m)
+    # Far below, where gap² overflows, a cell adds what -inf does.
+    vanishes = beta * gap < 2 * jnp.log(jnp.finfo(m.dtype).tiny)
+    lowest = (jnp.isneginf(cells) & ~jnp.isinf(m)) | vanishes
+    dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
     limit = 1 / jnp.square(jnp.where(lowest, beta, 1))
     return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * exponential_moment(beta * gap, 1))
 

@@ -5,6 +5,7 @@ start: that costs a few maxima along the rows and one read per window, instead o
 """
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.places import at_places
 from jaxpool._extremes import extremes, extremes_with_indices
 from jaxpool._samples import make_samples, window_starts
-from jaxpool._sharding import evaluate
+from jaxpool._sharding import evaluate, vary_together
 from jaxpool._sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._window import Window, make_window
 
@@ -44,7 +45,7 @@ def fractional_max_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         kernel_size: Cells of a window along each pooled axis. Its length says how many axes are pooled: the last ones,
             or those that `axis` names. An int is for every axis in `axis`.
-        output_size: Windows along each pooled axis, an int or one per axis; at most n - kernel_size. This or
+        output_size: Windows along each pooled axis, an int or one per axis; at most n - kernel_size + 1. This or
             `output_ratio` has to be given.
         output_ratio: Windows for each cell of the input, a float between 0 and 1 or one per axis.
         key: Key of `jax.random`, typed or of uint32, for other windows in every call. This or `samples` has to be
@@ -110,7 +111,7 @@ def fractional_max_pool_with_indices(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        output_size: Windows along each pooled axis, an int or one per axis; at most n - kernel_size. This or
+        output_size: Windows along each pooled axis, an int or one per axis; at most n - kernel_size + 1. This or
             `output_ratio` has to be given.
         output_ratio: Windows for each cell of the input, a float between 0 and 1 or one per axis.
         key: Key of `jax.random`, typed or of uint32. This or `samples` has to be given.
@@ -177,10 +178,10 @@ def _prepare(
             f"many windows, or output_ratio=0.5"
         )
     for a, kernel, count in zip(axes, kernels, counts, strict=True):
-        most = array.shape[a] - kernel
+        most = array.shape[a] - kernel + 1
         if not 1 <= count <= most:
             given = f"output_size {count}" if output_ratio is None else f"output_ratio {output_ratio} gives {count}"
-            fix = f"give 1 to {most}" if most > 0 else f"use a kernel_size below {array.shape[a]}"
+            fix = f"give 1 to {most}" if most > 1 else f"use a kernel_size below {array.shape[a]}"
             raise ValueError(
                 f"{function}: {given} windows of {kernel} cells along axis {a}, which has {array.shape[a]}; {fix}"
             )
@@ -207,10 +208,10 @@ def _evaluate(
 
 @partial(jax.jit, static_argnums=(2, 3, 4, 5))
 def _pool(
-    x: jax.Array, samples: tuple[jax.Array, ...], window: Window, counts: tuple[int, ...], rule: str, indices: bool
+    x: jax.Array, samples: Sequence[jax.Array], window: Window, counts: tuple[int, ...], rule: str, indices: bool
 ) -> tuple[jax.Array, ...]:
     # In float32 from here on, so that cotangents of several windows are rounded once.
-    wide = x.astype(accumulation_dtype(x.dtype))
+    wide, *samples = vary_together(x.astype(accumulation_dtype(x.dtype)), *samples)
     if indices:
         values, *positions = extremes_with_indices(wide, None, window, rule)
     else:

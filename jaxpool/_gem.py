@@ -8,7 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_least, check_mask, check_parameter, check_rule
-from jaxpool._average import cells_counted
+from jaxpool._average import cells_counted, divide
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._extension import extended
 from jaxpool._global import keep_axes, whole_window
@@ -188,7 +188,9 @@ def _power_means(
     exponent = number if p is None else expand_rank(p.astype(x.dtype), x.ndim)
     assert exponent is not None
     values = norms(x, mask, None if p is None else exponent, window, number, rule)
-    roots = jnp.asarray(counts).astype(x.dtype) ** (1 / exponent)
+    counts = jnp.asarray(counts).astype(x.dtype)
     infinite = jnp.isinf(values)
-    means = jnp.where(infinite, jnp.inf, jnp.where(infinite, 0, values) / roots)
-    return means.astype(dtype)
+    finite = jnp.where(infinite, 0, values)
+    # By a power below 1, which an exponent near 0 lets underflow to 0, not overflow.
+    means = divide(finite, counts ** (1 / exponent)) if p is None else finite * counts ** (-1 / exponent)
+    return jnp.where(infinite, jnp.inf, means).astype(dtype)

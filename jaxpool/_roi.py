@@ -16,7 +16,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.ranges import first_largest
 from jaxpool._sharding import evaluate
 from jaxpool._sizes import Sizes, axes_and_sizes, check_flag, sizes
-from jaxpool._window import check_pooled_axis
+from jaxpool._window import check_pooled_axis, check_positions_fit
 
 # The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
 Plan = tuple[tuple[int, int, int, int], ...]
@@ -146,6 +146,8 @@ def _pool(
     axes, counts = axes_and_sizes(function, array.shape, "output_size", output_size, axis)
     for a in axes:
         check_pooled_axis(function, a, array.shape[a])
+    if core is _largest:
+        check_positions_fit(function, tuple(array.shape[a] for a in sorted(axes)))
     boxes = check_boxes(function, boxes, len(axes))
     plan = tuple(sorted((a, count, n, n + len(axes)) for n, (a, count) in enumerate(zip(axes, counts, strict=True))))
     shape = list(array.shape)

@@ -44,7 +44,7 @@ def make_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, sam
 def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array:
     """The first cells of `count` windows along an axis, ascending, no two equal, for samples of size 1 along it.
 
-    The last window ends with the axis, and those before it start at ⌊(i + u)·α⌋ - ⌊u·α⌋ with α = (n - k)/(m - 1) > 1,
+    The last window ends with the axis, and those before it start at ⌊(i + u)·α⌋ - ⌊u·α⌋ with α = (n - k)/(m - 1) ≥ 1,
     computed in the dtype of the samples, whose rounding decides where a product falls beside an integer.
     """
     room = axis.size - axis.kernel

@@ -67,5 +67,7 @@ def vary_together(*arrays: jax.Array) -> list[jax.Array]:
     A backward pass returns cotangents of the types of its arguments. That of an argument that is the same on all
     devices is a sum over the devices. Here it comes of the products with ones, whose types are made to vary.
     """
-    ones = [jnp.ones_like(array, shape=()) for array in arrays]
-    return [math.prod(ones, start=array) for array in arrays]
+    return [
+        math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in arrays), start=array)
+        for array in arrays
+    ]

@@ -85,8 +85,7 @@ def weighted_pool(
         else:
             parts = (window,)
         parameter = jnp.broadcast_to(parameter, shape)
-        if rule == "vjp":
-            x, parameter = vary_together(x, parameter)
+        x, parameter = vary_together(x, parameter)
     for part in parts:
         if amount is None:
             x = step(x, parameter, None, part, pool, number)

@@ -142,12 +142,16 @@ class Window:
 
     def check_positions_fit(self, function: str) -> None:
         """Raise where the pooled axes hold more cells than an int32 index can number."""
-        pooled = tuple(axis.size for axis in self.axes)
-        if math.prod(pooled) > 2**31 - 1:
-            raise ValueError(
-                f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
-                f"2147483647 at most; pool the array in parts"
-            )
+        check_positions_fit(function, tuple(axis.size for axis in self.axes))
+
+
+def check_positions_fit(function: str, pooled: tuple[int, ...]) -> None:
+    """Raise where axes of these sizes hold more cells than an int32 index can number."""
+    if math.prod(pooled) > 2**31 - 1:
+        raise ValueError(
+            f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
+            f"2147483647 at most; pool the array in parts"
+        )
 
 
 def make_window(

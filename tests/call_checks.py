@@ -45,7 +45,7 @@ def is_defined(call: Call) -> bool:
         return True
     names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "axis")
     along = oracle.sliding(call.shape, **{name: call.parameters[name] for name in names if name in call.parameters})
-    needs_cells = call.function in (*ORDERED, *RANKED) or (
+    needs_cells = call.function in (*ORDERED, *RANKED, "mixed_pool") or (
         not call.parameters.get("count_include_pad", True) and call.parameters.get("divisor_override") is None
     )
     return all(

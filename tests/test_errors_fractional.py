@@ -16,7 +16,7 @@ WRONG: list[Row] = [
     (ValueError, BOTH.format("both"), {"key": np.zeros(2, np.uint32)}),
     (ValueError, r"give output_size or output_ratio, got neither; write output_size=\(4, 4\)", {"output_size": None}),
     (ValueError, r"give output_size or output_ratio, got both; write .* or output_ratio=0\.5$", {"output_ratio": 0.5}),
-    (ValueError, r"output_size 7 windows of 2 cells along axis 1, which has 8; give 1 to 6$", {"output_size": (7, 2)}),
+    (ValueError, r"output_size 8 windows of 2 cells along axis 1, which has 8; give 1 to 7$", {"output_size": (8, 2)}),
     (ValueError, r"output_size must be at least 1, got 0", {"output_size": (0, 2)}),
     (ValueError, r"output_size \(2,\) has 1 entry but 2 axes are pooled", {"output_size": (2,)}),
     (TypeError, r"output_size must be an int, got 2\.0 .*write 2", {"output_size": 2.0}),
@@ -40,7 +40,7 @@ WRONG += [
     (ValueError, r"output_ratio must lie between 0 and 1, got -0\.5", {**RATIO, "output_ratio": (0.5, -0.5)}),
     (ValueError, r"output_ratio must lie between 0 and 1, got nan", {**RATIO, "output_ratio": np.nan}),
     (ValueError, r"output_ratio \(0\.5,\) has 1 entry but 2 axes are pooled", {**RATIO, "output_ratio": (0.5,)}),
-    (ValueError, r"output_ratio 0\.1 gives 0 windows .*; give 1 to 6$", {**RATIO, "output_ratio": 0.1}),
+    (ValueError, r"output_ratio 0\.1 gives 0 windows .*; give 1 to 7$", {**RATIO, "output_ratio": 0.1}),
     (TypeError, r"output_ratio must be a float, got 'half'", {**RATIO, "output_ratio": ("half", 0.5)}),
     (TypeError, r"output_ratio must be a Python float, got a traced value", {**RATIO, "output_ratio": Traced(0.5)}),
 ]

@@ -116,3 +116,33 @@ def test_infinite_cells() -> None:
     means = mellowmax_pool(x, 0, (3,)).ravel().tolist()
     assert means[:3] == [-math.inf, math.inf, -math.inf]
     assert math.isnan(means[3])
+
+
+def test_means_under_large_products() -> None:
+    # One unit in the last place of the mellowmax times 1000 would be seen.
+    x = jnp.array([1000.0, 1000.9, 1000.3, 1000.7], jnp.float32)
+    for beta, expected in ((1.0, 1000.5904), (10.0, 1000.8748), (100.0, 1000.9)):
+        value, slopes = jax.value_and_grad(lambda x, beta=beta: soft_pool(x, beta, (4,))[0])(x)
+        np.testing.assert_allclose(value, expected, rtol=2e-7)
+        np.testing.assert_allclose(slopes.sum(), 1, atol=2e-3)
+
+
+@pytest.mark.parametrize("low", [-1e19, -1e25, np.finfo(np.float32).min])
+def test_cells_far_below(low: float) -> None:
+    # What masks are filled with elsewhere: such a cell counts, and weighs nothing.
+    x = jnp.array([1.0, 2.0, 0.5, low], jnp.float32)
+    for pool, value, slope in ((mellowmax_pool, 1.0781, 0.4803), (soft_pool, 1.558, 0.352)):
+        found = jax.value_and_grad(lambda beta, pool=pool: pool(x, beta, (4,))[0])(jnp.ones(1, jnp.float32))
+        np.testing.assert_allclose(found[0], value, rtol=1e-3)
+        np.testing.assert_allclose(found[1], slope, rtol=1e-3)
+
+
+def test_many_cells_far_below() -> None:
+    x = jnp.full(200, -10.5, jnp.float32).at[0].set(0)
+    expected = np.log(np.exp(3 * np.asarray(x, np.float64)).mean()) / 3
+    np.testing.assert_allclose(mellowmax_pool(x, 3.0, (200,))[0], expected, rtol=1e-6)
+
+
+def test_power_means_are_exact_and_dead_where_norms_are() -> None:
+    assert gem_pool(jnp.full(7, 3.0, jnp.float32), 1, (7,)).tolist() == [3.0]
+    assert jax.grad(lambda p: gem_pool(jnp.zeros(196), p, (196,)).sum())(jnp.array([0.05])).tolist() == [0.0]

@@ -105,3 +105,10 @@ def test_forward_mode_is_refused_by_the_other_rule() -> None:
     x = jnp.ones(4)
     with pytest.raises(TypeError, match="can't apply forward-mode"):
         jax.jvp(partial(stochastic_pool, kernel_size=(2,), key=jax.random.key(0), rule="vjp"), (x,), (x,))
+
+
+def test_a_single_row_of_many_cells() -> None:
+    # As many as a byte numbers, in an array of two axes.
+    x = jnp.abs(jnp.sin(jnp.arange(600.0))).reshape(2, 300)
+    gradient = jax.grad(lambda x: stochastic_pool(x, (1, 256), 1, key=jax.random.key(0)).sum())(x)
+    assert gradient.sum() == 2 * 45

@@ -52,13 +52,14 @@ def test_integers_and_bools(case: Case, dtype: Any) -> None:
     x = (np.random.default_rng(0).permutation(84) % 13 - (0 if dtype in (np.bool_, np.uint8) else 6)).reshape(2, 7, 6)
     x = (x % 3 == 0) if dtype is np.bool_ else x.astype(dtype)
     values = case.values(x)
-    if case.function in ORDERED:
+    if case.function in (*ORDERED, "spatial_pyramid_pool"):
         assert values.dtype == dtype
     elif case.function == "sum_pool":
         assert values.dtype == (np.int32 if dtype is np.bool_ else dtype)
     else:
         assert values.dtype == np.float32
-    np.testing.assert_allclose(values.astype(np.float64), case.reference(x).values, rtol=1e-6)
+    # A mean of positive and negative cells may be near 0, and is rounded as they are.
+    np.testing.assert_allclose(values.astype(np.float64), case.reference(x).values, rtol=1e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])

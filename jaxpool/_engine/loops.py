@@ -19,12 +19,13 @@ from jax import lax
 from jaxpool._engine.gather import Held, gather_windows
 from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.taps import at_tap, taps
+from jaxpool._sharding import vary_together
 from jaxpool._window import Window
 
 
 def is_looped(window: Window) -> bool:
-    """Whether the rows of a window are a loop in the program: beyond 64 cells, if it has rows."""
-    return window.cells > 64 and len(window.axes) > 1
+    """Whether the rows of a window are a loop in the program: beyond 64 cells, if it has more than one row."""
+    return window.cells > max(64, window.axes[-1].kernel)
 
 
 def fold_taps(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Arrays, window: Window) -> Any:
@@ -46,7 +47,7 @@ def fold_taps(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Array
             result = step(result, cells, row * row_cells + number)
         return result
 
-    start = jax.tree.map(lambda leaf: _varying(leaf, padded), start)
+    start = jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start)
     return lax.fori_loop(0, window.cells // row_cells, body, start)
 
 
@@ -58,13 +59,6 @@ def _at_row(array: jax.Array, window: Window, rows: Window, starts: Sequence[Any
         sizes[axis.axis] = (axis.output - 1) * axis.stride + 1
     row = lax.dynamic_slice(array, starts, sizes)
     return at_tap(row, window, (*(0 for _ in rows.axes), *tap))
-
-
-def _varying(leaf: jax.Array, others: Sequence[jax.Array]) -> jax.Array:
-    """The same array; inside `jax.shard_map` with a type that says that it differs among devices where others do."""
-    for other in others:
-        leaf = jnp.where(jnp.ones_like(other, shape=(), dtype=bool), leaf, leaf)
-    return leaf
 
 
 def _row_starts(row: jax.Array, rows: Window, rank: int) -> list[jax.Array]:
@@ -96,7 +90,7 @@ def route_apart(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], w
         starts = _row_starts(row, rows, sums.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
-    total = _varying(jnp.zeros(shape, zero.dtype), (*cotangents, *offsets))
+    total, *_ = vary_together(jnp.zeros(shape, zero.dtype), *cotangents, *offsets)
     total = lax.fori_loop(0, rows.cells, body, total)
     return pad(total, {axis.axis: (-axis.low, -axis.beyond) for axis in rows.axes}, 0)
 

@@ -22,8 +22,10 @@ def first_largest(x: jax.Array, axes: Sequence[int], bounds: Sequence[tuple[jax.
     `bounds` are the first cell of each range along each of the `axes`, ascending, and the first one beyond: arrays of
     one row per box. The result has the boxes as its first axis.
     """
-    sizes = [x.shape[a] if a in axes else 1 for a in range(x.ndim)]
-    positions = jnp.asarray(np.arange(np.prod(sizes), dtype=np.int32).reshape(sizes))
+    positions = jnp.zeros([1] * x.ndim, np.int32)
+    for axis in axes:
+        shape = [x.shape[axis] if a == axis else 1 for a in range(x.ndim)]
+        positions = positions * x.shape[axis] + lax.broadcasted_iota(np.int32, shape, axis)
     found, shared = (x, positions), True
     for axis, (first, beyond) in zip(axes, bounds, strict=True):
         found, shared = _along(found, axis, first, beyond, shared), False

@@ -55,25 +55,31 @@ def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array
 
 
 def sum_terms(
-    term: Callable[[jax.Array], jax.Array], x: jax.Array, fill: float, window: Window, amount: jax.Array | None = None
-) -> jax.Array:
+    term: Callable[[jax.Array], Any], x: jax.Array, fill: float, window: Window, amount: jax.Array | None = None
+) -> Any:
     """Σ amount·term(cells) over every window, the cells at one offset at a time; padded cells are `fill`.
 
-    Cells without an amount are inf for `term`, and what it makes of them is left out.
+    The term may be several arrays. Cells without an amount are inf for it, and what it makes of them is left out.
     """
     padded = pad_windows(x, window, fill)
     amounts = None if amount is None else pad_windows(amount, window, 0)
     total = None
     for tap in taps(window):
-        cells = at_tap(padded, window, tap)
-        if amounts is None:
-            added = term(cells)
-        else:
-            here = at_tap(amounts, window, tap)
-            added = jnp.where(here > 0, here * term(jnp.where(here > 0, cells, jnp.inf)), 0)
-        total = added if total is None else total + added
+        added = _terms_at_tap(term, padded, amounts, window, tap)
+        total = added if total is None else jax.tree.map(jnp.add, total, added)
     assert total is not None
     return total
+
+
+def _terms_at_tap(
+    term: Callable[[jax.Array], Any], padded: jax.Array, amounts: jax.Array | None, window: Window, tap: tuple[int, ...]
+) -> Any:
+    cells = at_tap(padded, window, tap)
+    if amounts is None:
+        return term(cells)
+    here = at_tap(amounts, window, tap)
+    added = term(jnp.where(here > 0, cells, jnp.inf))
+    return jax.tree.map(lambda one: jnp.where(here > 0, here * one, 0), added)
 
 
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
