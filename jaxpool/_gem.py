@@ -188,6 +188,8 @@ def _power_means(
     exponent = number if p is None else expand_rank(p.astype(x.dtype), x.ndim)
     assert exponent is not None
     values = norms(x, mask, None if p is None else exponent, window, number, rule)
+    if number is not None and number > jnp.finfo(x.dtype).max:
+        return values.astype(dtype)
     counts = jnp.asarray(counts).astype(x.dtype)
     infinite = jnp.isinf(values)
     finite = jnp.where(infinite, 0, values)
