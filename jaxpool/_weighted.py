@@ -183,7 +183,7 @@ def _to_cells(
 
     def gather(cotangent: jax.Array, x: jax.Array, parameter: jax.Array | None, y: jax.Array) -> jax.Array:
         outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
-        return gather_windows(contribution, outputs, window, [pool.cells(x)])
+        return gather_windows(contribution, outputs, window, [(pool.cells(x), pool.fill)])
 
     def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
         cotangents, values, *parameters = windows

@@ -82,7 +82,7 @@ def gather_windows(
     contribution: Contribution,
     outputs: Sequence[tuple[jax.Array, Any]],
     window: Window,
-    inputs: Sequence[jax.Array] = (),
+    inputs: Sequence[tuple[jax.Array, Any]] = (),
     combine: Operation = lax.add,
 ) -> jax.Array:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
@@ -90,13 +90,12 @@ def gather_windows(
     `contribution(numbers, held, windows, cells)` gets the row-major numbers of the cells in their windows; which of
     the cells the windows hold at all (the others must get 0); the entries of `outputs` at the windows (arrays of the
     output's shape, or with 1 along the pooled axes, each with the value that it has outside); and those of `inputs` at
-    the cells (arrays of the input's shape), all of them broadcastable against each other. It returns the array
-    that `combine` adds up.
+    the cells (arrays of the input's shape, each with the value that it has beyond it), all of them broadcastable
+    against each other. It returns the array that `combine` adds up.
     """
     axes = [_SplitAxis(axis) for axis in even(window).axes]
-    inputs = [expand(array, window, 0) for array in inputs]
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
-    cells = tuple(_split(_cover_inputs(array, axes), axes) for array in inputs)
+    cells = tuple(_split(_cover_inputs(expand(array, window, fill), fill, axes), axes) for array, fill in inputs)
     total = None
     for steps in itertools.product(*(axis.steps for axis in axes)):
         numbers, held = _numbers(axes, steps, outputs_around[0].ndim)
@@ -144,12 +143,12 @@ def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> j
     return _pad(array, fill, amounts)
 
 
-def _cover_inputs(array: jax.Array, axes: Sequence[_SplitAxis]) -> jax.Array:
+def _cover_inputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:
     """The cells of all q, whole."""
     amounts = {
         axis.along.axis: (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size) for axis in axes
     }
-    return _pad(array, 0, amounts)
+    return _pad(array, fill, amounts)
 
 
 def _pad(array: jax.Array, fill: Any, amounts: dict[int, tuple[int, int]]) -> jax.Array:
