@@ -176,10 +176,9 @@ def make_window(
     dilations = sizes(function, "dilation", dilation, count, least=1)
     pads = paddings(function, padding, count)
     # Where a last axis that nobody named is too short for a window, it is often that of the channels.
-    fix = f", or axis={tuple(range(-count - 1, -1))} where channels are last"
-    fixes = {len(shape) - 1: fix} if axis is None and len(shape) > count else {}
+    channels = len(shape) - 1 if axis is None and len(shape) > count else None
     made = (
-        _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, fixes.get(a, ""))
+        _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, count if a == channels else 0)
         for a, k, s, d, p in zip(axes, kernels, strides, dilations, pads, strict=True)
     )
     extension = padding if isinstance(padding, str) and padding in EXTENSIONS else None
@@ -196,8 +195,9 @@ def _window_axis(
     dilation: int,
     padding: tuple[int, int] | str,
     ceil_mode: bool,
-    fix: str,
+    pooled: int,
 ) -> WindowAxis:
+    """One axis; `pooled` is how many there are where this one may be that of the channels by mistake, 0 elsewhere."""
     check_pooled_axis(function, axis, size)
     extent = dilation * (kernel - 1) + 1
     low, high = _amounts(padding, size, extent, stride) if isinstance(padding, str) else padding
@@ -211,7 +211,7 @@ def _window_axis(
             f"{function}: {name} {kernel} along axis {axis} {needs} but the input has {size} and "
             f"{low + high} of padding; use a smaller window or more padding"
             + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
-            + fix
+            + (f", or axis={tuple(range(-pooled - 1, -1))} where channels are last" if pooled else "")
         )
     if output == 1:
         # A single window is one of a row without overlap, which is evaluated in one step.

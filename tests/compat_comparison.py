@@ -8,9 +8,6 @@ most 18 quotients, of cotangents up to 9, each of them rounded.
 """
 
 import inspect
-import json
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,10 +120,3 @@ def warned(call: Callable[[], Any]) -> list[type[Warning]]:
         warnings.simplefilter("always")
         call()
     return [warning.category for warning in caught]
-
-
-def imported_with(modules: str, names: Sequence[str]) -> list[str]:
-    """Which of the top-level modules `names` a fresh process has after it has imported `modules`."""
-    program = f"import json, sys, {modules}; print(json.dumps([name for name in {list(names)} if name in sys.modules]))"
-    command = [sys.executable, "-W", "error", "-c", program]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

@@ -7,10 +7,7 @@ and no module may lean on private parts of JAX or grow past what can be read in 
 
 import ast
 import inspect
-import json
 import re
-import subprocess
-import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +19,7 @@ import pytest
 
 import jaxpool
 from tests.cases import CASES
+from tests.importing import imported_with
 
 PACKAGE = Path(jaxpool.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -143,9 +141,7 @@ def test_package_is_marked_as_typed() -> None:
 
 def test_import_brings_in_nothing_but_jax_and_numpy() -> None:
     heavy = ["torch", "flax", "haiku", "equinox", "keras", "optax", "sklearn", "matplotlib", "rich", "pytest"]
-    program = f"import json, sys, jaxpool; print(json.dumps([name for name in {heavy} if name in sys.modules]))"
-    printed = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(printed.stdout) == []
+    assert imported_with("jaxpool", heavy) == []
 
 
 def test_modules_were_found() -> None:

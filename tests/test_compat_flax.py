@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from jaxpool.compat import flax as compat
-from tests.compat_comparison import Call, check_calls, imported_with, result_of, same_signature, settings_of_users
+from tests.compat_comparison import Call, check_calls, result_of, same_signature, settings_of_users
+from tests.importing import imported_with
 
 pooling = pytest.importorskip("flax.linen.pooling")
 

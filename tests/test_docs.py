@@ -5,34 +5,21 @@ a docstring that does not render or a section of the README that is gone fails i
 """
 
 import html
-import inspect
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-import jaxpool
+from tests.importing import MODULES, public_members
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_nb")
 
 ROOT = Path(__file__).parent.parent
-MODULES = ("jaxpool", "jaxpool.compat.flax", "jaxpool.compat.haiku")
 SECTIONS = ("Parameters", "Returns", "Raises", "Derivative", "Example")
-
-
-def public_names() -> list[str]:
-    """Functions and classes that are the package's own, as they are imported."""
-    names = []
-    for module in map(import_module, MODULES):
-        for name, value in vars(module).items():
-            own = module is jaxpool or getattr(value, "__module__", None) == module.__name__
-            if own and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
-                names.append(f"{module.__name__}.{name}")
-    return names
+NAMES = [f"{module.__name__}.{name}" for module in MODULES for name in public_members(module)]
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +33,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_public_names_were_found() -> None:
-    assert {"jaxpool.max_pool", "jaxpool.compat.flax.min_pool", "jaxpool.compat.haiku.MaxPool"} <= set(public_names())
+    assert {"jaxpool.max_pool", "jaxpool.compat.flax.min_pool", "jaxpool.compat.haiku.MaxPool"} <= set(NAMES)
 
 
-@pytest.mark.parametrize("name", public_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_entry(site: Path, name: str) -> None:
     page = (site / "api.html").read_text(encoding="utf-8")
     entry = re.split(r'<dt class="sig[^>]* id="|<section id="', page.partition(f' id="{name}">')[2])[0]

@@ -183,9 +183,9 @@ def larger(left: jax.Array, right: jax.Array) -> jax.Array:
 def test_cells_beyond_the_array_weigh_nothing() -> None:
     # They are read beside the real ones where the stride does not divide the axis, and exp(0 - y) overflows.
     x = jnp.array([-300.0, -310.0, -305.0, -303.0, -302.0])
-    for parameters in ({"ceil_mode": True}, {"where": np.arange(5) > 0}):
-        pool = partial(jaxpool.smooth_max_pool, beta=1.0, kernel_size=(4,), stride=2, padding=1, **parameters)
-        pool = partial(pool, count_include_pad=False)
+    window: dict[str, Any] = {"kernel_size": (4,), "stride": 2, "padding": 1, "count_include_pad": False}
+    for options in ({"ceil_mode": True}, {"where": np.arange(5) > 0}):
+        pool = partial(jaxpool.smooth_max_pool, beta=1.0, **window, **options)
         values, slopes = jax.jvp(pool, (x,), (jnp.ones_like(x),))
         assert jnp.isfinite(values).all()
         np.testing.assert_allclose(slopes, 1, atol=1e-4)

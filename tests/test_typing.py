@@ -18,23 +18,12 @@ import jax
 import numpy as np
 import pytest
 
-import jaxpool
-from jaxpool.compat import flax, haiku
 from tests.editor import editing
+from tests.importing import MODULES, public_members
 from tests.typed_project import right, wrong
 
 PROJECT = Path(right.__file__).parent
-MODULES = [jaxpool, flax, haiku]
-
-
-def functions(module: ModuleType) -> dict[str, Any]:
-    """The public functions and classes of a module: those of `jaxpool` are defined in private ones."""
-    home = "jaxpool._" if module is jaxpool else module.__name__
-    public = {name: value for name, value in vars(module).items() if not name.startswith("_") and callable(value)}
-    return {name: value for name, value in public.items() if value.__module__.startswith(home)}
-
-
-PUBLIC = [(module, name) for module in MODULES for name in functions(module)]
+PUBLIC = [(module, name) for module in MODULES for name in public_members(module)]
 
 
 def program(name: str) -> str:

@@ -18,8 +18,10 @@ Haiku's modules: they work outside of `hk.transform` too, and tables of modules 
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -113,7 +115,26 @@ def avg_pool(
 
 
 @dataclass(eq=False)
-class MaxPool:
+class _Pool:
+    """What a class keeps of the arguments of its function."""
+
+    _function: ClassVar[Callable[..., jax.Array]]
+
+    window_shape: Sizes
+    strides: Sizes
+    padding: str
+    channel_axis: int | None = -1
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self._function.__name__
+
+    def __call__(self, value: ArrayLike) -> jax.Array:
+        """Pool one array."""
+        return self._function(value, self.window_shape, self.strides, self.padding, self.channel_axis)
+
+
+class MaxPool(_Pool):
     """`max_pool` with all arguments but the array, as `hk.MaxPool`; it may be made and called anywhere.
 
     Args:
@@ -129,22 +150,10 @@ class MaxPool:
         Array([1., 3.], dtype=float32)
     """
 
-    window_shape: Sizes
-    strides: Sizes
-    padding: str
-    channel_axis: int | None = -1
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        self.name = self.name or "max_pool"
-
-    def __call__(self, value: ArrayLike) -> jax.Array:
-        """Pool one array."""
-        return max_pool(value, self.window_shape, self.strides, self.padding, self.channel_axis)
+    _function = staticmethod(max_pool)
 
 
-@dataclass(eq=False)
-class AvgPool:
+class AvgPool(_Pool):
     """`avg_pool` with all arguments but the array, as `hk.AvgPool`; it may be made and called anywhere.
 
     Args:
@@ -160,18 +169,7 @@ class AvgPool:
         Array([0.5, 2.5], dtype=float32)
     """
 
-    window_shape: Sizes
-    strides: Sizes
-    padding: str
-    channel_axis: int | None = -1
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        self.name = self.name or "avg_pool"
-
-    def __call__(self, value: ArrayLike) -> jax.Array:
-        """Pool one array."""
-        return avg_pool(value, self.window_shape, self.strides, self.padding, self.channel_axis)
+    _function = staticmethod(avg_pool)
 
 
 def _along(

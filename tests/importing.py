@@ -1,0 +1,30 @@
+"""What comes with an import: the public names of a module, and the other modules that it brings along."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import jaxpool
+from jaxpool.compat import flax, haiku
+
+MODULES = (jaxpool, flax, haiku)
+
+
+def public_members(module: ModuleType) -> dict[str, Any]:
+    """The module's own functions and classes; those of `jaxpool` itself are defined in private modules of it."""
+    home = "jaxpool._" if module is jaxpool else module.__name__
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and callable(value) and value.__module__.startswith(home)
+    }
+
+
+def imported_with(modules: str, names: Sequence[str]) -> list[str]:
+    """Which of the top-level modules `names` a fresh process has after it has imported `modules`."""
+    program = f"import json, sys, {modules}; print(json.dumps([name for name in {list(names)} if name in sys.modules]))"
+    command = [sys.executable, "-W", "error", "-c", program]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
