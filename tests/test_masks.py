@@ -17,6 +17,7 @@ import pytest
 import jaxpool
 from jaxpool._arguments import Rule
 from tests import oracle
+from tests.calls import ORDERED
 from tests.cases import PLAIN, Case
 from tests.checks import compiled_fast, equations, programs_within
 
@@ -188,9 +189,9 @@ def test_masks_of_fewer_axes(case: Case) -> None:
         constants = [one(x, where) for where in (None, True, np.bool_(False))]
         return constants, [one(x, where) for where in small], [one(x, where) for where in full]
 
-    def same(left: Any, right: Any, exact: bool = "max" in case.function or "min" in case.function) -> None:
+    def same(left: Any, right: Any) -> None:
         for first, second in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
-            if exact and "smooth" not in case.function:
+            if case.function in ORDERED:
                 np.testing.assert_array_equal(first, second)
             else:
                 np.testing.assert_allclose(first, second, rtol=1e-14, atol=1e-15)
