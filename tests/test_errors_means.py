@@ -61,9 +61,23 @@ OWN: dict[str, list[Row]] = {
         (ValueError, r"kind 'sum' is unknown; use 'max' or 'avg'", {"kind": "sum"}),
         (TypeError, r"levels must be a sequence of output sizes, got 2; write levels=", {"levels": 2}),
         (ValueError, r"levels is empty; give one output size at least", {"levels": ()}),
-        (ValueError, r"output_size must be at least 1, got 0", {"levels": ((0, 1),)}),
-        (ValueError, r"output_size 2 does not say how many axes to pool", {"levels": (2,)}),
-        (ValueError, r"level \(2,\) pools axes \(2,\) but level .* pools \(1, 2\)", {"levels": ((1, 1), (2,))}),
+        (ValueError, r"levels\[0\] must be at least 1, got 0", {"levels": ((0, 1),)}),
+        (ValueError, r"levels\[0\] 2 does not say .* axes to pool; write levels\[0\]=\(2, 2\)", {"levels": (2,)}),
+        (ValueError, r"levels\[1\] \(2, 3\) has 2 entries but 1 axis is pooled", {"levels": (1, (2, 3)), "axis": 1}),
+        (ValueError, r"levels\[1\] \(1, 2, 3, 4\) has 4 entries but x has 3", {"levels": ((1, 1), (1, 2, 3, 4))}),
+        (ValueError, r"levels\[1\] \(\) is empty", {"levels": ((1, 1), ())}),
+        (TypeError, r"levels\[0\] must be an int, got 2\.0 .*; write 2", {"levels": (2.0,), "axis": 1}),
+        (TypeError, r"levels\[0\] must be an int or a sequence of ints, got None", {"levels": (None,), "axis": 1}),
+        (
+            TypeError,
+            r"levels\[1\] must be a Python int, got a traced value; .*static_argnames='levels'",
+            {"levels": (1, Traced(2)), "axis": 1},
+        ),
+        (
+            ValueError,
+            r"levels\[1\] \(2,\) pools axes \(2,\) but levels\[0\] \(1, 1\) pools \(1, 2\)",
+            {"levels": ((1, 1), (2,))},
+        ),
     ],
 }
 ROWS = [
