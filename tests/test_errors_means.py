@@ -44,8 +44,23 @@ OWN: dict[str, list[Row]] = {
         (TypeError, r"key must be .*, got dtype float32; make one", {"key": zeros(2)}),
         (
             ValueError,
-            r"key must be a single key, got an array of shape \(3,\); give one, as key\[0\]",
+            r"key must be a single key, got an array of shape \(3,\); give one, as key\[0\], or use jax\.vmap",
             {"key": jax.random.split(jax.random.key(0), 3)},
+        ),
+        (
+            ValueError,
+            r"key must be a single key, got an array of shape \(3, 4, 2\); give one, as key\[0, 0\]",
+            {"key": np.zeros((3, 4, 2), np.uint32)},
+        ),
+        *(
+            (
+                ValueError,
+                rf"key must be .*, got uint32 numbers of shape {re.escape(str(shape))} in place of \(2,\); "
+                r"make one with jax\.random\.key\(0\), or .*wrap_key_data\(key, impl='rbg'\)$",
+                {"key": given},
+            )
+            for shape in ((), (0,), (4,), (2, 3))
+            for given in (np.zeros(shape, np.uint32), Traced(np.zeros(shape, np.uint32)))
         ),
     ],
     "global_gem_pool": [
@@ -96,3 +111,12 @@ def test_old_keys_are_keys() -> None:
     x = np.arange(8.0, dtype=np.float32)
     old, new = (stochastic_pool(x, (4,), key=key) for key in (jax.random.PRNGKey(3), jax.random.key(3)))
     np.testing.assert_array_equal(old, new)
+
+
+def test_raw_keys_are_those_of_the_implementation_that_is_set() -> None:
+    x, key = np.arange(8.0, dtype=np.float32), jax.random.key(3, impl="rbg")
+    numbers = jax.random.key_data(key)
+    expected = stochastic_pool(x, (4,), key=key)
+    np.testing.assert_array_equal(stochastic_pool(x, (4,), key=jax.random.wrap_key_data(numbers, impl="rbg")), expected)
+    with jax.default_prng_impl("rbg"):
+        np.testing.assert_array_equal(stochastic_pool(x, (4,), key=numbers), expected)
