@@ -84,9 +84,18 @@ def check_key(function: str, key: Any) -> jax.Array:
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not (typed or key.dtype == np.uint32):
         raise TypeError(f"{function}: key must be a key of jax.random, got dtype {key.dtype}; {fix}")
-    if key.ndim != (0 if typed else 1):
+    # Raw numbers are a key of the implementation that JAX is set to, which says how many there are.
+    one = () if typed else jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape
+    if key.ndim > len(one) and key.shape[key.ndim - len(one) :] == one:
+        entry = ", ".join("0" * (key.ndim - len(one)))
         raise ValueError(
-            f"{function}: key must be a single key, got an array of shape {key.shape}; give one, as key[0]"
+            f"{function}: key must be a single key, got an array of shape {key.shape}; give one, as key[{entry}], or "
+            f"use jax.vmap over keys and arrays"
+        )
+    if key.shape != one:
+        raise ValueError(
+            f"{function}: key must be a key of jax.random, got uint32 numbers of shape {key.shape} in place of {one}; "
+            f"{fix}, or say whose numbers they are, as in jax.random.wrap_key_data(key, impl='rbg')"
         )
     return jnp.asarray(key)
 

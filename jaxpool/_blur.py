@@ -1,6 +1,7 @@
 """Pools that blur before they leave cells out: binomial low-pass filters, alone and behind a maximum."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from jaxpool._engine.weigh import spread_weighted, weigh_windows
 from jaxpool._extension import extended
 from jaxpool._extremes import extremes
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Padding, Sizes, sizes
+from jaxpool._sizes import Padding, Sizes, pooled_axes, sizes
 from jaxpool._window import Window, make_window
 
 
@@ -46,7 +47,8 @@ def blur_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled. The default is
+            for two; of one write kernel_size=(3,), or kernel_size=3 and an axis.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
             "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
@@ -79,6 +81,7 @@ def blur_pool(
     """
     function = "blur_pool"
     array = check_array(function, x, complex_allowed=True)
+    _check_two_axes(function, array.shape, kernel_size, axis)
     window = make_window(function, array.shape, kernel_size, stride, padding, dilation, False, axis)
     mask = check_mask(function, where, array.shape, window.pooled_axes)
     return _blurred(array, mask, window, check_rule(function, rule))
@@ -143,6 +146,19 @@ def max_blur_pool(
     window = make_window(function, shape, blurs, strides, padding, 1, False, axis, "blur_size")
     mask = check_mask(function, where, array.shape, window.pooled_axes)
     return _max_blurred(array, mask, window, maxima, check_rule(function, rule))
+
+
+def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axis: Sizes | None) -> None:
+    """Raise where the default kernel size, which nobody may have written, meets one axis, or more than two."""
+    if not (isinstance(kernel_size, tuple) and all(type(size) is int for size in kernel_size)):
+        return
+    count = min(len(shape), 2) if axis is None else len(pooled_axes(function, shape, axis))
+    if kernel_size == (3, 3) and count not in (0, 2):
+        pooled = "axis is" if count == 1 else "axes are"
+        fix = "kernel_size=(3,)" if axis is None else "kernel_size=3"
+        raise ValueError(
+            f"{function}: kernel_size (3, 3), the default, is for two axes, but {count} {pooled} pooled; write {fix}"
+        )
 
 
 @shardable

@@ -8,9 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxpool._arguments import check_is_array
 from jaxpool._engine.operations import accumulation_dtype
+
+# Cells, beyond every array. Between the two no sample lies at 0: it would be (k + 1/2)/N = 1/3 for whole numbers.
+_FAR_BELOW, _FAR_ABOVE = -1e18, 2e18
 
 
 def check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
@@ -27,6 +31,16 @@ def check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
         raise ValueError(f"{function}: boxes of shape {boxes.shape} do not go with {axes} pooled axes; {fix}")
     boxes = jnp.asarray(boxes)
     return boxes.astype(accumulation_dtype(boxes.dtype))
+
+
+def unknown(boxes: jax.Array, rank: int) -> jax.Array:
+    """Which boxes have a NaN, for the pools of an array of that rank."""
+    return jnp.isnan(lax.stop_gradient(boxes)).any(1).reshape(-1, *[1] * rank)
+
+
+def finite(boxes: jax.Array) -> jax.Array:
+    """The boxes with 0 for those that have a NaN, and corners so near that their difference does not overflow."""
+    return jnp.where(unknown(boxes, 1), jnp.zeros_like(boxes), jnp.clip(boxes, _FAR_BELOW, _FAR_ABOVE))
 
 
 def sample_positions(low: jax.Array, high: jax.Array, bins: int, ratio: int, aligned: bool) -> jax.Array:

@@ -135,8 +135,9 @@ def soft_pool(
     Derivative:
         ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros are
         nothing special. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite passes no
-        derivative. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 and passes no
-        derivative.
+        derivative. NaN stays in the windows that hold it. Cells so far apart that the square of their distance
+        overflows (in float32 by 2e19) need a β that tells them apart, of 1e-17 say: at smaller ones, 0 too, y is not
+        finite. A window that `where` leaves empty is 0 and passes no derivative.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])

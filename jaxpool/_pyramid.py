@@ -75,13 +75,15 @@ def spatial_pyramid_pool(
         )
     if not levels:
         raise ValueError(f"{function}: levels is empty; give one output size at least, as in levels=(1, 2, 4)")
-    windows = [make_bins(function, array.shape, level, axis) for level in levels]
+    windows = [
+        make_bins(function, array.shape, level, axis, f"levels[{number}]") for number, level in enumerate(levels)
+    ]
     pooled = windows[0].pooled_axes
-    for level, window in zip(levels, windows, strict=True):
+    for number, window in enumerate(windows):
         if window.pooled_axes != pooled:
             raise ValueError(
-                f"{function}: level {level} pools axes {window.pooled_axes} but level {levels[0]} pools {pooled}; "
-                f"give every level the same number of entries, or name the axes"
+                f"{function}: levels[{number}] {levels[number]} pools axes {window.pooled_axes} but levels[0] "
+                f"{levels[0]} pools {pooled}; give every level the same number of entries, or name the axes"
             )
     mask = check_mask(function, where, array.shape, pooled)
     return _pyramids(array, mask, tuple(windows), kind, check_rule(function, rule))

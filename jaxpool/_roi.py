@@ -11,7 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_array
-from jaxpool._boxes import bin_bounds, check_boxes, neighbours, sample_positions
+from jaxpool._boxes import bin_bounds, check_boxes, finite, neighbours, sample_positions, unknown
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.ranges import first_largest
 from jaxpool._sharding import evaluate
@@ -69,8 +69,10 @@ def roi_align(
         x[i + 1] - x[i]; exact in every mode and order. At the kinks, which are integer p and boxes of one cell without
         `aligned`, it is that of larger p and longer boxes; where p is clamped, or a sample adds 0, there is none.
         Cotangents of cells are summed in float32 for 16-bit floats. A NaN or an infinity reaches the bins with a sample
-        between that cell and its neighbours, even at weight 0, and a NaN in a box all of its bins. Ties and zeros are
-        nothing special, and no bin is empty. Where boxes share a cell, a GPU may add their cotangents in any order.
+        between that cell and its neighbours, even at weight 0. A box with a NaN has NaN in all of its bins and passes
+        no derivative, to x or itself; an infinite corner is one far away, so that samples lie beyond x and add 0. Ties
+        and zeros are nothing special, and no bin is empty. Where boxes share a cell, a GPU may add their cotangents in
+        any order.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
@@ -121,9 +123,10 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes 
     Derivative:
         ∂y[o]/∂x[i] = 1 where i is the winner of bin o, 0 elsewhere; all higher derivatives are 0, and there is none
         with respect to the boxes, which are rounded. Ties: the first winner in the row-major order of x takes all.
-        Zeros of either sign tie. NaN: wins over every number, the first NaN over later ones; a NaN in a box is that of
-        all of its bins, if x is of floats. Empty bins pass no derivative. Cotangents of cells are summed in float32 for
-        16-bit floats; where bins share a winner, a GPU may add them in any order.
+        Zeros of either sign tie. NaN: wins over every number, the first NaN over later ones. A box with a NaN has NaN
+        in all of its bins, if x is of floats, and passes no derivative; an infinite corner is one far away. Empty bins
+        pass no derivative. Cotangents of cells are summed in float32 for 16-bit floats; where bins share a winner, a
+        GPU may add them in any order.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
@@ -174,6 +177,7 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
     axes = [axis for axis, *_ in plan]
     array = jnp.moveaxis(x.astype(accumulation_dtype(dtype)), axes, range(len(axes)))
     boxes = boxes.astype(np.promote_types(boxes.dtype, array.dtype))
+    boxes, without_number = finite(boxes), unknown(boxes, x.ndim)
     weights, is_inside, places = jnp.ones((), array.dtype), jnp.ones((), bool), []
     for number, (axis, count, low, high) in enumerate(plan):
         below, share, inside = neighbours(
@@ -192,7 +196,8 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
     # Samples that add 0 must not read a NaN either.
     samples = jnp.where(is_inside, cells, jnp.zeros_like(cells)) * weights
     values = samples.sum(range(2, 2 * len(axes) + 1, 2)) / ratio ** len(axes)
-    return jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes]).astype(dtype)
+    values = jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes]).astype(dtype)
+    return jnp.where(without_number, jnp.full_like(values, jnp.nan), values)
 
 
 @partial(jax.jit, static_argnames=("plan",))
@@ -210,5 +215,4 @@ def _largest(x: jax.Array, boxes: jax.Array, plan: Plan) -> jax.Array:
     values = jnp.moveaxis(values, range(-len(axes), 0), [axis + 1 for axis in axes]).astype(x.dtype)
     if not jnp.issubdtype(x.dtype, jnp.floating):
         return values
-    unknown = jnp.isnan(lax.stop_gradient(boxes)).any(1).reshape(-1, *[1] * x.ndim)
-    return jnp.where(unknown, jnp.full_like(values, jnp.nan), values)
+    return jnp.where(unknown(boxes, x.ndim), jnp.full_like(values, jnp.nan), values)

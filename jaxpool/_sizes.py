@@ -52,15 +52,15 @@ def axes_and_sizes(
 
 
 def output_sizes(
-    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Sizes | None
+    function: str, shape: Sequence[int], name: str, given: OutputSizes, axis: Sizes | None
 ) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     """The pooled axes, counted from 0, and the output size of each, None where it is to be that of the input."""
-    if _is_scalar(output_size):
-        return axes_and_sizes(function, shape, "output_size", output_size, axis)  # pyright: ignore[reportArgumentType]
+    if _is_scalar(given):
+        return axes_and_sizes(function, shape, name, given, axis)  # pyright: ignore[reportArgumentType]
     axes = None if axis is None else pooled_axes(function, shape, axis)
-    entries = _entries(function, "output_size", output_size, None if axes is None else len(axes))
-    bins = tuple(None if one is None else _integer(function, "output_size", one, least=1) for one in entries)
-    return axes or _last_axes(function, shape, "output_size", bins, "x"), bins
+    entries = _entries(function, name, given, None if axes is None else len(axes))
+    bins = tuple(None if one is None else _integer(function, name, one, least=1) for one in entries)
+    return axes or _last_axes(function, shape, name, bins, "x"), bins
 
 
 def _last_axes(
@@ -184,9 +184,11 @@ def _is_scalar(given: Any) -> bool:
 
 def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
     if isinstance(given, jax.core.Tracer):
+        # Of an entry, as levels[0], the argument that holds it.
+        argument = name.partition("[")[0]
         raise TypeError(
             f"{function}: {name} must be a Python int, got a traced value; sizes shape the program, so pass "
-            f"them as static arguments (jax.jit(..., static_argnames={name!r}))"
+            f"them as static arguments (jax.jit(..., static_argnames={argument!r}))"
         )
     if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
         whole = f"write {int(given)}, or " if isinstance(given, float) and given.is_integer() else ""

@@ -62,8 +62,8 @@ def stochastic_pool(
         With a key ∂y/∂x[i] = 1 for the cell drawn, 0 elsewhere: the draw is held fixed. Without, ∂y/∂x[i] =
         (2·x[i] - y)/Σ x₊ for positive cells. Zeros and negative cells have derivative 0, and a window without a
         positive cell, of padding alone or that `where` leaves empty, is 0 and passes no derivative. Ties share as they
-        are drawn. Of infinite cells one is drawn; the mean is then infinite and passes no derivative. NaN: y is NaN;
-        with a key the first one is drawn.
+        are drawn. Of infinite cells one is drawn; the mean is then infinite and passes no derivative, and it is where
+        Σ x₊ overflows, too. NaN: y is NaN; with a key the first one is drawn.
 
     Example:
         >>> x = jnp.array([1.0, 3.0, -2.0, 0.0, 5.0, 5.0])

@@ -131,6 +131,23 @@ def check_shared_parameter(rule: Literal["jvp", "vjp"], mesh: Mesh) -> None:
     print("shard_map", rule)
 
 
+def check_boxes(name: str, mesh: Mesh) -> None:
+    """Boxes of every image of a sharded batch, by `jax.vmap`."""
+    boxes = np.random.default_rng(2).uniform(-1, 30, (8, 3, 4)).astype(np.float32)
+
+    def both(x: jax.Array, boxes: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pool = jax.vmap(lambda x, boxes: getattr(jaxpool, name)(x, boxes, 2, axis=(0, 1)))
+        return value_and_gradient(lambda x: pool(x, boxes))(x)
+
+    with jax.set_mesh(mesh):
+        sharded = [jax.device_put(array, NamedSharding(mesh, BATCH)) for array in (X, boxes)]
+        found = jax.jit(both)(*sharded)
+    for one, other in zip(found, jax.jit(both)(X, boxes), strict=True):
+        assert one.sharding.is_equivalent_to(NamedSharding(mesh, BATCH), one.ndim), name
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
+    print(mesh.axis_types, "vmap", name)
+
+
 def main() -> None:
     """Every pool by batch, channel and pooled axis with automatic axes; on four devices in all the other ways too."""
     count = int(sys.argv[1])
@@ -149,6 +166,8 @@ def main() -> None:
             check_inside_shard_map(name, pool, meshes[0])
         for rule in ("jvp", "vjp"):
             check_shared_parameter(rule, meshes[0])
+        for name in ("roi_align", "roi_pool"):
+            check_boxes(name, meshes[1])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Blurring: held to convolutions by NumPy, with what is particular to it: weights, masks, stages and its arguments."""
 
 import math
+import re
 from functools import partial
 from typing import Any
 
@@ -145,5 +146,29 @@ def test_wrong_arguments() -> None:
         jaxpool.blur_pool(x, 5, padding="VALID", axis=(0, 1))
     with pytest.raises(ValueError, match=r"^blur_pool: kernel_size 3 does not say how many axes"):
         jaxpool.blur_pool(x, 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "pooled", "fix"),
+    [
+        ((8,), None, "1 axis is", "kernel_size=(3,)"),
+        ((4, 8), -1, "1 axis is", "kernel_size=3"),
+        ((4, 8, 8), (0, 1, 2), "3 axes are", "kernel_size=3"),
+    ],
+)
+def test_the_default_kernel_size_is_for_two_axes(shape: tuple[int, ...], axis: Any, pooled: str, fix: str) -> None:
+    x = jnp.zeros(shape)
+    message = f"blur_pool: kernel_size (3, 3), the default, is for two axes, but {pooled} pooled; write {fix}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        jaxpool.blur_pool(x, axis=axis)
+    written = (3,) if axis is None else 3
+    assert jax.eval_shape(partial(jaxpool.blur_pool, kernel_size=written, axis=axis), x).shape[-1] == 4
+    # Another size is the caller's own, and the axes are at fault as elsewhere.
+    with pytest.raises(ValueError, match=r"^blur_pool: kernel_size \(2, 3\) has 2 entries but"):
+        jaxpool.blur_pool(x, (2, 3), axis=axis)
+
+
+def test_the_rule_vjp_has_no_forward_mode() -> None:
+    x = jnp.zeros((4, 8))
     with pytest.raises(TypeError, match="forward-mode"):
         jax.jvp(partial(jaxpool.blur_pool, kernel_size=(3,), rule="vjp"), (x,), (x,))

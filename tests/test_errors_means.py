@@ -44,8 +44,23 @@ OWN: dict[str, list[Row]] = {
         (TypeError, r"key must be .*, got dtype float32; make one", {"key": zeros(2)}),
         (
             ValueError,
-            r"key must be a single key, got an array of shape \(3,\); give one, as key\[0\]",
+            r"key must be a single key, got an array of shape \(3,\); give one, as key\[0\], or use jax\.vmap",
             {"key": jax.random.split(jax.random.key(0), 3)},
+        ),
+        (
+            ValueError,
+            r"key must be a single key, got an array of shape \(3, 4, 2\); give one, as key\[0, 0\]",
+            {"key": np.zeros((3, 4, 2), np.uint32)},
+        ),
+        *(
+            (
+                ValueError,
+                rf"key must be .*, got uint32 numbers of shape {re.escape(str(shape))} in place of \(2,\); "
+                r"make one with jax\.random\.key\(0\), or .*wrap_key_data\(key, impl='rbg'\)$",
+                {"key": given},
+            )
+            for shape in ((), (0,), (4,), (2, 3))
+            for given in (np.zeros(shape, np.uint32), Traced(np.zeros(shape, np.uint32)))
         ),
     ],
     "global_gem_pool": [
@@ -61,9 +76,23 @@ OWN: dict[str, list[Row]] = {
         (ValueError, r"kind 'sum' is unknown; use 'max' or 'avg'", {"kind": "sum"}),
         (TypeError, r"levels must be a sequence of output sizes, got 2; write levels=", {"levels": 2}),
         (ValueError, r"levels is empty; give one output size at least", {"levels": ()}),
-        (ValueError, r"output_size must be at least 1, got 0", {"levels": ((0, 1),)}),
-        (ValueError, r"output_size 2 does not say how many axes to pool", {"levels": (2,)}),
-        (ValueError, r"level \(2,\) pools axes \(2,\) but level .* pools \(1, 2\)", {"levels": ((1, 1), (2,))}),
+        (ValueError, r"levels\[0\] must be at least 1, got 0", {"levels": ((0, 1),)}),
+        (ValueError, r"levels\[0\] 2 does not say .* axes to pool; write levels\[0\]=\(2, 2\)", {"levels": (2,)}),
+        (ValueError, r"levels\[1\] \(2, 3\) has 2 entries but 1 axis is pooled", {"levels": (1, (2, 3)), "axis": 1}),
+        (ValueError, r"levels\[1\] \(1, 2, 3, 4\) has 4 entries but x has 3", {"levels": ((1, 1), (1, 2, 3, 4))}),
+        (ValueError, r"levels\[1\] \(\) is empty", {"levels": ((1, 1), ())}),
+        (TypeError, r"levels\[0\] must be an int, got 2\.0 .*; write 2", {"levels": (2.0,), "axis": 1}),
+        (TypeError, r"levels\[0\] must be an int or a sequence of ints, got None", {"levels": (None,), "axis": 1}),
+        (
+            TypeError,
+            r"levels\[1\] must be a Python int, got a traced value; .*static_argnames='levels'",
+            {"levels": (1, Traced(2)), "axis": 1},
+        ),
+        (
+            ValueError,
+            r"levels\[1\] \(2,\) pools axes \(2,\) but levels\[0\] \(1, 1\) pools \(1, 2\)",
+            {"levels": ((1, 1), (2,))},
+        ),
     ],
 }
 ROWS = [
@@ -82,3 +111,12 @@ def test_old_keys_are_keys() -> None:
     x = np.arange(8.0, dtype=np.float32)
     old, new = (stochastic_pool(x, (4,), key=key) for key in (jax.random.PRNGKey(3), jax.random.key(3)))
     np.testing.assert_array_equal(old, new)
+
+
+def test_raw_keys_are_those_of_the_implementation_that_is_set() -> None:
+    x, key = np.arange(8.0, dtype=np.float32), jax.random.key(3, impl="rbg")
+    numbers = jax.random.key_data(key)
+    expected = stochastic_pool(x, (4,), key=key)
+    np.testing.assert_array_equal(stochastic_pool(x, (4,), key=jax.random.wrap_key_data(numbers, impl="rbg")), expected)
+    with jax.default_prng_impl("rbg"):
+        np.testing.assert_array_equal(stochastic_pool(x, (4,), key=numbers), expected)

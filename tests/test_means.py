@@ -146,3 +146,15 @@ def test_many_cells_far_below() -> None:
 def test_power_means_are_exact_and_dead_where_norms_are() -> None:
     assert gem_pool(jnp.full(7, 3.0, jnp.float32), 1, (7,)).tolist() == [3.0]
     assert jax.grad(lambda p: gem_pool(jnp.zeros(196), p, (196,)).sum())(jnp.array([0.05])).tolist() == [0.0]
+
+
+def test_means_near_the_largest_number() -> None:
+    x = jnp.full(2, 3e38, jnp.float32)
+    for pool in (mellowmax_pool, soft_pool):
+        value, slopes = jax.value_and_grad(lambda x, pool=pool: pool(x, 1.0, (2,))[0])(x)
+        assert value == x[0]
+        assert slopes.tolist() == [0.5, 0.5]
+    # Apart so far that the square overflows: β tells the two apart, or their mean is not had.
+    apart = jnp.array([0.0, 1e20], jnp.float32)
+    np.testing.assert_allclose(soft_pool(apart, 1e-17, (2,)), [1e20], rtol=1e-6)
+    assert not np.isfinite(soft_pool(apart, 0.0, (2,))).any()

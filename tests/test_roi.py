@@ -115,6 +115,39 @@ def test_unknown_boxes_and_empty_bins() -> None:
             assert pooled.shape == (count, *shape[:-2], 2, 2)
 
 
+@pytest.mark.parametrize("pool", [roi_align, roi_pool])
+def test_boxes_without_numbers_and_infinite_corners_leave_the_others_alone(pool: Any) -> None:
+    x = jnp.asarray(distinct((5, 6), "infinite"), np.float32)
+    far, inf = 3e38, np.inf
+    wrong = [
+        [np.nan, 0, 3, 3],
+        [0, 1, np.nan, inf],
+        [0, 0, inf, 3],
+        [-inf, 0, 3, 4],
+        [0, -inf, 3, inf],
+        [4, 1, -far, 3],
+    ]
+    boxes, right = jnp.array([[0, 0, 3, 3], *wrong, [1, 0.5, 4, 3]], np.float32), jnp.array([0, -1])
+
+    @compiled_fast
+    def everything(x: jax.Array) -> Any:
+        values, pull_back = jax.vjp(partial(pool, output_size=(2, 2)), x, boxes)
+        expected, pull_right = jax.vjp(partial(pool, output_size=(2, 2)), x, boxes[right])
+        ones = jnp.ones_like(values)
+        return values, expected, pull_back(ones), pull_back(ones.at[1:-1].set(0))[0], pull_right(ones[right])
+
+    values, expected, (x_bar, boxes_bar), masked, (x_right, boxes_right) = everything(x)
+    np.testing.assert_array_equal(values[right], expected)
+    assert np.isnan(values[1:3]).all()
+    assert np.isfinite(values[3:]).all()
+    assert np.isfinite(x_bar).all()
+    assert not boxes_bar[1:7].any()
+    if pool is roi_align:
+        assert not values[3:7].any()
+    np.testing.assert_array_equal(boxes_bar[right], boxes_right)
+    np.testing.assert_array_equal(masked, x_right)
+
+
 def test_ties_and_the_lowest_numbers() -> None:
     # Of equal cells the first one in row-major order, though columns hold others before it; the first NaN.
     planes = [np.full((3, 3), -np.inf), [[0, 0, 5], [0, 5, 0], [5, 0, 0]], [[1, 2, np.nan], [np.nan, 3, 4], [0, 0, 0]]]
