@@ -17,18 +17,18 @@ import jaxpool
 from tests import oracle
 from tests.call_checks import check, is_defined
 from tests.call_mistakes import any_calls, arbitrary_calls
-from tests.call_strategies import calls, some_calls
+from tests.call_strategies import EXAMPLES_IN_ROUND, calls, some_calls
 from tests.calls import COMPLEX, FLOAT_KINDS, FLOATS, FUNCTIONS, INTEGER_KINDS, INTEGERS, MODES, Call
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_calls(function: str) -> None:
-    check_all(some_calls(calls(function), 12, function))
+    check_all(some_calls(calls(function), EXAMPLES_IN_ROUND, function))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_arbitrary_arguments(function: str) -> None:
-    check_all(some_calls(arbitrary_calls(function), 25, function))
+    check_all(some_calls(arbitrary_calls(function), 2 * EXAMPLES_IN_ROUND, function))
 
 
 def check_all(drawn: list[Call]) -> None:
@@ -85,7 +85,8 @@ def test_a_call_is_what_it_prints() -> None:
     for call in some_calls(st.sampled_from(FUNCTIONS).flatmap(any_calls), 45, "all"):
         copy = eval(repr(call), {"Call": Call, "np": np})
         assert repr(copy) == repr(call)
-        np.testing.assert_array_equal(copy.x, call.x)
+        # NumPy takes no NaN of bfloat16 for another.
+        assert (copy.x.dtype, copy.x.shape, copy.x.tobytes()) == (call.x.dtype, call.x.shape, call.x.tobytes())
         compile(call.snippet(), "snippet", "exec")
 
 
