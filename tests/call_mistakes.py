@@ -62,11 +62,11 @@ ODD: dict[str, tuple[Any, ...]] = {
         *(np.ones(shape) for shape in ((2,), (4,), (1, 2), (0, 4), (2, 6), (1, 3), (1, 5, 4), (2, 0))),
     ),
 }
-# The draws of stochastic pools have no reference.
+# All arguments but the array. The draws of stochastic pools have no reference.
 ARGUMENTS = {
-    function: tuple(sorted({*inspect.signature(getattr(jaxpool, function)).parameters} & {*ODD} - {*left_out}))
+    function: [name for name in [*inspect.signature(getattr(jaxpool, function)).parameters][1:] if name != left_out]
     for function in FUNCTIONS
-    for left_out in [("key",) if function == "stochastic_pool" else ()]
+    for left_out in ["key" if function == "stochastic_pool" else None]
 }
 
 

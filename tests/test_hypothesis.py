@@ -79,6 +79,19 @@ def test_calls_are_of_all_kinds() -> None:
     for name in ("norm_type", "beta"):
         assert {0, 1, 2} <= {np.ndim(one) for one in given(name)}
     assert math.inf in [one for one in given("norm_type") if np.ndim(one) == 0]
+    assert {*given("kind")} == {"max", "avg"}
+    assert kinds("levels") == {"list", "tuple"}
+    assert {type(level).__name__ for levels in given("levels") for level in levels} == {"int", "tuple"}
+    assert kinds("blur_size") == kinds("axis")
+    assert {"float", "tuple"} <= kinds("output_ratio")
+    assert given("key")
+    for name in ("samples", "boxes"):
+        assert {str(one.dtype) for one in given(name)} == {"float64", "float32", "float16"}
+    assert {len(boxes) for boxes in given("boxes")} == {0, 1, 2, 3, 4}
+    # Beside all centres of cells, and anywhere.
+    assert {bool((boxes % 0.25).any()) for boxes in given("boxes") if boxes.size} == {True, False}
+    assert {*given("sampling_ratio")} == {1, 2, 3}
+    assert {*given("aligned")} == {True, False}
 
 
 def test_a_call_is_what_it_prints() -> None:
