@@ -118,7 +118,9 @@ def _levels(shape: Shape, axes: Shape, named: Parameters) -> st.SearchStrategy[A
 
 def draw_fractions(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
     """Windows at random places, by their number or their ratio, and the key or the samples that they come from."""
-    kernels = draw(st.tuples(*[st.integers(1, min(shape[a], _widest(shape, axes))) for a in axes]))
+    # No wider than half an axis and a cell, so that there is room to draw from.
+    widest = _widest(shape, axes)
+    kernels = draw(st.tuples(*[st.integers(1, min(shape[a] // 2 + 1, widest)) for a in axes]))
     parameters: Parameters = {**named, "kernel_size": kernels}
     if named and draw(st.integers(0, 3)) == 3:
         parameters["kernel_size"] = min(kernels)
