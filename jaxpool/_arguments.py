@@ -88,6 +88,14 @@ def check_key(function: str, key: Any) -> jax.Array:
         raise ValueError(
             f"{function}: key must be a single key, got an array of shape {key.shape}; give one, as key[0]"
         )
+    if not typed:
+        # How many numbers make a key depends on the generator that JAX is set to.
+        try:
+            jax.eval_shape(jax.random.wrap_key_data, key)
+        except TypeError:
+            raise ValueError(
+                f"{function}: key must be a key of jax.random, got uint32 of shape {key.shape}; {fix}"
+            ) from None
     return jnp.asarray(key)
 
 
