@@ -19,7 +19,7 @@ Outcome = dict[str, np.ndarray]
 
 # Weights that are differences, of one number from another or of positions from cells: the small ones are rounded as
 # large ones are, so that it goes by so many times the largest cell how much a value can lose.
-ROUNDED_WEIGHTS = {"soft_pool": 1, "roi_align": 4}
+ROUNDED_WEIGHTS = {"soft_pool": 1, "mixed_pool": 1, "roi_align": 4}
 
 
 def check(call: Call) -> bool:
