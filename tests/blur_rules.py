@@ -64,7 +64,8 @@ def max_blur_pool(
     maxima = oracle.pool(oracle.RULES["max_pool"], x, kernel_size, 1, axis=axis, where=where)
     axes, _ = oracle.axes_and_sizes(np.ndim(x), kernel_size, axis)
     held = None if where is None else maxima.indices >= 0
-    blurred = blur_pool(maxima.values, blur_size, stride, padding, axis=axes, where=held)
+    strides = kernel_size if stride is None else stride
+    blurred = blur_pool(maxima.values, blur_size, strides, padding, axis=axes, where=held)
     winners: dict[tuple[int, ...], list[tuple[tuple[int, ...], Any]]] = {}
     for output, cell, slope in maxima.entries:
         winners.setdefault(output, []).append((cell, slope))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracle_windows import axes_and_sizes
 from tests.window_rules import largest
 
 Entries = list[tuple[tuple[int, ...], tuple[int, ...], Any]]
@@ -22,7 +23,8 @@ def align(
     axis: Any = None,
 ) -> Reference:
     """Values and slopes of the average of interpolated samples."""
-    axes, shape = _axes(x, boxes, output_size, axis)
+    axes, bins, shape = _axes(x, boxes, output_size, axis)
+    x = x.astype(np.float64)
     values, entries = np.zeros(shape), []
     for output in np.ndindex(*shape):
         box, kept = boxes[output[0]], output[1:]
@@ -34,7 +36,7 @@ def align(
                 low, length = low - 0.5, high - low
             else:
                 length = max(high - low, 1.0)
-            bin_length = length / output_size[number]
+            bin_length = length / bins[number]
             along[a] = []
             for sample in range(sampling_ratio):
                 position = low + kept[a] * bin_length + (sample + 0.5) * bin_length / sampling_ratio
@@ -52,20 +54,21 @@ def _weights(position: float, cells: int) -> list[tuple[int, float]]:
     position = max(position, 0.0)
     below = int(position)
     if below >= cells - 1:
-        return [(cells - 1, 1.0)]
+        # Read twice, as by torchvision: an infinite last cell becomes NaN.
+        return [(cells - 1, 1.0), (cells - 1, 0.0)]
     return [(below, 1 - (position - below)), (below + 1, position - below)]
 
 
 def pool(x: np.ndarray, boxes: np.ndarray, output_size: Any, *, axis: Any = None) -> Reference:
     """Values and slopes of the largest cells."""
-    axes, shape = _axes(x, boxes, output_size, axis)
+    axes, counts, shape = _axes(x, boxes, output_size, axis)
     values, entries = np.zeros(shape), []
     for output in np.ndindex(*shape):
         box, kept = boxes[output[0]], output[1:]
         along = [[o] for o in kept]
         for number, a in enumerate(axes):
             low, high = (_rounded(float(box[n])) for n in (number, number + len(axes)))
-            length, bins = max(high - low + 1, 1), output_size[number]
+            length, bins = max(high - low + 1, 1), counts[number]
             first, beyond = low + kept[a] * length // bins, low + math.ceil((kept[a] + 1) * length / bins)
             along[a] = list(range(min(max(first, 0), x.shape[a]), min(max(beyond, 0), x.shape[a])))
         cells = list(itertools.product(*along))
@@ -78,9 +81,12 @@ def _rounded(corner: float) -> int:
     return int(math.copysign(math.floor(abs(corner) + 0.5), corner))
 
 
-def _axes(x: np.ndarray, boxes: np.ndarray, output_size: Any, axis: Any) -> tuple[list[int], tuple[int, ...]]:
-    axes = [a % x.ndim for a in axis] if axis else list(range(x.ndim - len(output_size), x.ndim))
+def _axes(
+    x: np.ndarray, boxes: np.ndarray, output_size: Any, axis: Any
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The pooled axes, the bins along each, and the shape of the output."""
+    axes, counts = axes_and_sizes(x.ndim, output_size, axis)
     shape = list(x.shape)
-    for a, bins in zip(axes, output_size, strict=True):
+    for a, bins in zip(axes, counts, strict=True):
         shape[a] = bins
-    return axes, (len(boxes), *shape)
+    return axes, counts, (len(boxes), *shape)

@@ -126,7 +126,8 @@ def pyramid(x: Any, levels: Any, *, kind: str = "max", axis: Any = None, where: 
     for part in parts:
         sizes = [part.values.shape[a] for a in (first, *others)]
         together = np.moveaxis(part.values, others, range(first + 1, first + len(axes)))
-        values.append(together.reshape(*together.shape[:first], -1, *together.shape[first + len(axes) :]))
+        flat_shape = (*together.shape[:first], math.prod(sizes), *together.shape[first + len(axes) :])
+        values.append(together.reshape(flat_shape))
         for output, cell, slope in part.entries:
             flat = before + np.ravel_multi_index([output[a] for a in (first, *others)], sizes)
             place = tuple(flat if a == first else o for a, o in enumerate(output) if a not in others)

@@ -53,6 +53,11 @@ WRONG += [
         r"key must be a single key, got an array of shape \(3, 2\)",
         {**KEY, "key": np.zeros((3, 2), np.uint32)},
     ),
+    (
+        ValueError,
+        r"key must be a key of jax\.random, got uint32 of shape \(3,\); make one",
+        {**KEY, "key": np.zeros(3, np.uint32)},
+    ),
 ]
 
 
