@@ -5,8 +5,9 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
-from jaxpool._exponential_means import exponential_means
+from jaxpool._log_mean_exponentials import log_mean_exponentials
 from jaxpool._sizes import Padding, Sizes, check_flag
+from jaxpool._soft_means import soft_means
 from jaxpool._window import make_window
 
 
@@ -135,9 +136,8 @@ def soft_pool(
     Derivative:
         ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros are
         nothing special. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite passes no
-        derivative. NaN stays in the windows that hold it. Cells so far apart that the square of their distance
-        overflows (in float32 by 2e19) need a β that tells them apart, of 1e-17 say: at smaller ones, 0 too, y is not
-        finite. A window that `where` leaves empty is 0 and passes no derivative.
+        derivative. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 and passes no
+        derivative.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
@@ -176,4 +176,5 @@ def _pool(
     mask = check_mask(function, where, array.shape, window.pooled_axes)
     check_rule(function, rule)
     parameter, number = (None, sharpness) if isinstance(sharpness, float) else (sharpness, None)
-    return exponential_means(array, mask, parameter, window, number, include_pad, function == "soft_pool", rule)
+    pool = soft_means if function == "soft_pool" else log_mean_exponentials
+    return pool(array, mask, parameter, window, number, include_pad, rule)

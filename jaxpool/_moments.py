@@ -4,7 +4,7 @@ With m_k(z) = ∫ t^k·exp(t·z) dt for t from 0 to 1, and k = 0, 1, …,
 
     m_k' = m_{k+1}     m_0 = (exp(z) - 1)/z     m_k = (exp(z) - k·m_{k-1})/z     m_k = Σ_j z^j/(j!·(j + k + 1))
 
-so that each is all that the one before needs for its derivative. The third is used upwards for |z| > 2, where it is
+so that each is all that the one before needs for its derivative. The third is used upwards for |z| > 1, where it is
 stable for the few k that derivatives ask for, the fourth for the others, where the third would divide 0 by 0.
 """
 
@@ -19,10 +19,10 @@ import jax.numpy as jnp
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def exponential_moment(z: jax.Array, order: int) -> jax.Array:
     """The moment of an order, for real z of any sign; differentiable to every order."""
-    near = jnp.abs(z) <= 2
+    near = jnp.abs(z) <= 1
     small, large = jnp.where(near, z, 0), jnp.where(near, 1, z)
-    # The first term left out is below a rounding error at |z| = 2.
-    count = 24 if jnp.finfo(z.dtype).bits == 64 else 14
+    # The first term left out is below a rounding error at |z| = 1.
+    count = 18 if jnp.finfo(z.dtype).bits == 64 else 10
     series = jnp.zeros_like(z)
     for power in reversed(range(count)):
         series = series * small + 1 / (math.factorial(power) * (power + order + 1))

@@ -92,7 +92,8 @@ def _to_cells(weight: Weight, window: Window, cotangent: jax.Array, residuals: A
         sent = cotangent * weight(cells[0], *outputs)
         return sent if held is True else jnp.where(held, sent, 0)
 
-    return gather_windows(contribution, [(finish(cotangent), 0), *((each, 0) for each in outputs)], window, [(cells, 0)])
+    around = [(array, 0) for array in (finish(cotangent), *outputs)]
+    return gather_windows(contribution, around, window, [(cells, 0)])
 
 
 def _is_zero(tangent: Any) -> bool:

@@ -26,6 +26,12 @@ def both_rules(case: Case) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_first_derivatives(case: Case) -> None:
+    expected = case.expected
+    check_first_derivatives(both_rules(case), case.x, expected.values, expected.jacobian(), whole=False)
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
 def test_jacobians(case: Case) -> None:
     check_first_derivatives(both_rules(case), case.x, case.expected.values, case.expected.jacobian())
 

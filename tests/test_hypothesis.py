@@ -28,7 +28,7 @@ def test_calls(function: str) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_arbitrary_arguments(function: str) -> None:
-    check_all(some_calls(arbitrary_calls(function), 2 * EXAMPLES_IN_ROUND, function))
+    check_all(some_calls(arbitrary_calls(function), EXAMPLES_IN_ROUND, function))
 
 
 def check_all(drawn: list[Call]) -> None:

@@ -177,8 +177,8 @@ def test_traced_masks(case: Case) -> None:
 @pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
 def test_masks_of_fewer_axes(case: Case) -> None:
     # Cells of equal magnitude: what a mask leaves is seen in winners as well. A window of the first mask is empty.
-    small = [np.arange(6) > 2, np.array([[True]] * 3 + [[False]] * 4), np.array([[[False]], [[True]]])]
-    small += [np.array([[[True] * 3 + [False] * 3]]), np.array([False]), np.array(True)]
+    small = [np.array([[True]] * 3 + [[False]] * 4), np.array([[[True] * 3 + [False] * 3]] * 2)]
+    small += [np.array([False]), np.array(True)]
 
     def one(x: jax.Array, where: Any) -> Any:
         outputs, pull_back = jax.vjp(lambda x: jax.tree.leaves(case.call(x, **case.parameters, where=where))[0], x)

@@ -20,7 +20,8 @@ ORDERED = tuple(function for function, rule in oracle.RULES.items() if rule in (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_values(case: Case) -> None:
-    compiled = jax.jit(lambda x: [case.outputs(x, rule) for rule in ("jvp", "vjp")])(case.x)
+    # The values of both rules within other programs are held to the reference with their derivatives; indices are not.
+    compiled = [jax.jit(case.outputs)(case.x)] if "indices" in case.function else []
     for outputs in (*compiled, case.outputs(case.x)):
         values, indices = outputs if isinstance(outputs, tuple) else (outputs, None)
         assert values.dtype == np.float64

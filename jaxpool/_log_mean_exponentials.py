@@ -1,7 +1,6 @@
-"""Means of exponentials over windows and the means under their weights, with both derivative rules."""
+"""The logarithm of the mean exponential of every window, for β of any sign and 0. Rules in `_weighted`."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -15,25 +14,23 @@ from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
 from jaxpool._extension import extended
 from jaxpool._moments import exponential_moment
-from jaxpool._reverse import reverse_only
 from jaxpool._sharding import shardable
 from jaxpool._weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
 from jaxpool._window import Window
 
 
 @shardable
-@partial(jax.jit, static_argnums=(3, 4, 5, 6, 7))
-def exponential_means(
+@partial(jax.jit, static_argnums=(3, 4, 5, 6))
+def log_mean_exponentials(
     x: jax.Array,
     mask: jax.Array | None,
     beta: jax.Array | None,
     window: Window,
     number: float | None,
     include_pad: bool,
-    is_soft: bool,
     rule: str,
 ) -> jax.Array:
-    """The mellowmax of every window under `beta`, or under `number` if that is None; if `is_soft`, the soft mean."""
+    """The mellowmax of every window under `beta`, or under `number` if that is None."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     family = _LOG_MEAN_EXP
@@ -45,15 +42,7 @@ def exponential_means(
     present = _present(mask, window, x.ndim)
     if beta is not None:
         beta = expand_rank(beta.astype(x.dtype), x.ndim)
-    pool = partial(_signed, window=window, family=family)
-    if is_soft:
-        if beta is None:
-            assert number is not None
-            beta = jnp.full((1,) * x.ndim, number, x.dtype)
-        under_weights = partial(_under_weights, partial(pool, number=None, rule="jvp"))
-        means = (under_weights if rule == "jvp" else reverse_only(under_weights))(x, beta, present)
-    else:
-        means = pool(x, beta, present, number=number, rule=rule)
+    means = _signed(x, beta, present, window=window, family=family, number=number, rule=rule)
     if mask is not None:
         means = jnp.where(reduce_windows(mask, window, lax.max), means, 0)
     return means.astype(dtype)
@@ -95,49 +84,31 @@ def _signed(
     return jnp.where(beta < 0, one(-1.0, magnitude), one(1.0, magnitude))
 
 
-# The derivative by β of β·m = log(mean exp(β·x)) is Σ w(i)·x(i) with the softmax weights w of the window. So the mean
-# under them is
-#
-#     y = ∂(β·m)/∂β = m + β·∂m/∂β
-#
-# a mellowmax plus its own tangent along β, in which nothing cancels, and which is differentiated as such. So
-# ∂y/∂x(i) = w(i)·(1 + β·(x(i) - y)), and ∂y/∂β = Σ w(i)·(x(i) - y)². Infinite cells have weight 0, or make m infinite,
-# which y is then too.
-
-
-def _under_weights(
-    pool: Callable[..., jax.Array], x: jax.Array, beta: jax.Array, present: jax.Array | None
-) -> jax.Array:
-    value, tangent = jax.jvp(lambda beta: pool(x, beta, present), (beta,), (beta,))
-    return jnp.where(jnp.isinf(value), value, value + tangent)
-
-
 def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amounts) -> jax.Array:
     """Evaluate m = c + log(mean exp(β·d))/β with d = x - c ≤ 0, c the largest cell, for β ≥ 0.
 
-    With e = mean (exp(β·d) - 1)/β it is m = c + log(1 + β·e)/β, whose quotients have limits for β = 0, d and e. Where
-    β·e is near -1 the first form is taken.
+    With e = mean (exp(β·d) - 1) it is m = c + log(1 + e)/β, in which nothing cancels for small β, and c + mean d for
+    β = 0. Where e is near -1, as it may be in large windows, the first form is taken.
     """
     largest = reduce_windows(x, window, lax.max)
+    beta = jnp.asarray(beta, x.dtype)
+    limits = jnp.finfo(x.dtype)
+    # No product with a smaller one, short of a difference of cells beyond its inverse, would be a normal number.
+    is_mean = beta < limits.tiny / limits.eps
+    is_large = window.cells > 16
 
-    def terms(cells: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def terms(cells: jax.Array) -> tuple[jax.Array, ...]:
         same = (cells == largest) | (jnp.isinf(largest) & ~jnp.isinf(cells))
         gap = jnp.where(same, 0, cells - largest)
-        product = beta * gap
-        near = jnp.abs(product) < 1
-        small = jnp.where(near & (product != 0), product, 1)
-        quotient = gap * jnp.where(product == 0, 1, jnp.expm1(small) / small)
-        # Of a large product the quotient by itself would underflow.
-        quotient = jnp.where(near, quotient, jnp.expm1(product) / jnp.where(near, 1, beta))
-        return jnp.where(jnp.isinf(gap), -1 / jnp.asarray(beta, x.dtype), quotient), jnp.exp(product)
+        product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
+        return jnp.where(is_mean, gap, jnp.expm1(product)), *([jnp.exp(product)] if is_large else [])
 
     amount, total = (None, float(window.cells)) if amounts is None else (amounts[0], jnp.maximum(amounts[1], 1))
-    mean, power = (sums / total for sums in sum_terms(terms, x, -jnp.inf, window, amount))
-    product = beta * mean
-    far = product < -0.5
-    quotient = jnp.where(product == 0, 1, jnp.log1p(product) / jnp.where(product == 0, 1, product))
-    near_the_mean = jnp.where(jnp.isinf(mean), mean, mean * quotient)
-    return largest + jnp.where(far, jnp.log(power) / jnp.where(far, beta, 1), near_the_mean)
+    mean, *powers = (sums / total for sums in sum_terms(terms, x, -jnp.inf, window, amount))
+    logarithm = jnp.log1p(jnp.where(is_mean, 0, mean))
+    if is_large:
+        logarithm = jnp.where(mean < -0.5, jnp.log(powers[0]), logarithm)
+    return largest + jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
 
 
 # Notation: x(i) the cells of one window, n of them, β ≥ 0 (a negative β is the same pool of -x under -β, negated),
