@@ -13,10 +13,10 @@ from jaxpool._arguments import Rule, check_array, check_divisor, check_mask, che
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import spread, transposed
-from jaxpool._extension import extended
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes, check_flag
+from jaxpool._geometry.window import Window, make_window
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Padding, Sizes, check_flag
-from jaxpool._window import Window, make_window
 
 
 def sum_pool(

@@ -19,11 +19,11 @@ from jaxpool._engine.route import transposed
 from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_real
 from jaxpool._engine.weigh import spread_weighted, weigh_windows
-from jaxpool._extension import extended
-from jaxpool._extremes import extremes
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.extremes import extremes
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Padding, Sizes, pooled_axes, sizes
-from jaxpool._window import Window, make_window
 
 
 def blur_pool(

@@ -1,7 +1,7 @@
-"""Pools whose windows start at random places, so that the output is any fraction of the input. Samples in `_samples`.
+"""Pools whose windows start at random places, so that the output is any fraction of the input.
 
-The maximum of the windows that start at every cell, by the rules in `_extremes`, read at the places where windows do
-start: that costs a few maxima along the rows and one read per window, instead of one read per cell of every window.
+The maximum of the windows that start at every cell, by the rules in `_rules/extremes`, read at the places where windows
+do start, which `_geometry/samples` finds: that costs a few maxima along the rows and one read per window, instead of one read per cell of every window.
 """
 
 import math
@@ -17,11 +17,11 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.places import at_places
-from jaxpool._extremes import extremes, extremes_with_indices
-from jaxpool._samples import make_samples, window_starts
+from jaxpool._geometry.samples import make_samples, window_starts
+from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.extremes import extremes, extremes_with_indices
 from jaxpool._sharding import evaluate, vary_together
-from jaxpool._sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
-from jaxpool._window import Window, make_window
 
 
 def fractional_max_pool(

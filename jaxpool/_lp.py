@@ -1,4 +1,4 @@
-"""The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_weighted`, p = inf in `_extremes`."""
+"""The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_rules/weighted`."""
 
 from functools import partial
 
@@ -12,13 +12,13 @@ from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, c
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
-from jaxpool._extension import extended
-from jaxpool._extremes import extremes
-from jaxpool._powers import Exponent, even_power, log_magnitude, positive_power, signed_power
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.extremes import extremes
+from jaxpool._rules.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
+from jaxpool._rules.weighted import Amounts, WeightedPool, weighted_pool
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Padding, Sizes
-from jaxpool._weighted import Amounts, WeightedPool, weighted_pool
-from jaxpool._window import Window, make_window
 
 
 def lp_pool(

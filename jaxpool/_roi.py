@@ -1,4 +1,4 @@
-"""Pools of boxes: regions of interest of an array, each brought to the same number of bins. Geometry in `_boxes`."""
+"""Pools of boxes: regions of interest of an array, each brought to the same number of bins."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,12 +11,12 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_array
-from jaxpool._boxes import bin_bounds, check_boxes, finite, neighbours, sample_positions, unknown
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.ranges import first_largest
+from jaxpool._geometry.boxes import bin_bounds, check_boxes, finite, neighbours, sample_positions, unknown
+from jaxpool._geometry.sizes import Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._geometry.window import check_pooled_axis, check_positions_fit
 from jaxpool._sharding import evaluate
-from jaxpool._sizes import Sizes, axes_and_sizes, check_flag, sizes
-from jaxpool._window import check_pooled_axis, check_positions_fit
 
 # The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
 Plan = tuple[tuple[int, int, int, int], ...]

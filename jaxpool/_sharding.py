@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 
 def shardable(core: Callable[..., Any]) -> Callable[..., Any]:

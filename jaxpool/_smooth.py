@@ -1,4 +1,4 @@
-"""The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_weighted`."""
+"""The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_rules/weighted`."""
 
 import math
 from dataclasses import replace
@@ -14,11 +14,11 @@ from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, c
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
-from jaxpool._extension import extended
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes, check_flag
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Padding, Sizes, check_flag
-from jaxpool._weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
-from jaxpool._window import Window, make_window
 
 
 def smooth_max_pool(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._extension import copied_cells
+from jaxpool._geometry.extension import copied_cells
 from jaxpool.compat import flax, haiku
 from tests import oracle
 from tests.checks import compiled_fast

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from jaxpool import fractional_max_pool, fractional_max_pool_with_indices
-from jaxpool._samples import window_starts
-from jaxpool._window import WindowAxis
+from jaxpool._geometry.samples import window_starts
+from jaxpool._geometry.window import WindowAxis
 from tests.cases import distinct
 from tests.checks import compiled_fast
 from tests.fractional import fractional, starts

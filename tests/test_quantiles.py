@@ -22,9 +22,9 @@ from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.networks import Exchange, selection_network
 from jaxpool._engine.ranks import Rank, select_by_network
 from jaxpool._engine.taps import pad_windows
-from jaxpool._places import Quantile
+from jaxpool._geometry.window import make_window
 from jaxpool._quantile import QuantileMethod
-from jaxpool._window import make_window
+from jaxpool._rules.quantile_places import Quantile
 from tests.call_checks import check
 from tests.calls import FLOAT_KINDS, Call
 from tests.cases import distinct

@@ -16,7 +16,7 @@ from jax import lax
 from jaxpool._engine.loops import fold_taps
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.taps import at_tap, taps
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 
 def select_by_bisection(padded: jax.Array, window: Window, rank: int | np.ndarray | jax.Array) -> jax.Array:

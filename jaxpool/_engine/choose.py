@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from jax import lax
 
-from jaxpool._bins import BinAxis
 from jaxpool._engine.operations import Operation
-from jaxpool._window import Window
+from jaxpool._geometry.bins import BinAxis
+from jaxpool._geometry.window import Window
 
 
 def reduction_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:

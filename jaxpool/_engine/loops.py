@@ -20,8 +20,8 @@ from jax import lax
 from jaxpool._engine.gather import Held, gather_windows
 from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.taps import at_tap, taps
+from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
-from jaxpool._window import Window
 
 
 def is_looped(window: Window) -> bool:

@@ -20,7 +20,7 @@ from jaxpool._engine.loops import fold_taps
 from jaxpool._engine.networks import selection_network
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.taps import at_tap, pad_windows, taps
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 
 class Rank(NamedTuple):

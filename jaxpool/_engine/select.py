@@ -21,8 +21,8 @@ from jaxpool._engine.operations import Arrays, Operation, computed_once, identit
 from jaxpool._engine.pieces import fold_in_pieces
 from jaxpool._engine.stages import stage
 from jaxpool._engine.taps import at_tap, pad_windows, taps
-from jaxpool._extension import copied_cells
-from jaxpool._window import Window
+from jaxpool._geometry.extension import copied_cells
+from jaxpool._geometry.window import Window
 
 # One array for each window of `choose.winner_groups`.
 Offsets = tuple[jax.Array, ...]

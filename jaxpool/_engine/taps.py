@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.operations import pad
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 
 def taps(window: Window) -> Iterator[tuple[int, ...]]:

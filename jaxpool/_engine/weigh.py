@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxpool._engine.operations import pad
 from jaxpool._engine.taps import at_tap, pad_windows, taps
-from jaxpool._window import Window, WindowAxis
+from jaxpool._geometry.window import Window, WindowAxis
 
 
 def weigh_windows(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:

@@ -13,7 +13,7 @@ from jaxpool._engine.operations import Arrays
 from jaxpool._engine.route import transposed
 from jaxpool._engine.stages import finish, stage
 from jaxpool._engine.taps import at_tap, pad_windows, taps
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, also those that do not meet.
 Weight = Callable[..., jax.Array]

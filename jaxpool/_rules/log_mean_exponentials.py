@@ -1,4 +1,4 @@
-"""The logarithm of the mean exponential of every window, for β of any sign and 0. Rules in `_weighted`."""
+"""The logarithm of the mean exponential of every window, for β of any sign and 0. Rules in `_rules/weighted`."""
 
 import math
 from dataclasses import replace
@@ -12,11 +12,11 @@ from jax import lax
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
-from jaxpool._extension import extended
-from jaxpool._moments import exponential_moment
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
+from jaxpool._rules.moments import exponential_moment
+from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
 from jaxpool._sharding import shardable
-from jaxpool._weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
-from jaxpool._window import Window
 
 
 @shardable

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpool._engine.ranks import Rank
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 # How many cells each window has under a mask; None where that is known while tracing.
 Counts = jax.Array | None

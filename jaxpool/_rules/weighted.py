@@ -22,8 +22,8 @@ from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.stages import finish, stage
 from jaxpool._engine.taps import sum_terms
+from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
-from jaxpool._window import Window
 
 Parameter = float | jax.Array
 # The amount of each cell and the sum of the amounts of each window; none where all cells count once.

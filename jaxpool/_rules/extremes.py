@@ -18,9 +18,9 @@ from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import route_to_winners, transposed
 from jaxpool._engine.select import Offsets, Winners, first_winners, winner_positions
-from jaxpool._extension import extended
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
 from jaxpool._sharding import shardable
-from jaxpool._window import Window
 
 # The axes of a window in groups, the last ones first, of which the winners' offsets are recorded apart.
 Groups = tuple[Window, ...]

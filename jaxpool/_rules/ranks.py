@@ -19,10 +19,10 @@ from jaxpool._engine.ranks import offsets_at_rank, values_at_ranks
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.stages import stage
-from jaxpool._extension import extended
-from jaxpool._places import Counts, Quantile, places_in
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
+from jaxpool._rules.quantile_places import Counts, Quantile, places_in
 from jaxpool._sharding import shardable
-from jaxpool._window import Window
 
 Chosen = tuple[jax.Array, Arrays]
 Residuals = tuple[Arrays, Counts]

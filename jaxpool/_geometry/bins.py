@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxpool._sizes import OutputSizes, Sizes, output_sizes
-from jaxpool._window import Window, WindowAxis, check_pooled_axis
+from jaxpool._geometry.sizes import OutputSizes, Sizes, output_sizes
+from jaxpool._geometry.window import Window, WindowAxis, check_pooled_axis
 
 
 @dataclass(frozen=True)

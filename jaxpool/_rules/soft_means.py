@@ -11,15 +11,12 @@ from jaxpool._engine import choose
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real, without_unheld
-from jaxpool._extension import extended
-from jaxpool._reverse import reverse_only
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
+from jaxpool._rules.reverse import reverse_only
+from jaxpool._rules.weighted import expand_rank, shared_along_windows
+from jaxpool._rules.weighted_sums import weighted_sums
 from jaxpool._sharding import shardable, vary_together
-from jaxpool._weighted import expand_rank, shared_along_windows
-from jaxpool._weighted_sums import weighted_sums
-from jaxpool._window import Window
-
-# The shift of a window and what is summed about it.
-State = tuple[jax.Array, jax.Array | None, jax.Array | None]
 
 
 @shardable
@@ -42,7 +39,7 @@ def soft_means(
     x = without_unheld(x, window)
     if beta is None:
         assert number is not None
-        signs, beta = {np.sign(number)}, jnp.full((1,) * x.ndim, number, x.dtype)
+        signs, beta = {int(np.sign(number))}, jnp.full((1,) * x.ndim, number, x.dtype)
     else:
         signs, beta = {-1, 0, 1}, expand_rank(beta.astype(x.dtype), x.ndim)
         x, beta = vary_together(x, beta)
@@ -67,32 +64,37 @@ def soft_means(
 
 
 def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, signs: set[int]) -> jax.Array:
+    present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
+    shift, mass, moment = jnp.where(present, x, 0), present.astype(x.dtype), None
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
-    finite = jnp.isfinite(x) | jnp.isnan(x)
-    present = finite if mask is None else finite & mask
-    shift, moment = jnp.where(present, x, 0), None
-    mass: jax.Array | None = present.astype(x.dtype)
-    shared = shared_along_windows(beta, window)
-    for part in choose.weighing_order(window) if shared else (window,):
-        largest = reduce_windows(lax.stop_gradient(largest), part, lax.max) if signs != {-1} else largest
-        smallest = reduce_windows(lax.stop_gradient(smallest), part, lax.min) if signs != {1} else smallest
-        extreme = smallest if signs == {-1} else largest
-        if len(signs) > 1:
-            extreme = jnp.where(beta < 0, smallest, largest)
-        to = jnp.where(jnp.isinf(extreme), 0, extreme)
-        sums = weighted_sums(_gap, shift, (to, beta), mass, part)
+    for part in choose.weighing_order(window) if shared_along_windows(beta, window) else (window,):
+        # Of a β whose sign is known one of the two does.
+        if signs != {-1}:
+            largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)
+        if signs != {1}:
+            smallest = reduce_windows(lax.stop_gradient(smallest), part, lax.min)
+        extreme = _either(signs, beta, smallest, largest)
+        common = jnp.where(jnp.isinf(extreme), 0, extreme)
+        sums = weighted_sums(_gap, shift, (common, beta), mass, part)
         if moment is not None:
-            sums += weighted_sums(_power, shift, (to, beta), moment, part)
-        mass = weighted_sums(_power, shift, (to, beta), mass, part)
-        shift, moment = to, sums
-    assert moment is not None
-    assert mass is not None
+            sums += weighted_sums(_power, shift, (common, beta), moment, part)
+        mass = weighted_sums(_power, shift, (common, beta), mass, part)
+        shift, moment = common, sums
+    assert moment is not None, "a window has an axis"
     y = shift + moment / jnp.where(mass == 0, 1, mass)
+    extreme = _either(signs, beta, smallest, largest)
     if 0 in signs:
         # A plain mean, of infinities too.
-        ends = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), largest + smallest, largest)
+        ends = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), largest + smallest, extreme)
         extreme = jnp.where(beta == 0, ends, extreme)
     return jnp.where(jnp.isinf(extreme) | jnp.isnan(extreme), extreme, y)
+
+
+def _either(signs: set[int], beta: jax.Array, smallest: jax.Array, largest: jax.Array) -> jax.Array:
+    """The cells of each window with the largest exponential."""
+    if len(signs) == 1:
+        return smallest if signs == {-1} else largest
+    return jnp.where(beta < 0, smallest, largest)
 
 
 def _power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:

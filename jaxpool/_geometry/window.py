@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpool._sizes import EXTENSIONS, Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
+from jaxpool._geometry.sizes import EXTENSIONS, Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class WindowAxis:
 class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
-    With a word for `extension`, which `_extension` explains, what lies in the padding are copies of the real cells.
+    With a word for `extension`, explained in `_geometry/extension`, what lies in the padding are copies of the real cells.
     """
 
     axes: tuple[WindowAxis, ...]

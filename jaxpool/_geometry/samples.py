@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxpool._arguments import check_is_array, check_key
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._window import WindowAxis
+from jaxpool._geometry.window import WindowAxis
 
 
 def make_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, samples: Any) -> jax.Array:

@@ -13,9 +13,9 @@ from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import pad_windows, without_unheld
-from jaxpool._extension import extended
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
 from jaxpool._sharding import shardable, vary_together
-from jaxpool._window import Window
 
 # The cells drawn, their row-major offsets in the windows, and whether there was one to draw.
 Drawn = tuple[jax.Array, jax.Array, jax.Array]

@@ -15,7 +15,7 @@ from jax import lax
 
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.stages import finish
-from jaxpool._window import Window, WindowAxis
+from jaxpool._geometry.window import Window, WindowAxis
 
 
 def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
