@@ -145,7 +145,7 @@ def test_import_brings_in_nothing_but_jax_and_numpy() -> None:
 
 
 def test_modules_were_found() -> None:
-    assert {"__init__.py", "_window.py", "_max.py"} <= {module.name for module in MODULES}
+    assert {"__init__.py", "window.py", "_max.py"} <= {module.name for module in MODULES}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))

@@ -83,7 +83,7 @@ class WindowAxis:
 class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
-    With a word for `extension`, explained in `_geometry/extension`, what lies in the padding are copies of the real cells.
+    With a word for `extension`, explained in `_geometry/extension`, copies of the real cells lie in the padding.
     """
 
     axes: tuple[WindowAxis, ...]
