@@ -1,8 +1,8 @@
 """Pools whose windows start at random places, so that the output is any fraction of the input.
 
 The maximum of the windows that start at every cell, by the rules in `_rules/extremes`, read at the places where windows
-do start, which `_geometry/samples` finds: that costs a few maxima along the rows and one read per window, instead of one
-read per cell of every window.
+do start, which `_geometry/samples` finds: that costs a few maxima along the rows and one read per window, instead of
+one read per cell of every window.
 """
 
 import math
