@@ -55,7 +55,7 @@ WRONG += [
     ),
     (
         ValueError,
-        r"key must be a key of jax\.random, got uint32 of shape \(3,\); make one",
+        r"key must be a key of jax\.random, got uint32 numbers of shape \(3,\) in place of \(2,\); make one",
         {**KEY, "key": np.zeros(3, np.uint32)},
     ),
 ]
