@@ -14,7 +14,7 @@ from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
-from jaxpool._rules.moments import exponential_moment
+from jaxpool._rules.moments import exponential_less_one, exponential_moment
 from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
 from jaxpool._sharding import shardable
 
@@ -101,7 +101,7 @@ def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amount
         same = (cells == largest) | (jnp.isinf(largest) & ~jnp.isinf(cells))
         gap = jnp.where(same, 0, cells - largest)
         product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
-        return jnp.where(is_mean, gap, jnp.expm1(product)), *([jnp.exp(product)] if is_large else [])
+        return jnp.where(is_mean, gap, exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
 
     amount, total = (None, float(window.cells)) if amounts is None else (amounts[0], jnp.maximum(amounts[1], 1))
     mean, *powers = (sums / total for sums in sum_terms(terms, x, -jnp.inf, window, amount))

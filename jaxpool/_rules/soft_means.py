@@ -67,7 +67,7 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
     present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
     shift, mass, moment = jnp.where(present, x, 0), present.astype(x.dtype), None
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
-    for part in choose.weighing_order(window) if shared_along_windows(beta, window) else (window,):
+    for part in choose.soft_order(window) if shared_along_windows(beta, window) else (window,):
         # Of a β whose sign is known one of the two does.
         if signs != {-1}:
             largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)
