@@ -183,9 +183,16 @@ def interpolated(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Eval
     return (values,), gradient
 
 
+def middle(length: int, bins: int) -> tuple[float, float]:
+    """The corners along an axis of about its middle half, such that no position of a sample is rounded in float32."""
+    low = length // 4 + 0.25
+    return low, low + bins * max(1, 2 * length // bins) / 4
+
+
 def _weights(length: int, bins: int) -> np.ndarray:
-    """How much of each cell along an axis is in each bin of the middle half."""
-    positions = length / 4 - 0.5 + (np.arange(2 * bins) + 0.5) * (length / 2) / (2 * bins)
+    """How much of each cell along an axis is in each bin of its middle."""
+    low, high = middle(length, bins)
+    positions = low - 0.5 + (np.arange(2 * bins) + 0.5) * (high - low) / (2 * bins)
     distances = np.abs(np.clip(positions, 0, length - 1)[:, None] - np.arange(length))
     return np.maximum(0, 1 - distances).reshape(bins, 2, length).mean(1)
 

@@ -60,9 +60,9 @@ def _fractional(x: jax.Array, size: Size) -> dict[str, Any]:
 
 
 def _roi_align(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
-    height, width = x.shape[:2]
-    middle = jnp.array([[height / 4, width / 4, 3 * height / 4, 3 * width / 4]])
-    return jaxpool.roi_align(x, middle, _bins(x, size), axis=(0, 1))[0]
+    corners = zip(*map(exact.middle, x.shape[:2], _bins(x, size)), strict=True)
+    box = jnp.array([[corner for low_or_high in corners for corner in low_or_high]])
+    return jaxpool.roi_align(x, box, _bins(x, size), axis=(0, 1))[0]
 
 
 def _roi_pool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:

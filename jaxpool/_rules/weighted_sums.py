@@ -1,5 +1,6 @@
 """Sums over windows whose cells are weighted by a function of the cell and of its window, with their derivatives."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from jaxpool._engine.gather import Held, gather_windows
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.route import transposed
 from jaxpool._engine.stages import finish, stage
-from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._engine.taps import pad_windows, sum_over_taps
 from jaxpool._geometry.window import Window
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, also those that do not meet.
@@ -53,15 +54,11 @@ def weighted_sums(
     """
 
     def total(cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array | None) -> jax.Array:
-        padded = pad_windows(cells, window, 0)
-        padded_amounts = None if amounts is None else pad_windows(amounts, window, 0)
-        result = None
-        for tap in taps(window):
-            term = weight(at_tap(padded, window, tap), *outputs)
-            term = term if padded_amounts is None else term * at_tap(padded_amounts, window, tap)
-            result = term if result is None else result + term
-        assert result is not None
-        return result
+        def term(cells: jax.Array, *amount: jax.Array) -> jax.Array:
+            return math.prod(amount, start=weight(cells, *outputs))
+
+        arrays = [cells] if amounts is None else [cells, amounts]
+        return sum_over_taps(term, [pad_windows(array, window, 0) for array in arrays], window)
 
     return stage(total, cells, outputs, amounts)
 
