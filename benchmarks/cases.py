@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 WINDOW_GROUPS = ("max", "min", "sum", "avg", "lp", "smooth")
 BIN_GROUPS = ("adaptive max", "adaptive avg")
+ZOO_GROUPS = ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur", "median")
 GLOBAL_GROUPS = ("global max", "global avg")
 
 
@@ -131,6 +132,13 @@ _NORMS = (
     (3, 2, 16, 32, 2, 2, 0, 1),
     (3, 2, 16, 32, 3, 1, 0, 1),
 )
+# Without padding, for pools that few other libraries have.
+_OTHERS = (
+    (2, 8, 64, 56, 2, 2, 0, 1),
+    (2, 8, 64, 56, 3, 2, 0, 1),
+    (2, 8, 64, 56, 3, 1, 0, 1),
+    (2, 2, 64, 28, 7, 1, 0, 1),
+)
 _WINDOWS_OF_GROUPS = {
     "max": _WINDOWS,
     "min": _FEWER,
@@ -138,6 +146,7 @@ _WINDOWS_OF_GROUPS = {
     "avg": _WINDOWS,
     "lp": _NORMS,
     "smooth": _FEWER,
+    **dict.fromkeys(ZOO_GROUPS, _OTHERS),
 }
 # Axes, batch, channels, size of an axis; bins along each axis.
 _BINS = ((2, 8, 64, 56, 7), (2, 8, 64, 57, 7), (2, 2, 64, 112, 50), (2, 8, 64, 14, 28), (1, 8, 64, 1000, 24))

@@ -33,7 +33,7 @@ def draw(case: Case, dtype: np.dtype, output_shape: tuple[int, ...]) -> dict[str
     else:
         x = random.normal(size=case.shape)
     # PyTorch's Lp pools take no magnitudes of their own: they are for what a rectifier gives.
-    x = np.abs(x) if case.group == "lp" else x
+    x = np.abs(x) if case.group in ("lp", "stochastic") else x
     arrays = {"x": x, "cotangent": random.normal(size=output_shape), "tangent": random.normal(size=case.shape)}
     return {name: array.astype(dtype) for name, array in arrays.items()}
 

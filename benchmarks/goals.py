@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from benchmarks.cases import ZOO_GROUPS
 from benchmarks.dispatch import Dispatch
 from benchmarks.growth import KERNELS, SIZES, Growth
 from benchmarks.measure import Row
@@ -15,6 +16,8 @@ FAMILIES = {
     "smooth": ("smooth",),
     "adaptive": ("adaptive max", "adaptive avg"),
     "global": ("global max", "global avg"),
+    "other pools": ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur"),
+    "median": ("median",),
 }
 PEER_NAMES = {"plain": "plain JAX", "flax": "Flax", "torch": "PyTorch"}
 # How many times faster, in the geometric mean and at worst: family, what, peer.
@@ -28,6 +31,9 @@ _FASTER = {
     ("sum and avg", "gradient", "plain"): (8, 1),
     ("sum and avg", "gradient", "torch"): (3, 1),
     **{(family, what, "torch"): (2, 1) for family in ("lp", "smooth", "adaptive") for what in ("forward", "gradient")},
+    # Half as fast as their elementary parts in plain JAX; a median beside the sort of all cells of its windows.
+    **{("other pools", what, "plain"): (1, 0.5) for what in ("forward", "gradient")},
+    ("median", "forward", "plain"): (5, 5),
 }
 # At most, in the mean and at worst.
 _COPIES = {"forward": 2, "gradient": 4}
@@ -113,6 +119,7 @@ def _near_the_limit(rows: Sequence[Row]) -> Iterator[Figure]:
 
 
 def _other_costs(rows: Sequence[Row]) -> Iterator[Figure]:
+    rows = [row for row in rows if row.group not in ZOO_GROUPS]
     for what, goal in _COMPILE.items():
         numbers = [(_name(row), _quotient(getattr(row, f"compile_{what}"))) for row in rows]
         yield _at_most(f"compile {what}: jaxpool / plain JAX", numbers, goal)

@@ -9,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from benchmarks.cases import ZOO_GROUPS
 from benchmarks.goals import PEER_NAMES, geometric_mean, ratio
 from benchmarks.measure import Row
 
@@ -19,6 +20,7 @@ _GROUPS = {
     "average": ("avg",),
     "Lp": ("lp",),
     "smooth maximum": ("smooth",),
+    "between, ranks, blurs": ZOO_GROUPS,
     "adaptive": ("adaptive max", "adaptive avg"),
     "global": ("global max", "global avg"),
 }

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 import jaxpool
+from benchmarks import zoo
 from benchmarks.cases import Case
 
 Pool = Callable[[jax.Array], jax.Array]
@@ -46,7 +47,7 @@ def ours(case: Case) -> Pool:
         "global max": lambda x: jaxpool.global_max_pool(x, axis=case.axes),
         "global avg": lambda x: jaxpool.global_avg_pool(x, axis=case.axes),
     }
-    return pools[case.group]
+    return (pools | zoo.ours(case))[case.group]
 
 
 def plain(case: Case) -> Pool:
@@ -67,7 +68,7 @@ def plain(case: Case) -> Pool:
         "global max": lambda x: jnp.max(x, case.axes, keepdims=True),
         "global avg": lambda x: jnp.mean(x, case.axes, keepdims=True),
     }
-    return pools[case.group]
+    return (pools | zoo.plain(case, pools["sum"], pools["max"]))[case.group]
 
 
 def flax(case: Case) -> Pool:

@@ -23,7 +23,7 @@ _COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise where it is no array or its dtype cannot be pooled."""
-    _check_is_array(function, name, x)
+    check_is_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
         raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
@@ -34,7 +34,7 @@ def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool
 
 def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
     """Return indices as a JAX array, or raise where they are not integers of the `shape` of the values."""
-    _check_is_array(function, "indices", indices)
+    check_is_array(function, "indices", indices)
     if not jnp.issubdtype(indices.dtype, jnp.integer):
         raise TypeError(f"{function}: indices must be integers, got dtype {indices.dtype}; give those of the max pool")
     if indices.shape != shape:
@@ -44,7 +44,8 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
     return jnp.asarray(indices)
 
 
-def _check_is_array(function: str, name: str, given: Any) -> None:
+def check_is_array(function: str, name: str, given: Any) -> None:
+    """Raise where something is no array."""
     if not isinstance(given, (jax.Array, np.ndarray)):
         fix = f"convert it with jnp.asarray({name})"
         if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
@@ -73,6 +74,38 @@ def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequen
         )
     full = (1,) * (len(shape) - mask.ndim) + mask.shape
     return jnp.broadcast_to(mask.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
+
+
+def check_key(function: str, key: Any) -> jax.Array:
+    """Return a key of `jax.random`, typed or of raw numbers, or raise where it is none, or more than one."""
+    fix = "make one with jax.random.key(0)"
+    if not isinstance(key, (jax.Array, np.ndarray)):
+        raise TypeError(f"{function}: key must be a key of jax.random, got {key!r}; {fix}")
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not (typed or key.dtype == np.uint32):
+        raise TypeError(f"{function}: key must be a key of jax.random, got dtype {key.dtype}; {fix}")
+    # Raw numbers are a key of the implementation that JAX is set to, which says how many there are.
+    one = () if typed else jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape
+    if key.ndim > len(one) and key.shape[key.ndim - len(one) :] == one:
+        entry = ", ".join("0" * (key.ndim - len(one)))
+        raise ValueError(
+            f"{function}: key must be a single key, got an array of shape {key.shape}; give one, as key[{entry}], or "
+            f"use jax.vmap over keys and arrays"
+        )
+    if key.shape != one:
+        raise ValueError(
+            f"{function}: key must be a key of jax.random, got uint32 numbers of shape {key.shape} in place of {one}; "
+            f"{fix}, or say whose numbers they are, as in jax.random.wrap_key_data(key, impl='rbg')"
+        )
+    if not typed:
+        # How many numbers make a key depends on the generator that JAX is set to.
+        try:
+            jax.eval_shape(jax.random.wrap_key_data, key)
+        except TypeError:
+            raise ValueError(
+                f"{function}: key must be a key of jax.random, got uint32 of shape {key.shape}; {fix}"
+            ) from None
+    return jnp.asarray(key)
 
 
 def check_rule(function: str, rule: Any) -> str:
@@ -136,6 +169,18 @@ def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
         return ""
     aligned = tuple(size if axis in places[0] else 1 for axis, size in enumerate(full))[places[0][0] :]
     return f", as in {name}.reshape{aligned}"
+
+
+def check_least(function: str, name: str, number: Any) -> float | None:
+    """Return a bound from below as a float, or None, or raise where it is negative, not finite or no number."""
+    if number is None:
+        return None
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{function}: {name} must be a Python number or None, got {number!r}")
+    least = _float(function, name, number)
+    if not math.isfinite(least) or least < 0:
+        raise ValueError(f"{function}: {name} must be finite and not negative, got {number}; use None for no bound")
+    return least
 
 
 def check_divisor(function: str, divisor: Any) -> float | None:

@@ -13,9 +13,10 @@ from jaxpool._arguments import Rule, check_array, check_divisor, check_mask, che
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import spread, transposed
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes, check_flag
+from jaxpool._geometry.window import Window, make_window
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Padding, Sizes, check_flag
-from jaxpool._window import Window, make_window
 
 
 def sum_pool(
@@ -40,7 +41,7 @@ def sum_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
@@ -97,7 +98,7 @@ def avg_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
             side. Its cells beyond the padding never count.
@@ -145,11 +146,13 @@ def avg_pool(
 def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
     if x.dtype == np.bool_:
         x = x.astype(jnp.int32)
+    dtype = x.dtype
+    x, mask, window = extended(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return reduce_windows(x, window, lax.add)
-    return _wide_sums(x, window, rule).astype(x.dtype)
+    return _wide_sums(x, window, rule).astype(dtype)
 
 
 @shardable
@@ -160,6 +163,8 @@ def averages(
     """The sum of every window over its divisor: the number given, or the cells that the mask holds and the padding."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         x = x.astype(jnp.float32)
+    dtype = x.dtype
+    x, mask, window = extended(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
     sums = _wide_sums(x, window, rule)
@@ -167,12 +172,17 @@ def averages(
     if divisor is not None:
         divisors = jnp.full((1,) * x.ndim, divisor, real)
     else:
-        counts = _counts(window, include_pad, x.ndim)
-        if mask is not None:
-            masked = _counts(window, False, x.ndim) - reduce_windows(mask.astype(np.int32), window, lax.add)
-            counts = jnp.maximum(counts - masked, 1)  # the sum of an empty window is 0
-        divisors = jnp.asarray(counts).astype(real)
-    return _divide(sums, divisors).astype(x.dtype)
+        divisors = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(real)
+    return divide(sums, divisors).astype(dtype)
+
+
+def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> np.ndarray | jax.Array:
+    """Cells of every window that the mask holds and, with `include_pad`, the padding; 1 for none, whose sum is 0."""
+    counts = _counts(window, include_pad, rank)
+    if mask is None:
+        return counts
+    masked = _counts(window, False, rank) - reduce_windows(mask.astype(np.int32), window, lax.add)
+    return jnp.maximum(counts - masked, 1)
 
 
 def _counts(window: Window, include_pad: bool, rank: int) -> np.ndarray:
@@ -193,17 +203,18 @@ def _wide_sums(x: jax.Array, window: Window, rule: str) -> jax.Array:
 
 
 @jax.custom_jvp
-def _divide(sums: jax.Array, divisors: jax.Array) -> jax.Array:
+def divide(sums: jax.Array, divisors: jax.Array) -> jax.Array:
+    """The quotients, rounded once; the divisors have no derivative."""
     if jnp.iscomplexobj(sums):
-        return lax.complex(_divide(sums.real, divisors), _divide(sums.imag, divisors))
+        return lax.complex(divide(sums.real, divisors), divide(sums.imag, divisors))
     return sums / jnp.where(jnp.isnan(sums), sums, divisors)
 
 
-@_divide.defjvp
+@divide.defjvp
 def _(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     sums, divisors = primals
     sums_dot, _ = tangents
-    return _divide(sums, divisors), sums_dot / divisors.astype(sums_dot.dtype)
+    return divide(sums, divisors), sums_dot / divisors.astype(sums_dot.dtype)
 
 
 # Notation: window o holds the cells W(o); a dot marks a tangent, a bar a cotangent. The sum is linear, so

@@ -1,4 +1,4 @@
-"""Pools of whole axes: one window that holds all of their cells. Rules in `_extremes` and `_average`."""
+"""Pools of whole axes: one window that holds all of their cells. Rules in `_rules/extremes` and `_average`."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import averages
-from jaxpool._extremes import extremes
-from jaxpool._sizes import Sizes, check_flag, pooled_axes
-from jaxpool._window import Window, WindowAxis, check_pooled_axis
+from jaxpool._geometry.sizes import Sizes, check_flag, pooled_axes
+from jaxpool._geometry.window import Window, WindowAxis, check_pooled_axis
+from jaxpool._rules.extremes import extremes
 
 
 def global_max_pool(
@@ -54,9 +54,9 @@ def global_max_pool(
         Array([[0., 1.],
                [0., 0.]], dtype=float32)
     """
-    array, mask, window = _prepare("global_max_pool", x, axis, where)
+    array, mask, window = whole_window("global_max_pool", x, axis, where)
     values = extremes(array, mask, window, lax.max, check_rule("global_max_pool", rule))
-    return _keep("global_max_pool", values, window, keepdims)
+    return keep_axes("global_max_pool", values, window, keepdims)
 
 
 def global_avg_pool(
@@ -99,14 +99,15 @@ def global_avg_pool(
         Array([[1.5],
                [3. ]], dtype=float32)
     """
-    array, mask, window = _prepare("global_avg_pool", x, axis, where, complex_allowed=True)
+    array, mask, window = whole_window("global_avg_pool", x, axis, where, complex_allowed=True)
     values = averages(array, mask, window, True, None, check_rule("global_avg_pool", rule))
-    return _keep("global_avg_pool", values, window, keepdims)
+    return keep_axes("global_avg_pool", values, window, keepdims)
 
 
-def _prepare(
+def whole_window(
     function: str, x: ArrayLike, axis: Sizes, where: ArrayLike | None, **allowed: Any
 ) -> tuple[jax.Array, jax.Array | None, Window]:
+    """The array and the mask, checked, and the window that holds all cells along `axis`."""
     array = check_array(function, x, **allowed)
     axes = sorted(pooled_axes(function, array.shape, axis))
     for a in axes:
@@ -115,5 +116,6 @@ def _prepare(
     return array, check_mask(function, where, array.shape, window.pooled_axes), window
 
 
-def _keep(function: str, values: jax.Array, window: Window, keepdims: bool) -> jax.Array:
+def keep_axes(function: str, values: jax.Array, window: Window, keepdims: bool) -> jax.Array:
+    """The values with the pooled axes of size 1, or without them."""
     return values if check_flag(function, "keepdims", keepdims) else lax.squeeze(values, window.pooled_axes)

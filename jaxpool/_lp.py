@@ -1,4 +1,4 @@
-"""The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_weighted`, p = inf in `_extremes`."""
+"""The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_rules/weighted`."""
 
 from functools import partial
 
@@ -11,13 +11,14 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real, without_unheld
-from jaxpool._extremes import extremes
-from jaxpool._powers import Exponent, even_power, log_magnitude, positive_power, signed_power
+from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.extremes import extremes
+from jaxpool._rules.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
+from jaxpool._rules.weighted import Amounts, WeightedPool, weighted_pool
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Padding, Sizes
-from jaxpool._weighted import WeightedPool, sum_terms, weighted_pool
-from jaxpool._window import Window, make_window
 
 
 def lp_pool(
@@ -46,7 +47,7 @@ def lp_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
@@ -90,17 +91,18 @@ def lp_pool(
     mask = check_mask("lp_pool", where, array.shape, window.pooled_axes)
     check_rule("lp_pool", rule)
     if isinstance(exponent, float):
-        return _norms(array, mask, None, window, exponent, rule)
-    return _norms(array, mask, exponent, window, None, rule)
+        return norms(array, mask, None, window, exponent, rule)
+    return norms(array, mask, exponent, window, None, rule)
 
 
 @shardable
 @partial(jax.jit, static_argnums=(3, 4, 5))
-def _norms(
+def norms(
     x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str
 ) -> jax.Array:
+    """The norm of every window for the exponent `number`, or for the array `p` where `number` is None."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x = x.astype(accumulation_dtype(dtype))
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
     x = without_unheld(x, window)
@@ -114,7 +116,7 @@ def _norms(
     return norms.astype(dtype)
 
 
-def _norm(x: jax.Array, p: Exponent, window: Window) -> jax.Array:
+def _norm(x: jax.Array, p: Exponent, window: Window, _: Amounts) -> jax.Array:
     """The norm as m·(Σ (|x|/m)^p)^(1/p), m the largest magnitude: no term overflows, none that counts underflows."""
     magnitudes = jnp.abs(x)
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)

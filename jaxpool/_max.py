@@ -1,4 +1,4 @@
-"""Pools that select: the largest or smallest cell of every window, and where it stands. Rules in `_extremes`."""
+"""Pools that select: the largest or smallest cell of every window, and where it stands. Rules in `_rules/extremes`."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._engine.operations import Operation
-from jaxpool._extremes import extremes, extremes_with_indices
-from jaxpool._sizes import Padding, Sizes
-from jaxpool._window import Window, make_window
+from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.extremes import extremes, extremes_with_indices
 
 
 def max_pool(
@@ -36,7 +36,10 @@ def max_pool(
             or those that `axis` names. An int is for every axis in `axis`.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, one per axis, (low, high) pairs per axis, "VALID" (none), "SAME"
-            (n/stride windows, rounded up; an odd cell goes high) or "SAME_LOWER" (an odd cell goes low).
+            (n/stride windows, rounded up; an odd cell goes high) or "SAME_LOWER" (an odd cell goes low). Or copies of
+            the cells of x, as `np.pad` has them: "WRAP" (from the other end), "REFLECT" (mirrored, without repeating
+            the outermost cell) or "EDGE" (of the outermost cell), (e - 1)//2 low and e//2 high, e as below. Copies are
+            real cells: they may win, and the derivative by a cell is the sum over its copies.
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
@@ -91,7 +94,7 @@ def min_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
@@ -144,7 +147,7 @@ def max_pool_with_indices(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
         axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
@@ -155,7 +158,8 @@ def max_pool_with_indices(
     Returns:
         Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis of n cells becomes floor((n +
         low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. An index is the row-major position
-        of the winner in the pooled axes of x, without padding, in the order of x's own axes.
+        of the winner in the pooled axes of x, without padding, in the order of x's own axes; of a copy, that of the
+        cell that it copies.
 
     Raises:
         TypeError: x is complex or no array, a size is no int, or `where` is not bool.

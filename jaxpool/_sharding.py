@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 
 def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,8 +32,13 @@ def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
     return pool
 
 
-def evaluate(core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int]) -> Any:
-    """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes."""
+def evaluate(
+    core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int], leading: int = 0
+) -> Any:
+    """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes.
+
+    So many `leading` axes, which the shape does not tell, come before those of x; no device has a part of them alone.
+    """
     x = arrays[0]
     sharded = [array for array in arrays if any(_entries(array, x.ndim, pooled))]
     if not sharded:
@@ -45,7 +50,7 @@ def evaluate(core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[i
         if shape[axis] % math.prod(mesh.shape[name] for name in names if name is not None):
             spec[axis] = None
     with jax.sharding.use_abstract_mesh(mesh):
-        return jax.sharding.auto_axes(core, out_sharding=PartitionSpec(*spec))(*arrays)
+        return jax.sharding.auto_axes(core, out_sharding=PartitionSpec(*[None] * leading, *spec))(*arrays)
 
 
 def _entries(array: Any, rank: int, axes: Sequence[int]) -> list[Any]:
@@ -62,5 +67,7 @@ def vary_together(*arrays: jax.Array) -> list[jax.Array]:
     A backward pass returns cotangents of the types of its arguments. That of an argument that is the same on all
     devices is a sum over the devices. Here it comes of the products with ones, whose types are made to vary.
     """
-    ones = [jnp.ones_like(array, shape=()) for array in arrays]
-    return [math.prod(ones, start=array) for array in arrays]
+    return [
+        math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in arrays), start=array)
+        for array in arrays
+    ]

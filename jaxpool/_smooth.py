@@ -1,4 +1,4 @@
-"""The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_weighted`."""
+"""The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_rules/weighted`."""
 
 import math
 from dataclasses import replace
@@ -13,11 +13,12 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real, without_unheld
+from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes, check_flag
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Padding, Sizes, check_flag
-from jaxpool._weighted import Parameter, WeightedPool, expand_rank, shared_along_windows, sum_terms, weighted_pool
-from jaxpool._window import Window, make_window
 
 
 def smooth_max_pool(
@@ -47,7 +48,7 @@ def smooth_max_pool(
         kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER".
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next, an int or one per axis.
         ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
             side. Its cells beyond the padding never take part.
@@ -115,7 +116,7 @@ def _smooth(
     rule: str,
 ) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x = x.astype(accumulation_dtype(dtype))
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     family = _LOG_SUM_EXP
     if include_pad and any(axis.low or axis.high for axis in window.axes):
         family = replace(family, in_stages=False)
@@ -145,7 +146,7 @@ def _smooth(
     return smooth.astype(dtype)
 
 
-def _log_sum_exp(x: jax.Array, beta: Parameter, window: Window) -> jax.Array:
+def _log_sum_exp(x: jax.Array, beta: Parameter, window: Window, _: Amounts) -> jax.Array:
     """Log-sum-exp as m + log(Σ exp(β·(x - m)))/β with m the maximum, for β > 0: no exponential overflows."""
     largest = reduce_windows(x, window, lax.max)
 

@@ -10,9 +10,9 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_array, check_indices
+from jaxpool._geometry.sizes import Sizes, axes_and_sizes
+from jaxpool._geometry.window import check_pooled_axis
 from jaxpool._sharding import evaluate
-from jaxpool._sizes import Sizes, axes_and_sizes
-from jaxpool._window import check_pooled_axis
 
 
 def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Sizes | None = None) -> jax.Array:

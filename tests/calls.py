@@ -15,9 +15,16 @@ import numpy as np
 import jaxpool
 from tests import oracle
 
-FUNCTIONS = (*oracle.RULES, "max_unpool")
+BLURS = ("blur_pool", "max_blur_pool")
+FRACTIONAL = ("fractional_max_pool", "fractional_max_pool_with_indices")
+BOXES = ("roi_align", "roi_pool")
+FUNCTIONS = (*oracle.RULES, "max_unpool", "spatial_pyramid_pool", *BLURS, *FRACTIONAL, *BOXES)
 ORDERED = tuple(name for name, rule in oracle.RULES.items() if rule in (oracle.largest, oracle.smallest))
-LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool")
+RANKED = ("median_pool", "quantile_pool")
+SELECTING = (*ORDERED, "max_unpool", *FRACTIONAL, "roi_pool")
+LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool", "blur_pool")
+WITHOUT_RULE = ("max_unpool", *BOXES)
+WITHOUT_MASK = (*WITHOUT_RULE, *FRACTIONAL)
 
 # How a call is run: compiled fast with x alone as an argument, compiled as usual with all arrays as arguments, or
 # operation by operation.
@@ -114,7 +121,9 @@ class Call:
     @property
     def is_exact(self) -> bool:
         """Whether values are cells, and come out without any rounding."""
-        return self.function in (*ORDERED, "max_unpool")
+        if self.function == "spatial_pyramid_pool":
+            return self.parameters.get("kind", "max") == "max"
+        return self.function in SELECTING or self.parameters.get("method", "linear") != "linear"
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -131,8 +140,8 @@ class Call:
         """What the reference makes of the same arguments."""
         parameters = {name: value for name, value in self.parameters.items() if name != "rule"}
         x = self.x
-        # NumPy has no arithmetic of its own for the small floats.
-        return oracle.evaluate(self.function, x if x.dtype.kind in "cfiub" else x.astype(np.float64), **parameters)
+        # NumPy has no arithmetic of its own for bfloat16. Keys draw float64 numbers for arrays of float64 alone.
+        return oracle.evaluate(self.function, x if x.dtype.kind in "cfiub" else x.astype(np.float32), **parameters)
 
     def direction(self, shape: Shape, seed: int) -> np.ndarray:
         """A tangent or cotangent of x's dtype."""

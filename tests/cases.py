@@ -6,80 +6,15 @@ pool is differentiable there; ties and special values have a file of their own.
 """
 
 import math
-import zlib
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 
-import jaxpool
-from tests import oracle
+from tests.case import WITHOUT_RULE as WITHOUT_RULE
+from tests.case import Case as Case
+from tests.case import distinct as distinct
+from tests.case import mask as mask
 from tests.geometries import BINS, GEOMETRIES, WHOLE
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One call of one function: `parameters` are all of its arguments but the array and the rule."""
-
-    function: str
-    geometry: str
-    shape: tuple[int, ...]
-    parameters: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        """Unique among all rows."""
-        own = "-".join(f"{key}={np.shape(value) or value}" for key, value in self.parameters.items() if key in _OPTIONS)
-        return f"{self.function}-{self.geometry}" + (f"-{own}" if own else "")
-
-    @cached_property
-    def x(self) -> np.ndarray:
-        """The input, the same in every run; masked cells hold NaN and infinities."""
-        x, mask = distinct(self.shape, self.name), self.parameters.get("where", True)
-        return np.where(mask, x, np.resize([math.nan, math.inf, -math.inf], self.shape))
-
-    @cached_property
-    def expected(self) -> oracle.Pooled:
-        """What the reference says of `x`."""
-        return self.reference(self.x)
-
-    def reference(self, x: Any) -> oracle.Pooled:
-        """What the reference says of another input."""
-        return oracle.evaluate(self.function, x, **self.parameters)
-
-    def outputs(self, x: Any, rule: str = "jvp") -> Any:
-        """What the function returns; unpooling has one rule alone, that of JAX."""
-        rules = {} if self.function == "max_unpool" else {"rule": rule}
-        return self.call(x, **rules, **self.parameters)
-
-    def call(self, x: Any, **parameters: Any) -> Any:
-        """What the function returns for other parameters."""
-        return getattr(jaxpool, self.function)(x, **parameters)
-
-    def values(self, x: Any, rule: str = "jvp") -> jax.Array:
-        """The values alone, for functions that return more."""
-        outputs = self.outputs(x, rule)
-        return outputs[0] if isinstance(outputs, tuple) else outputs
-
-
-_OPTIONS = ("count_include_pad", "divisor_override", "norm_type", "beta", "where", "keepdims")
-
-
-def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
-    """Equally spaced numbers between ±spread/2, none of them 0, in an order that depends on the seed."""
-    count = math.prod(shape)
-    order = np.random.default_rng(zlib.crc32(seed.encode())).permutation(count)
-    return ((order - count // 2 + 0.25) * (spread / count)).reshape(shape)
-
-
-def mask(*shape: int) -> np.ndarray:
-    """A random mask, of which a corner of 3 cells along each axis is False."""
-    kept = np.random.default_rng(len(shape)).random(shape) < 0.6
-    kept[tuple(slice(3) for _ in shape)] = False
-    return kept
-
 
 _PER_CHANNEL = np.array([1.0, 2.5, 4.0]).reshape(3, 1, 1)
 _MIXED_SIGNS = np.array([-2.0, 0.5, 3.0]).reshape(3, 1, 1)
@@ -115,6 +50,7 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("lp_pool", "line-13", [{"norm_type": 2.0}]),
     ("lp_pool", "dilated-common", [{"norm_type": 3.0}]),
     ("lp_pool", "odd-axes", [{"norm_type": 1.5}]),
+    ("lp_pool", "copies", [{"norm_type": 1.5}]),
     ("lp_pool", "volume", [{"norm_type": 2}]),
     ("lp_pool", "plane", [{"norm_type": _PER_CHANNEL}]),
     ("lp_pool", "plane-overlap", [{"norm_type": np.abs(_ALONG_ROWS) + 0.5}]),
@@ -126,10 +62,33 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("smooth_max_pool", "volume-odd", [{"beta": 1.0}]),
     ("smooth_max_pool", "plane", [{"beta": _MIXED_SIGNS}]),
     ("smooth_max_pool", "plane-overlap", [{"beta": _ALONG_ROWS}, {"beta": _ALONG_ROWS, "count_include_pad": False}]),
+    ("median_pool", "odd-axes", [{}]),
+    ("median_pool", "ceil", [{}]),
+    ("quantile_pool", "plane-last", [{"q": 0.3}]),
+    ("quantile_pool", "line-13", [{"q": 0.75, "method": "higher"}]),
     *[("adaptive_max_pool_with_indices", geometry, [{}]) for geometry in BINS],
     *[("adaptive_max_pool", geometry, [{}]) for geometry in ("bins", "bins-last", "bins-twice")],
     *[("adaptive_avg_pool", geometry, [{}]) for geometry in BINS if geometry != "bins-many-cells"],
     *[(function, geometry, [{}]) for geometry in WHOLE for function in ("global_max_pool", "global_avg_pool")],
+    ("gem_pool", "ceil", [{"norm_type": p, "count_include_pad": pad} for p, pad in ((1.5, True), (math.inf, False))]),
+    ("gem_pool", "plane", [{"norm_type": _PER_CHANNEL}]),
+    ("gem_pool", "plane-overlap", [{"where": mask(2, 7, 6), "norm_type": 3, "count_include_pad": False}]),
+    ("mellowmax_pool", "ceil", [{"beta": 1.5}, {"beta": -1.5, "count_include_pad": False}]),
+    ("mellowmax_pool", "volume-odd", [{"beta": 0}]),
+    ("mellowmax_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": _ALONG_ROWS}]),
+    ("soft_pool", "ceil", [{"beta": 1.0}, {"beta": -1.5, "count_include_pad": False}]),
+    ("soft_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": _ALONG_ROWS}]),
+    ("mixed_pool", "ceil", [{"alpha": 0.3}, {"alpha": 1, "count_include_pad": False}]),
+    ("mixed_pool", "plane", [{"alpha": _PER_CHANNEL / 5}]),
+    ("mixed_pool", "plane-overlap", [{"where": mask(2, 7, 6), "alpha": 0.75}]),
+    ("stochastic_pool", "ceil", [{}]),
+    ("stochastic_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("global_gem_pool", "whole-last", [{"norm_type": 3.0, "eps": 0.1}, {"norm_type": _PER_CHANNEL[:, 0, 0]}]),
+    ("global_gem_pool", "whole", [{"norm_type": 1.5, "eps": None, "where": mask(2, 3, 1, 4)}]),
+    ("blur_pool", "plane-last", [{}]),
+    ("blur_pool", "dilated", [{"where": mask(9, 1)}]),
+    ("max_blur_pool", "plane-last", [{"blur_size": 2}]),
+    ("max_blur_pool", "line-31", [{"blur_size": 4, "where": mask(40)}]),
     # Masks: of every cell, of one sample, along one axis, of nothing at all.
     ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
     ("max_pool", "plane-last", [{"where": mask(2, 6, 5, 1)}]),
@@ -146,6 +105,8 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("lp_pool", "plane", [{"where": mask(6, 4), "norm_type": _PER_CHANNEL}]),
     ("smooth_max_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": b} for b in (2.0, -2.0, _ALONG_ROWS)]),
     ("smooth_max_pool", "ceil", [{"where": mask(8, 9), "beta": 1.5, "count_include_pad": False}]),
+    ("median_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("quantile_pool", "dilated", [{"where": mask(9, 1), "q": 0.6}]),
     ("adaptive_max_pool_with_indices", "bins-last", [{"where": mask(2, 7, 5, 1)}]),
     ("adaptive_max_pool", "bins", [{"where": mask(11)}]),
     ("adaptive_avg_pool", "bins-volume", [{"where": mask(4, 2, 5, 3)}]),
@@ -162,8 +123,38 @@ CASES = [
     for shape, arguments in [(GEOMETRIES | BINS | WHOLE)[geometry]]
     for options in variants
 ] + [
+    Case("spatial_pyramid_pool", "volume", (4, 2, 5, 3), {"levels": (1, 2, 3), "axis": (3, 0, 2)}),
+    Case("spatial_pyramid_pool", "plane", (2, 7, 5), {"levels": ((1, 1), (3, 2)), "kind": "avg", "where": mask(7, 5)}),
     Case("max_unpool", "repeated", (2, 3, 2), {"indices": _INDICES, "output_size": (4, 5)}),
     Case("max_unpool", "last", (3, 2, 2), {"indices": np.moveaxis(_INDICES, 0, -1), "output_size": 4, "axis": (1, 0)}),
+]
+
+CASES += [
+    Case(
+        "fractional_max_pool",
+        "plane",
+        (2, 7, 6),
+        {"kernel_size": (2, 3), "output_size": (4, 3), "samples": np.array([[0.1, 0.6], [0.95, 0.3]])},
+    ),
+    Case(
+        "fractional_max_pool_with_indices",
+        "last",
+        (2, 6, 7, 2),
+        {"kernel_size": (3, 2), "output_ratio": 0.5, "key": np.array([3, 7], np.uint32), "axis": (2, 1)},
+    ),
+]
+# Inside, across a corner, less than a cell, and beyond.
+_BOXES = np.array([[1.3, 0.7, 5.2, 4.9], [-2.6, 3.1, 2.2, 8.4], [2.1, 1.2, 2.6, 1.9], [9.3, 1.2, 11.0, 3.0]])
+CASES += [
+    Case("roi_align", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
+    Case(
+        "roi_align",
+        "last",
+        (6, 7, 2),
+        {"boxes": _BOXES, "output_size": (3, 2), "sampling_ratio": 3, "aligned": False, "axis": (1, 0)},
+    ),
+    Case("roi_pool", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
+    Case("roi_pool", "last", (6, 7, 2), {"boxes": _BOXES, "output_size": (3, 2), "axis": (1, 0)}),
 ]
 
 # One plain row per function, for properties of the function that do not depend on how windows lie: overlapping windows
@@ -179,6 +170,15 @@ PLAIN = (
             "avg_pool": {},
             "lp_pool": {"norm_type": 3.0},
             "smooth_max_pool": {"beta": 2.0},
+            "gem_pool": {"norm_type": 3.0},
+            "mellowmax_pool": {"beta": 2.0},
+            "soft_pool": {"beta": 2.0},
+            "mixed_pool": {"alpha": 0.75},
+            "stochastic_pool": {},
+            "blur_pool": {},
+            "max_blur_pool": {},
+            "median_pool": {},
+            "quantile_pool": {"q": 0.7},
         }.items()
     }
     | {
@@ -188,5 +188,9 @@ PLAIN = (
     | {
         name: Case(name, "plane-whole", (2, 7, 6), {"axis": (-2, -1)})
         for name in ("global_max_pool", "global_avg_pool")
+    }
+    | {
+        "global_gem_pool": Case("global_gem_pool", "plane-whole", (2, 7, 6), {"axis": (-2, -1), "norm_type": 3.0}),
+        "spatial_pyramid_pool": Case("spatial_pyramid_pool", "plane-levels", (2, 7, 6), {"levels": ((1, 1), (3, 2))}),
     }
 )

@@ -24,15 +24,33 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "avg_pool": {},
     "lp_pool": {"norm_type": 2},
     "smooth_max_pool": {"beta": 1.0},
+    "gem_pool": {"norm_type": 2},
+    "mellowmax_pool": {"beta": 1.0},
+    "soft_pool": {"beta": 1.0},
+    "mixed_pool": {"alpha": 0.5},
+    "stochastic_pool": {},
+    "median_pool": {},
+    "quantile_pool": {"q": 0.5},
 }
 OTHERS: dict[str, dict[str, Any]] = {
+    "blur_pool": {"kernel_size": (2, 2)},
+    "max_blur_pool": {"kernel_size": (2, 2)},
     "adaptive_max_pool": {"output_size": (2, 2)},
     "adaptive_max_pool_with_indices": {"output_size": (2, 2)},
     "adaptive_avg_pool": {"output_size": (2, 2)},
     "global_max_pool": {"axis": (-2, -1)},
     "global_avg_pool": {"axis": (-2, -1)},
+    "global_gem_pool": {"norm_type": 2, "axis": (-2, -1)},
+    "spatial_pyramid_pool": {"levels": ((1, 1), (2, 2))},
 }
 IMAGE = np.zeros((2, 8, 8), np.float32)
+# What pools need whose windows lie where other arrays say.
+PLACED: dict[str, dict[str, Any]] = {
+    "fractional_max_pool": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
+    "fractional_max_pool_with_indices": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
+    "roi_align": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
+    "roi_pool": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
+}
 # What unpooling needs, which has no x.
 UNPOOL: dict[str, Any] = {"values": IMAGE, "indices": np.zeros(IMAGE.shape, np.int32), "output_size": (16, 16)}
 COMPLEX = {"x": np.zeros((8, 8), np.complex64)}
@@ -49,8 +67,8 @@ def working(function: str) -> dict[str, Any]:
     """Arguments that work, every one that the function needs."""
     if function == "max_unpool":
         return UNPOOL
-    if function in OTHERS:
-        return {"x": IMAGE, **OTHERS[function]}
+    if function in OTHERS | PLACED:
+        return {"x": IMAGE, **(OTHERS | PLACED)[function]}
     return {"x": IMAGE, "kernel_size": (2, 2), **REQUIRED[function]}
 
 

@@ -121,7 +121,7 @@ MISTAKES = [
     Mistake(
         "None for no padding",
         "jaxpool.max_pool(x, (2, 2), padding=None)",
-        "padding must be an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME' or 'SAME_LOWER', got None",
+        "padding must be an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', ",
         "'VALID'",
         "jaxpool.max_pool(x, (2, 2), padding='VALID')",
         POOLED,

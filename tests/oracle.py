@@ -2,23 +2,28 @@
 
 A window is a list of cells in row-major order. A cell is either real or declared padding; masked ones, and those that
 only ceil_mode reaches, beyond the declared padding, are absent. For each pool one function of a window, in
-`window_rules`, says what the value is and how much it changes with each cell. Meant to be read line by line; imports
-nothing of the library under test.
+`window_rules` or `mean_rules`, says what the value is and how much it changes with each cell. Meant to be read line by
+line; imports nothing of the library under test.
 """
 
 import itertools
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from tests.window_rules import RULES as RULES
+from tests import boxes, mean_rules, window_rules
+from tests.fractional import fractional
+from tests.oracle_windows import axes_and_sizes as axes_and_sizes
+from tests.oracle_windows import bins_along
+from tests.oracle_windows import sliding as sliding
 from tests.window_rules import WindowRule, largest, smallest
 from tests.window_rules import norm as norm
 from tests.window_rules import smooth as smooth
 from tests.window_rules import total as total
+
+RULES = window_rules.RULES | mean_rules.RULES
 
 
 @dataclass(frozen=True)
@@ -52,46 +57,22 @@ class Pooled:
         return result
 
 
-def windows_along(
-    size: int, kernel: int, stride: int, padding: Any, dilation: int, ceil_mode: bool
-) -> list[list[int | None]]:
-    """The windows of one axis: numbers of real cells, None for declared padding, nothing for cells beyond it."""
-    extent = dilation * (kernel - 1) + 1
-    if padding == "VALID":
-        low, high = 0, 0
-    elif padding in ("SAME", "SAME_LOWER"):
-        needed = max((math.ceil(size / stride) - 1) * stride + extent - size, 0)
-        less, more = needed // 2, needed - needed // 2
-        low, high = (less, more) if padding == "SAME" else (more, less)
-    else:
-        low, high = padding
-    padded = low + size + high
-    starts = []
-    if ceil_mode:
-        # A further window is needed as long as the one before it ends before the padded axis does.
-        while (len(starts) - 1) * stride + extent < padded:
-            starts.append(len(starts) * stride)
-        if starts and starts[-1] >= low + size:
-            starts.pop()
-    else:
-        while len(starts) * stride + extent <= padded:
-            starts.append(len(starts) * stride)
-    windows = []
-    for start in starts:
-        places = [start + offset * dilation for offset in range(kernel)]
-        windows.append([p - low if low <= p < low + size else None for p in places if p < padded])
-    return windows
-
-
-def bins_along(size: int, bins: int) -> list[list[int | None]]:
-    """The bins of one axis: bin i of m holds the cells of n from floor(i·n/m) up to and without ceil((i+1)·n/m)."""
-    return [list(range(i * size // bins, math.ceil(Fraction((i + 1) * size, bins)))) for i in range(bins)]
-
-
 def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
     """What the function named makes of x."""
     if function == "max_unpool":
         return unpool(x, **parameters)
+    if function == "spatial_pyramid_pool":
+        return pyramid(x, **parameters)
+    if "blur" in function:
+        from tests import blur_rules  # which is built on this file
+
+        return getattr(blur_rules, function)(x, **parameters)
+    if function.startswith("fractional"):
+        values, entries, indices = fractional(np.asarray(x), **parameters)
+        return Pooled(values, np.shape(x), entries, indices)
+    if function.startswith("roi"):
+        values, entries = (boxes.align if function == "roi_align" else boxes.pool)(np.asarray(x), **parameters)
+        return Pooled(values, np.shape(x), entries, np.zeros(0))
     rule = RULES[function]
     if function.startswith("adaptive"):
         return adaptive(rule, x, **parameters)
@@ -118,29 +99,6 @@ def pool(
     return apply(rule, x, along, where, **options)
 
 
-def sliding(
-    shape: tuple[int, ...],
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    axis: Any = None,
-) -> dict[int, list[list[int | None]]]:
-    """The windows along each pooled axis of an array of this shape."""
-    axes, kernels = axes_and_sizes(len(shape), kernel_size, axis)
-
-    def each(given: Any) -> tuple[Any, ...]:
-        return (given,) * len(axes) if isinstance(given, (int, str)) else tuple(given)
-
-    pairs = [(one, one) if isinstance(one, int) else one for one in each(padding)]
-    strides = kernels if stride is None else each(stride)
-    return {
-        a: windows_along(shape[a], k, s, p, d, ceil_mode)
-        for a, k, s, p, d in zip(axes, kernels, strides, pairs, each(dilation), strict=True)
-    }
-
-
 def adaptive(rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, where: Any = None) -> Pooled:
     """Apply `rule` to bins of x; None keeps an axis."""
     axes, bins = axes_and_sizes(np.ndim(x), output_size, axis)
@@ -149,14 +107,33 @@ def adaptive(rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, wh
     return apply(rule, x, along, where)
 
 
-def whole(rule: WindowRule, x: Any, *, axis: Any, keepdims: bool = True, where: Any = None) -> Pooled:
+def whole(rule: WindowRule, x: Any, *, axis: Any, keepdims: bool = True, where: Any = None, **options: Any) -> Pooled:
     """Apply `rule` to the window that holds all cells along `axis`."""
     axes, _ = axes_and_sizes(np.ndim(x), 1, axis)
-    pooled = apply(rule, x, {a: [list(range(np.shape(x)[a]))] for a in axes}, where)
+    pooled = apply(rule, x, {a: [list(range(np.shape(x)[a]))] for a in axes}, where, **options)
     if keepdims:
         return pooled
     entries = [(tuple(o for a, o in enumerate(out) if a not in axes), cell, s) for out, cell, s in pooled.entries]
     return Pooled(pooled.values.squeeze(axes), pooled.input_shape, entries, pooled.indices.squeeze(axes))
+
+
+def pyramid(x: Any, levels: Any, *, kind: str = "max", axis: Any = None, where: Any = None) -> Pooled:
+    """Adaptive pools one after the other along the first pooled axis, each in row-major order."""
+    parts = [adaptive(RULES[f"adaptive_{kind}_pool"], x, level, axis=axis, where=where) for level in levels]
+    axes, _ = axes_and_sizes(np.ndim(x), levels[0], axis)
+    first, *others = sorted(axes)
+    values, entries, before = [], [], 0
+    for part in parts:
+        sizes = [part.values.shape[a] for a in (first, *others)]
+        together = np.moveaxis(part.values, others, range(first + 1, first + len(axes)))
+        flat_shape = (*together.shape[:first], math.prod(sizes), *together.shape[first + len(axes) :])
+        values.append(together.reshape(flat_shape))
+        for output, cell, slope in part.entries:
+            flat = before + np.ravel_multi_index([output[a] for a in (first, *others)], sizes)
+            place = tuple(flat if a == first else o for a, o in enumerate(output) if a not in others)
+            entries.append((place, cell, slope))
+        before += math.prod(sizes)
+    return Pooled(np.concatenate(values, first), np.shape(x), entries, np.zeros(0))
 
 
 def unpool(values: Any, indices: np.ndarray, output_size: Any, *, axis: Any = None) -> Pooled:
@@ -177,15 +154,6 @@ def unpool(values: Any, indices: np.ndarray, output_size: Any, *, axis: Any = No
         result[cell] = np.asarray(values)[source]
     entries = [(cell, source, 1.0) for cell, source in written.items()]
     return Pooled(result, np.shape(values), entries, np.zeros(0))
-
-
-def axes_and_sizes(rank: int, given: Any, axis: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """The pooled axes and the sizes given for them, in one order."""
-    sizes = (given,) if isinstance(given, int) else tuple(given)
-    if axis is None:
-        return tuple(range(rank - len(sizes), rank)), sizes
-    axes = tuple(a % rank for a in ((axis,) if isinstance(axis, int) else axis))
-    return axes, sizes * len(axes) if isinstance(given, int) else sizes
 
 
 def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], where: Any, **options: Any) -> Pooled:

@@ -37,6 +37,8 @@ POOLS: dict[str, Pool] = {
     "lp_pool": lambda x: jaxpool.lp_pool(x, 3.0, **SLIDING),
     "lp_pool, large": lambda x: jaxpool.lp_pool(x, 1.5, 9, 1, 4, axis=(1, 2)),
     "smooth_max_pool": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
+    "blur_pool": lambda x: jaxpool.blur_pool(x, **SLIDING, where=MASK),
+    "median_pool": lambda x: jaxpool.median_pool(x, **SLIDING),
     "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool_with_indices(x, (24, 4), axis=(1, 2))[0],
     "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (16, 4), axis=(1, 2)),
     "global_max_pool": lambda x: jaxpool.global_max_pool(x, axis=(1, 2)),
@@ -46,11 +48,12 @@ POOLS: dict[str, Pool] = {
     "max beside sum": lambda x: jaxpool.max_pool(x, **DENSE) + jaxpool.sum_pool(x, **DENSE),
     "max beside min": lambda x: jaxpool.max_pool(x, **DENSE) - jaxpool.min_pool(x, **DENSE),
 }
-# Outputs that the devices do not divide, or windows that cross from shard to shard without overlap.
+# Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
 UNEVEN: dict[str, Pool] = {
     "max_pool": lambda x: jaxpool.max_pool(x, 3, 1, axis=(1, 2)),
     "avg_pool of blocks": lambda x: jaxpool.avg_pool(x, 3, axis=(1, 2)),
     "lp_pool": lambda x: jaxpool.lp_pool(x, 2.0, 3, 2, axis=(1, 2)),
+    "max_pool of copies": lambda x: jaxpool.max_pool(x, 3, 1, "REFLECT", axis=(1, 2)),
     "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2)),
     "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (7, 2), axis=(1, 2)),
 }
@@ -128,6 +131,23 @@ def check_shared_parameter(rule: Literal["jvp", "vjp"], mesh: Mesh) -> None:
     print("shard_map", rule)
 
 
+def check_boxes(name: str, mesh: Mesh) -> None:
+    """Boxes of every image of a sharded batch, by `jax.vmap`."""
+    boxes = np.random.default_rng(2).uniform(-1, 30, (8, 3, 4)).astype(np.float32)
+
+    def both(x: jax.Array, boxes: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pool = jax.vmap(lambda x, boxes: getattr(jaxpool, name)(x, boxes, 2, axis=(0, 1)))
+        return value_and_gradient(lambda x: pool(x, boxes))(x)
+
+    with jax.set_mesh(mesh):
+        sharded = [jax.device_put(array, NamedSharding(mesh, BATCH)) for array in (X, boxes)]
+        found = jax.jit(both)(*sharded)
+    for one, other in zip(found, jax.jit(both)(X, boxes), strict=True):
+        assert one.sharding.is_equivalent_to(NamedSharding(mesh, BATCH), one.ndim), name
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
+    print(mesh.axis_types, "vmap", name)
+
+
 def main() -> None:
     """Every pool by batch, channel and pooled axis with automatic axes; on four devices in all the other ways too."""
     count = int(sys.argv[1])
@@ -146,6 +166,8 @@ def main() -> None:
             check_inside_shard_map(name, pool, meshes[0])
         for rule in ("jvp", "vjp"):
             check_shared_parameter(rule, meshes[0])
+        for name in ("roi_align", "roi_pool"):
+            check_boxes(name, meshes[1])
 
 
 if __name__ == "__main__":

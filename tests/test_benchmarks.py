@@ -19,13 +19,13 @@ pytest.importorskip("rich")
 
 from benchmarks import __main__ as program
 from benchmarks import compare, goals, pools, programs, pytorch, timing
-from benchmarks.cases import BIN_GROUPS, GLOBAL_GROUPS, WINDOW_GROUPS, Case, cases
+from benchmarks.cases import BIN_GROUPS, GLOBAL_GROUPS, WINDOW_GROUPS, ZOO_GROUPS, Case, cases
 from benchmarks.dispatch import Dispatch, dispatch_cases, measure_dispatch
 from benchmarks.growth import Growth, growth_cases, measure_growth
 from benchmarks.measure import Row, measure
 from benchmarks.options import Options, parse
 
-GROUPS = WINDOW_GROUPS + BIN_GROUPS + GLOBAL_GROUPS
+GROUPS = WINDOW_GROUPS + ZOO_GROUPS + BIN_GROUPS + GLOBAL_GROUPS
 FLOAT32 = np.dtype(np.float32)
 
 

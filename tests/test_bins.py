@@ -16,8 +16,8 @@ import pytest
 from jax import lax
 
 import jaxpool
-from jaxpool._bins import BinAxis, make_bins
 from jaxpool._engine.bins import collect, even, expand
+from jaxpool._geometry.bins import BinAxis, make_bins
 from tests import oracle
 from tests.cases import distinct
 from tests.checks import equations

@@ -26,6 +26,12 @@ def both_rules(case: Case) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_first_derivatives(case: Case) -> None:
+    expected = case.expected
+    check_first_derivatives(both_rules(case), case.x, expected.values, expected.jacobian(), whole=False)
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
 def test_jacobians(case: Case) -> None:
     check_first_derivatives(both_rules(case), case.x, case.expected.values, case.expected.jacobian())
 
@@ -48,9 +54,8 @@ def test_gradients_and_hessians(case: Case) -> None:
 
 @pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
 def test_third_order(case: Case) -> None:
-    sizes = {"kernel_size": (3,)}
-    if case.function.startswith(("adaptive", "global")):
-        sizes = {"output_size": (3,)} if "output_size" in case.parameters else {"axis": -1}
+    small_sizes = {"kernel_size": (3,), "output_size": (3,), "axis": -1, "levels": ((1,), (2,))}
+    sizes = {name: size for name, size in small_sizes.items() if name in case.parameters}
     small = replace(case, shape=(2, 5), parameters={**case.parameters, **sizes})
     check_third_order({rule: cubed(function) for rule, function in both_rules(small).items()}, small.x)
 

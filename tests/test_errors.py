@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.errors import COMPLEX, IMAGE, OTHERS, REQUIRED, Row, Traced, call, check_wrong_call, kernel, zeros
+from tests.errors import COMPLEX, IMAGE, OTHERS, PLACED, REQUIRED, Row, Traced, call, check_wrong_call, kernel, zeros
 
 STATIC = r"{0} must be a Python int, got a traced value; .*static_argnames='{0}'"
 OBJECT = object()
@@ -106,9 +106,15 @@ PADDING: list[Row] = [
         (ValueError, rf"padding '{word}' is unknown; write padding='{word.upper()}'$", {"padding": word})
         for word in ("valid", "Same", "same_lower")
     ),
-    (ValueError, r"padding 'full' is unknown; use an int, .* pairs per axis, 'VALID', 'SAME' or", {"padding": "full"}),
-    (TypeError, r"padding must be an int, .* pairs per axis, 'VALID', .*'SAME_LOWER', got None$", {"padding": None}),
+    (ValueError, r"padding 'full' is unknown; use an int, .* pairs per axis, 'VALID', 'SAME',", {"padding": "full"}),
+    (
+        TypeError,
+        r"padding must be an int, .* pairs per axis, 'VALID', .*'REFLECT' or 'EDGE', got None$",
+        {"padding": None},
+    ),
     # The words hold for all axes at once.
+    (ValueError, r"padding 'circular' is unknown; write padding='WRAP'$", {"padding": "circular"}),
+    (ValueError, r"padding 'replicate' is unknown; write padding='EDGE'$", {"padding": "replicate"}),
     (TypeError, r"padding entry 'SAME' must be an int or a \(low, high\) pair", {"padding": ("SAME", "VALID")}),
     (ValueError, r"padding entry \(1, 1, 1\) must be an int or a \(low, high\) pair", {"padding": ((1, 1, 1), 0)}),
     (ValueError, r"padding entry \(1,\) must be an int or a \(low, high\) pair", {"padding": ((1,), (1,))}),
@@ -140,7 +146,7 @@ def test_wrong_sizes(function: str, exception: type[Exception], message: str, ar
 
 def test_every_function_is_covered() -> None:
     public = {name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")}
-    assert {*REQUIRED, *OTHERS, "max_unpool"} == public
+    assert {*REQUIRED, *OTHERS, *PLACED, "max_unpool"} == public
 
 
 # Next to the mistakes: calls that look like one and are none, and the shape they give.

@@ -194,13 +194,41 @@ OWN: dict[str, list[Row]] = {
         (TypeError, r"count_include_pad must be True or False, got 0", {"count_include_pad": 0}),
         (TypeError, r"x is complex64, which has no order; pool", COMPLEX),
     ],
+    "median_pool": [
+        (ValueError, ONLY_PADDING, {"padding": 2}),
+        (TypeError, r"x is complex64, which has no order; pool x\.real", COMPLEX),
+    ],
+    "quantile_pool": [
+        (ValueError, ONLY_PADDING, {"padding": 2}),
+        (TypeError, r"x is complex64, which has no order; pool x\.real", COMPLEX),
+        *(
+            (ValueError, rf"q must be from 0 to 1, got {q}; use 0\.5 for the median", {"q": q})
+            for q in (-0.1, nan, inf)
+        ),
+        *((ValueError, rf"q must be from 0 to 1, got {q}; percent {q} is q=0\.{q}$", {"q": q}) for q in (25, 75)),
+        (ValueError, r"q must be from 0 to 1, got 1.*; use", {"q": 10**400}),
+        *(
+            (TypeError, rf"q must be a number from 0 to 1, got {re.escape(repr(q))}; use 0\.5", {"q": q})
+            for q in (None, "0.5", True, [0.5], 0.5j)
+        ),
+        (TypeError, r"q must be a Python number, got an array; call it once", {"q": np.array([0.25, 0.75])}),
+        (TypeError, r"q must be a Python number, got a traced value; call it once", {"q": Traced(np.array(0.5))}),
+        *(
+            (ValueError, rf"method {re.escape(repr(given))} is unknown; use 'linear' .*'lower' or", {"method": given})
+            for given in ("nearest", "midpoint", None, 1, ["lower"])
+        ),
+    ],
 }
 
 for function in OTHERS:
-    OWN[function] = [] if "avg" in function else [(TypeError, r"x is complex64, which has no order; pool x\.", COMPLEX)]
+    OWN[function] = (
+        []
+        if "avg" in function or function == "blur_pool"
+        else [(TypeError, r"x is complex64, which has no order; pool x\.", COMPLEX)]
+    )
 
 ROWS = [
-    *((function, *row) for function in REQUIRED for row in SHARED + MASKS + FLAGS + OWN[function]),
+    *((function, *row) for function in REQUIRED for row in SHARED + MASKS + FLAGS + OWN.get(function, [])),
     *((function, *row) for function in OTHERS for row in SHARED + MASKS + OWN[function]),
 ]
 

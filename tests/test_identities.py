@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxpool import avg_pool, lp_pool, max_pool, max_pool_with_indices, min_pool, smooth_max_pool, sum_pool
+from tests.calls import RANKED
 from tests.cases import PLAIN, Case, distinct
 
 X = distinct((2, 7, 6), "identities")
@@ -16,6 +17,11 @@ WINDOWS: list[dict[str, Any]] = [
     {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1))},
     {"kernel_size": (2, 3), "stride": 2, "dilation": (2, 1), "padding": 1, "ceil_mode": True},
 ]
+
+# A median of medians is no median, nor is a mean under weights a mean of such means; blurred maxima along rows have no
+# more the largest cells of planes.
+NO_FOLDS = (*RANKED, "soft_pool", "mixed_pool", "stochastic_pool", "max_blur_pool")
+FOLDS = [name for name, case in PLAIN.items() if "kernel_size" in case.parameters and name not in NO_FOLDS]
 
 each_window = pytest.mark.parametrize("window", WINDOWS, ids=["overlapping", "dilated"])
 each_function = pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
@@ -70,7 +76,9 @@ def test_limits_of_the_smooth_maximum(window: dict[str, Any]) -> None:
     np.testing.assert_allclose(gap, avg_pool(X, kernel), rtol=0, atol=1e-4)
 
 
-@each_sliding_function
+@pytest.mark.parametrize(
+    "case", [case for name, case in PLAIN.items() if name in FOLDS], ids=lambda case: case.function
+)
 def test_planes_are_folds_of_lines(case: Case) -> None:
     parameters = {**case.parameters, "kernel_size": 3}
     if case.function == "smooth_max_pool":
@@ -95,7 +103,9 @@ def test_translations_move_windows_of_stride_one(case: Case) -> None:
 @each_sliding_function
 def test_windows_of_one_cell_change_nothing(case: Case) -> None:
     given = {**case.parameters, "kernel_size": (1, 1), "stride": 1, "padding": 0}
-    expected = np.abs(X) if case.function == "lp_pool" else X
+    if case.function == "max_blur_pool":
+        given["blur_size"] = 1
+    expected = {"lp_pool": np.abs(X), "gem_pool": np.abs(X), "stochastic_pool": np.maximum(X, 0)}.get(case.function, X)
     close(first(case.call(X, **given)), expected)
 
 

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 from jaxpool._engine import reduce, route, select
-from jaxpool._window import Window, make_window
+from jaxpool._geometry.window import Window, make_window
 from tests import oracle
 from tests.cases import distinct
 

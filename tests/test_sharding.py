@@ -21,4 +21,4 @@ def test_arrays_on_several_devices(count: int) -> None:
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     one_kind = 3 * len(POOLS) + len(UNEVEN)
-    assert len(done.stdout.splitlines()) == (2 * one_kind + len(POOLS) + 2 if count == 4 else one_kind)
+    assert len(done.stdout.splitlines()) == (2 * one_kind + len(POOLS) + 4 if count == 4 else one_kind)

@@ -63,8 +63,14 @@ def test_project_calls_every_function() -> None:
 
 def test_right_calls_work() -> None:
     def calls(x: jax.Array) -> list[jax.Array]:
-        present = np.arange(8) < 5
-        return right.windows(x) + right.indices(x) + right.bins_and_axes(x, present) + right.frameworks(x)
+        present, boxes = np.arange(8) < 5, jax.numpy.zeros((3, 4))
+        return (
+            right.windows(x)
+            + right.indices(x)
+            + right.bins_and_axes(x, present)
+            + right.placed(x, boxes)
+            + right.frameworks(x)
+        )
 
     outputs = jax.eval_shape(calls, jax.ShapeDtypeStruct((2, 3, 8, 8), np.float32))
     assert {output.dtype.kind for output in outputs} == {"f"}

@@ -20,7 +20,8 @@ ORDERED = tuple(function for function, rule in oracle.RULES.items() if rule in (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_values(case: Case) -> None:
-    compiled = jax.jit(lambda x: [case.outputs(x, rule) for rule in ("jvp", "vjp")])(case.x)
+    # The values of both rules within other programs are held to the reference with their derivatives; indices are not.
+    compiled = [jax.jit(case.outputs)(case.x)] if "indices" in case.function else []
     for outputs in (*compiled, case.outputs(case.x)):
         values, indices = outputs if isinstance(outputs, tuple) else (outputs, None)
         assert values.dtype == np.float64
@@ -52,13 +53,14 @@ def test_integers_and_bools(case: Case, dtype: Any) -> None:
     x = (np.random.default_rng(0).permutation(84) % 13 - (0 if dtype in (np.bool_, np.uint8) else 6)).reshape(2, 7, 6)
     x = (x % 3 == 0) if dtype is np.bool_ else x.astype(dtype)
     values = case.values(x)
-    if case.function in ORDERED:
+    if case.function in (*ORDERED, "spatial_pyramid_pool"):
         assert values.dtype == dtype
     elif case.function == "sum_pool":
         assert values.dtype == (np.int32 if dtype is np.bool_ else dtype)
     else:
         assert values.dtype == np.float32
-    np.testing.assert_allclose(values.astype(np.float64), case.reference(x).values, rtol=1e-6)
+    # A mean of positive and negative cells may be near 0, and is rounded as they are.
+    np.testing.assert_allclose(values.astype(np.float64), case.reference(x).values, rtol=1e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])

@@ -19,6 +19,7 @@ import jaxpool
 from jaxpool._arguments import Rule
 from tests import sliding
 from tests.cases import distinct
+from tests.checks import compiled_fast
 
 INF, NAN = math.inf, math.nan
 HEIGHT, WIDTH = 15, 34
@@ -103,7 +104,7 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
     others = {"max_pool": jaxpool.max_pool_with_indices, "adaptive_max_pool": jaxpool.adaptive_max_pool_with_indices}
     with_indices = others.get(function)
 
-    @jax.jit
+    @compiled_fast
     def everything(x: jax.Array, tangent: jax.Array) -> Any:
         rules: tuple[Rule, ...] = ("jvp", "vjp")
         pools = [partial(getattr(jaxpool, function), **parameters, rule=rule) for rule in rules]

@@ -78,6 +78,32 @@ def smooth(cells: np.ndarray, real: np.ndarray, beta: float, count_include_pad: 
     return (top + np.log(sum_of_powers)) / beta, np.exp(powers - top) / sum_of_powers
 
 
+def quantile(cells: np.ndarray, real: np.ndarray, q: float, method: str = "linear") -> tuple[Any, Slopes]:
+    """The real cell of rank q·(n-1), or a weighted mean of the two around it; the first NaN where there is one."""
+    slopes = np.zeros(len(cells))
+    if not real.any():
+        return 0.0, slopes
+    present = np.flatnonzero(real)
+    if np.isnan(cells[present]).any():
+        slopes[present[np.isnan(cells[present])][0]] = 1
+        return math.nan, slopes
+    place = round(q * (len(present) - 1), 9)
+    lower, upper = math.floor(place), math.ceil(place)
+    lower, upper = {"linear": (lower, upper), "lower": (lower, lower), "higher": (upper, upper)}[method]
+    # Python's sort is stable: equal cells stay in row-major order.
+    ordered = sorted(present, key=lambda n: cells[n])
+    weight = place - lower if lower < upper else 0.0
+    slopes[ordered[lower]] += 1 - weight
+    slopes[ordered[upper]] += weight
+    low, high = float(cells[ordered[lower]]), float(cells[ordered[upper]])
+    return low if low == high else (1 - weight) * low + weight * high, slopes
+
+
+def median(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
+    """The cell in the middle, or the mean of two."""
+    return quantile(cells, real, 0.5)
+
+
 RULES: dict[str, WindowRule] = {
     "max_pool": largest,
     "min_pool": smallest,
@@ -86,6 +112,8 @@ RULES: dict[str, WindowRule] = {
     "avg_pool": average,
     "lp_pool": norm,
     "smooth_max_pool": smooth,
+    "median_pool": median,
+    "quantile_pool": quantile,
     "adaptive_max_pool": largest,
     "adaptive_max_pool_with_indices": largest,
     "adaptive_avg_pool": average,

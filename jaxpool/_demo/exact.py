@@ -5,6 +5,7 @@ window (a `CellRule`: the value, and the weight of each cell in the derivative o
 two together to values, winners' positions and gradient. Nothing of JAX or of jaxpool is used.
 """
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -37,6 +38,15 @@ def uneven(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
 def whole(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
     """First cell and number of cells of the one window that holds the axis."""
     return np.array([0]), np.array([length])
+
+
+def fractional(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
+    """First cell and number of cells of each window that starts at a random place, for the sample 1/2 in float32."""
+    kernel, count = min(size.kernel, length - 1), size.bins(length)
+    alpha = np.float32(length - kernel) / np.float32(max(count - 1, 1))
+    steps = (np.arange(count, dtype=np.float32) + np.float32(0.5)) * alpha
+    starts = np.append((steps.astype(int) - int(np.float32(0.5) * alpha))[:-1], length - kernel)
+    return starts, np.full_like(starts, kernel)
 
 
 def largest(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,6 +101,26 @@ def smooth_largest(beta: float) -> CellRule:
     return rule
 
 
+def binomial(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum with weights that are products of binomial coefficients along both sides of a square window."""
+    last = math.isqrt(cells.shape[-1]) - 1
+    side = np.array([math.comb(last, cell) / 2**last for cell in range(last + 1)])
+    weights = np.outer(side, side).ravel()
+    return cells @ weights, np.broadcast_to(weights, cells.shape)
+
+
+def quantile(q: float) -> CellRule:
+    """Between the two cells around rank q·(n-1) of n, by how near each is; equal cells are ranked in their order."""
+
+    def rule(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        place = q * (cells.shape[-1] - 1)
+        ranks = cells.argsort(-1, kind="stable").argsort(-1)
+        weights = np.maximum(0, 1 - abs(ranks - place))
+        return (weights * cells).sum(-1), weights
+
+    return rule
+
+
 def windowed(bins: Bins, rule: CellRule, *, indices: bool = False) -> Exact:
     """Pool every window of a picture of (height, width, channels) by `rule`.
 
@@ -117,6 +147,20 @@ def windowed(bins: Bins, rule: CellRule, *, indices: bool = False) -> Exact:
     return evaluate
 
 
+def after_largest(exact: Exact) -> Exact:
+    """What `exact` makes of the maxima of 2×2 cells at a stride of 1."""
+
+    def evaluate(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
+        largest_of_4 = windowed(sliding, largest)
+        height, width, channels = picture.shape
+        (maxima,), _ = largest_of_4(picture, np.zeros((height - 1, width - 1, channels)), Size(2, 1))
+        values, to_maxima = exact(maxima, cotangent, size)
+        _, gradient = largest_of_4(picture, to_maxima, Size(2, 1))
+        return values, gradient
+
+    return evaluate
+
+
 def put_back(bins: Bins) -> Exact:
     """The picture where it is the winner of a window, and 0 elsewhere: max pooling and the way back.
 
@@ -129,6 +173,28 @@ def put_back(bins: Bins) -> Exact:
         return (np.where(wins > 0, picture, 0),), np.where(wins > 0, cotangent, 0)
 
     return evaluate
+
+
+def interpolated(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
+    """Averages of 2×2 interpolated samples in each bin of the box that is the middle half of the picture."""
+    rows, columns = (_weights(length, size.bins(length)) for length in picture.shape[:2])
+    values = np.einsum("oi,pj,ijc->opc", rows, columns, picture.astype(np.float64), optimize=True)
+    gradient = np.einsum("oi,pj,opc->ijc", rows, columns, cotangent.astype(np.float64), optimize=True)
+    return (values,), gradient
+
+
+def middle(length: int, bins: int) -> tuple[float, float]:
+    """The corners along an axis of about its middle half, such that no position of a sample is rounded in float32."""
+    low = length // 4 + 0.25
+    return low, low + bins * max(1, 2 * length // bins) / 4
+
+
+def _weights(length: int, bins: int) -> np.ndarray:
+    """How much of each cell along an axis is in each bin of its middle."""
+    low, high = middle(length, bins)
+    positions = low - 0.5 + (np.arange(2 * bins) + 0.5) * (high - low) / (2 * bins)
+    distances = np.abs(np.clip(positions, 0, length - 1)[:, None] - np.arange(length))
+    return np.maximum(0, 1 - distances).reshape(bins, 2, length).mean(1)
 
 
 def _windows(array: np.ndarray, starts: tuple[np.ndarray, ...], sides: tuple[int, int]) -> np.ndarray:

@@ -4,6 +4,7 @@ These are what jaxpool is timed against. They pool the first two axes of an arra
 channels), without padding, and are differentiated by JAX itself. They make no promise about overflow, ties or NaN.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +59,37 @@ def lp_pool(x: jax.Array, norm_type: float, size: Size) -> jax.Array:
 def smooth_max_pool(x: jax.Array, beta: float, size: Size) -> jax.Array:
     """log(Σ exp(β·x))/β."""
     return jnp.log(sum_pool(jnp.exp(beta * x), size)) / beta
+
+
+def blur_pool(x: jax.Array, size: Size) -> jax.Array:
+    """The sum of each window, its cells weighted by products of binomial coefficients; one axis after the other."""
+    weights = np.array([math.comb(size.kernel - 1, cell) for cell in range(size.kernel)]) / 2 ** (size.kernel - 1)
+    for axis in range(2):
+        count = (x.shape[axis] - size.kernel) // size.stride + 1
+        slices = [
+            lax.slice_in_dim(x, cell, cell + (count - 1) * size.stride + 1, size.stride, axis)
+            for cell in range(size.kernel)
+        ]
+        x = sum(
+            (float(weight) * cells for weight, cells in zip(weights, slices, strict=True)), jnp.zeros_like(slices[0])
+        )
+    return x
+
+
+def max_blur_pool(x: jax.Array, size: Size) -> jax.Array:
+    """The blurred maxima of 2×2 cells."""
+    return blur_pool(max_pool(x, Size(2, 1)), size)
+
+
+def quantile_pool(x: jax.Array, q: float, size: Size) -> jax.Array:
+    """The quantile of each window, of a stack of its cells."""
+    rows, columns = ((length - size.kernel) // size.stride + 1 for length in x.shape[:2])
+    cells = [
+        x[row : row + (rows - 1) * size.stride + 1 : size.stride][:, column : column + (columns - 1) * size.stride + 1]
+        for row in range(size.kernel)
+        for column in range(size.kernel)
+    ]
+    return jnp.quantile(jnp.stack([cell[:, :: size.stride] for cell in cells]), q, axis=0)
 
 
 def avg_pool_of_present(x: jax.Array, size: Size) -> jax.Array:

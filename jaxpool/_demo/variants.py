@@ -5,8 +5,8 @@ exists. Timing, checking, table and figure go through the rows and know no varia
 The numbers p and β are chosen so that each variant looks different from its neighbours.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,39 +15,15 @@ import numpy as np
 import jaxpool
 from jaxpool._arguments import Rule
 from jaxpool._demo import exact, plain
-from jaxpool._demo.exact import Evaluation, Exact, sliding, uneven, whole, windowed
+from jaxpool._demo.exact import Evaluation, fractional, sliding, uneven, whole, windowed
+from jaxpool._demo.means import MEANS
 from jaxpool._demo.request import Size
+from jaxpool._demo.variant import Outputs as Outputs
+from jaxpool._demo.variant import Variant as Variant
 
-Outputs = jax.Array | tuple[jax.Array, jax.Array]
-
-BOTH_RULES: tuple[Rule, ...] = ("jvp", "vjp")
 NORM_TYPE = 4.0
 BETA = 20.0
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One pooling function with everything it is compared to.
-
-    `function` is the function's name in jaxpool, `keyword` the argument that the row is there to show, if any, and
-    `detail` what the figure says of the parameters. `pool` gives the values, or values and indices, of a picture of
-    shape (height, width, 3), by each of `rules`, and so does `plain`, which JAX can differentiate where
-    `plain_gradient` says so. `exact` gives these and the gradient in float64.
-    """
-
-    function: str
-    pool: Callable[[jax.Array, Size, Rule], Outputs]
-    exact: Exact
-    plain: Callable[[jax.Array, Size], Outputs] | None = None
-    plain_gradient: bool = True
-    detail: str = ""
-    keyword: str = ""
-    rules: tuple[Rule, ...] = BOTH_RULES
-
-    @property
-    def name(self) -> str:
-        """What the row is called; no two rows share it."""
-        return f"{self.function} {self.keyword}".rstrip()
+QUANTILE = 0.9
 
 
 def _bar(shape: Sequence[int]) -> np.ndarray:
@@ -74,6 +50,24 @@ def _bins(x: jax.Array, size: Size) -> tuple[int, int]:
 def _max_unpool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
     values, indices = jaxpool.max_pool_with_indices(x, size.kernel, size.stride, axis=(0, 1), rule=rule)
     return jaxpool.max_unpool(values, indices, x.shape[:2], axis=(0, 1))
+
+
+def _fractional(x: jax.Array, size: Size) -> dict[str, Any]:
+    """The windows of one sample along both axes, for all channels alike."""
+    kernels = [min(size.kernel, length - 1) for length in x.shape[:2]]
+    samples = np.full((x.shape[2], 2), 0.5, np.float32)
+    return {"kernel_size": kernels, "output_size": _bins(x, size), "samples": samples, "axis": (0, 1)}
+
+
+def _roi_align(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
+    corners = zip(*map(exact.middle, x.shape[:2], _bins(x, size)), strict=True)
+    box = jnp.array([[corner for low_or_high in corners for corner in low_or_high]])
+    return jaxpool.roi_align(x, box, _bins(x, size), axis=(0, 1))[0]
+
+
+def _roi_pool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
+    corners = jnp.array([[0.0, 0.0, x.shape[0] - 1, x.shape[1] - 1]])
+    return jaxpool.roi_pool(x, corners, _bins(x, size), axis=(0, 1))[0]
 
 
 VARIANTS: tuple[Variant, ...] = (
@@ -140,6 +134,35 @@ VARIANTS: tuple[Variant, ...] = (
         detail=f"β = {BETA:g}",
     ),
     Variant(
+        "blur_pool",
+        lambda x, size, rule: jaxpool.blur_pool(x, size.kernel, size.stride, 0, axis=(0, 1), rule=rule),
+        windowed(sliding, exact.binomial),
+        plain.blur_pool,
+        detail="binomial weights",
+    ),
+    Variant(
+        "max_blur_pool",
+        lambda x, size, rule: jaxpool.max_blur_pool(
+            x, 2, size.stride, 0, blur_size=size.kernel, axis=(0, 1), rule=rule
+        ),
+        exact.after_largest(windowed(sliding, exact.binomial)),
+        plain.max_blur_pool,
+        detail="maxima of 2×2, blurred",
+    ),
+    Variant(
+        "median_pool",
+        lambda x, size, rule: jaxpool.median_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
+        windowed(sliding, exact.quantile(0.5)),
+        lambda x, size: plain.quantile_pool(x, 0.5, size),
+    ),
+    Variant(
+        "quantile_pool",
+        lambda x, size, rule: jaxpool.quantile_pool(x, QUANTILE, size.kernel, size.stride, axis=(0, 1), rule=rule),
+        windowed(sliding, exact.quantile(QUANTILE)),
+        lambda x, size: plain.quantile_pool(x, QUANTILE, size),
+        detail=f"q = {QUANTILE:g}",
+    ),
+    Variant(
         "adaptive_max_pool",
         lambda x, size, rule: jaxpool.adaptive_max_pool(x, _bins(x, size), axis=(0, 1), rule=rule),
         windowed(uneven, exact.largest),
@@ -160,6 +183,32 @@ VARIANTS: tuple[Variant, ...] = (
         detail="uneven bins",
     ),
     Variant(
+        "fractional_max_pool",
+        lambda x, size, rule: jaxpool.fractional_max_pool(x, **_fractional(x, size), rule=rule),
+        windowed(fractional, exact.largest),
+        detail="u = 1/2",
+    ),
+    Variant(
+        "fractional_max_pool_with_indices",
+        lambda x, size, rule: jaxpool.fractional_max_pool_with_indices(x, **_fractional(x, size), rule=rule),
+        windowed(fractional, exact.largest, indices=True),
+        detail="u = 1/2",
+    ),
+    Variant(
+        "roi_align",
+        _roi_align,
+        exact.interpolated,
+        detail="the middle half",
+        rules=("jvp",),  # it takes no rule: its derivatives are JAX's own
+    ),
+    Variant(
+        "roi_pool",
+        _roi_pool,
+        windowed(uneven, exact.largest),
+        detail="one box, all of it",
+        rules=("jvp",),  # it takes no rule: its derivatives are JAX's own
+    ),
+    Variant(
         "global_max_pool",
         lambda x, size, rule: jaxpool.global_max_pool(x, axis=(0, 1), rule=rule),
         windowed(whole, exact.largest),
@@ -173,4 +222,5 @@ VARIANTS: tuple[Variant, ...] = (
         lambda x, size: x.mean((0, 1), keepdims=True),
         detail="right: all of it, rescaled",
     ),
+    *MEANS,
 )

@@ -15,10 +15,10 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxpool._bins import BinAxis, first_cells, last_cells
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, apart
-from jaxpool._window import Window
+from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
+from jaxpool._geometry.window import Window
 
 
 def even(window: Window) -> Window:

@@ -18,7 +18,7 @@ from jax import lax
 from jaxpool._engine import choose
 from jaxpool._engine.operations import Operation
 from jaxpool._engine.stages import stage
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 
 def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:

@@ -21,7 +21,7 @@ from jax import lax
 
 from jaxpool._engine.bins import collect, even, expand
 from jaxpool._engine.operations import Arrays, Operation, pad
-from jaxpool._window import Window, WindowAxis
+from jaxpool._geometry.window import Window, WindowAxis
 
 Held = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Held, Arrays, Arrays], jax.Array]

@@ -16,7 +16,7 @@ from jax import lax
 
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import stage
-from jaxpool._window import Window, WindowAxis
+from jaxpool._geometry.window import Window, WindowAxis
 
 _MOST_PIECES = 8
 

@@ -13,7 +13,7 @@ from jaxpool._engine.blocks import reduce_blocks
 from jaxpool._engine.operations import Operation, apart, identity
 from jaxpool._engine.pieces import fold_in_pieces, sum_in_pieces
 from jaxpool._engine.taps import at_tap, pad_windows, taps
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:

@@ -20,7 +20,7 @@ from jaxpool._engine.gather import Held, gather_windows, interleave_zeros
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, pad
 from jaxpool._engine.pieces import Step, steps, sum_in_pieces
 from jaxpool._engine.stages import stage
-from jaxpool._window import Window, WindowAxis
+from jaxpool._geometry.window import Window, WindowAxis
 
 
 def transposed(

@@ -21,7 +21,8 @@ from jaxpool._engine.operations import Arrays, Operation, computed_once, identit
 from jaxpool._engine.pieces import fold_in_pieces
 from jaxpool._engine.stages import stage
 from jaxpool._engine.taps import at_tap, pad_windows, taps
-from jaxpool._window import Window
+from jaxpool._geometry.extension import copied_cells
+from jaxpool._geometry.window import Window
 
 # One array for each window of `choose.winner_groups`.
 Offsets = tuple[jax.Array, ...]
@@ -88,13 +89,15 @@ def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
 
 
 def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
-    """Row-major position of each winner among the real cells of the pooled axes, in int32."""
+    """Row-major position of each winner among the real cells of the pooled axes, or of the cell it copies, in int32."""
     positions, place = jnp.zeros(offsets.shape, jnp.int32), window.cells
     offsets = offsets.astype(jnp.int32)
     for axis in window.axes:
         place //= axis.kernel
         offset = lax.rem(lax.div(offsets, np.int32(place)), np.int32(axis.kernel))
         position = offset * axis.dilation + axis.along(axis.starts.astype(np.int32), offsets.ndim)
+        if window.extension is not None:
+            position = copied_cells(position, axis.size, window.extension)
         positions = positions * axis.size + position
     return positions
 

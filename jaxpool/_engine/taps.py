@@ -5,15 +5,16 @@ that `lax.reduce_window` does not do is a loop over taps, written out in the tra
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import pad
-from jaxpool._window import Window
+from jaxpool._geometry.window import Window
 
 
 def taps(window: Window) -> Iterator[tuple[int, ...]]:
@@ -52,6 +53,52 @@ def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array
         limits[axis.axis] = start + (axis.output - 1) * axis.stride + 1
         strides[axis.axis] = axis.stride
     return lax.slice(padded, starts, limits, strides)
+
+
+def sum_terms(
+    term: Callable[[jax.Array], Any], x: jax.Array, fill: float, window: Window, amount: jax.Array | None = None
+) -> Any:
+    """Σ amount·term(cells) over every window, the cells at one offset at a time; padded cells are `fill`.
+
+    The term may be several arrays. Cells without an amount are inf for it, and what it makes of them is left out.
+    """
+
+    def weighed(cells: jax.Array, amount: jax.Array) -> Any:
+        added = term(jnp.where(amount > 0, cells, jnp.inf))
+        return jax.tree.map(lambda one: jnp.where(amount > 0, amount * one, 0), added)
+
+    padded = pad_windows(x, window, fill)
+    if amount is None:
+        return sum_over_taps(term, (padded,), window)
+    return sum_over_taps(weighed, (padded, pad_windows(amount, window, 0)), window)
+
+
+def sum_over_taps(term: Callable[..., Any], padded: Sequence[jax.Array], window: Window) -> Any:
+    """Σ term(*cells) over every window, of arrays that `pad_windows` made; the term may be several arrays.
+
+    Large windows that tile an array are not written out tap by tap: the term is evaluated for all cells together.
+    """
+    if window.tiles and window.cells > 64:
+        blocks = [_cells_first(array, window) for array in padded]
+        for _ in window.axes:
+            term = jax.vmap(term)
+        axes = range(len(window.axes))
+        return jax.tree.map(lambda each: lax.squeeze(fold(each, axes, lax.add), axes), term(*blocks))
+    total = None
+    for tap in taps(window):
+        added = term(*(at_tap(array, window, tap) for array in padded))
+        total = added if total is None else jax.tree.map(jnp.add, total, added)
+    assert total is not None
+    return total
+
+
+def _cells_first(array: jax.Array, window: Window) -> jax.Array:
+    """The cells of windows that tile an array, along an axis in front for each pooled axis, the last one first."""
+    for number, axis in enumerate(window.axes):
+        at = axis.axis + number
+        shape = (*array.shape[:at], axis.output, axis.kernel, *array.shape[at + 1 :])
+        array = jnp.moveaxis(array.reshape(shape), at + 1, 0)
+    return array
 
 
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:

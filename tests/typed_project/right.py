@@ -32,6 +32,15 @@ def windows(x: jax.Array) -> list[jax.Array]:
         assert_type(jaxpool.lp_pool(x, 2, (2, 2)), Values),
         assert_type(jaxpool.lp_pool(x, np.full((3, 1, 1), 1.5), (2, 2)), Values),
         assert_type(jaxpool.smooth_max_pool(x, beta=2.0, kernel_size=(2, 2)), Values),
+        assert_type(jaxpool.mellowmax_pool(x, 0, (2, 2), rule="vjp"), Values),
+        assert_type(jaxpool.soft_pool(x, np.ones((3, 1, 1)), (2, 2)), Values),
+        assert_type(jaxpool.gem_pool(x, 3, (2, 2)), Values),
+        assert_type(jaxpool.mixed_pool(x, 0.5, (2, 2), count_include_pad=False), Values),
+        assert_type(jaxpool.stochastic_pool(x, (2, 2), key=jax.random.key(0)), Values),
+        assert_type(jaxpool.blur_pool(x, (3, 3), padding="WRAP"), Values),
+        assert_type(jaxpool.max_blur_pool(x, 2, blur_size=(3, 4), axis=(-3, -2)), Values),
+        assert_type(jaxpool.median_pool(x, (3, 3), 1, "SAME"), Values),
+        assert_type(jaxpool.quantile_pool(x, 0.9, (3, 3), method="lower"), Values),
     ]
 
 
@@ -50,8 +59,22 @@ def bins_and_axes(x: jax.Array, present: np.ndarray) -> list[jax.Array]:
     return [
         assert_type(jaxpool.adaptive_max_pool(x, (3, 3), where=present), Values),
         assert_type(jaxpool.adaptive_avg_pool(x, 3, axis=(-2, -1), where=x > 0), Values),
+        assert_type(jaxpool.spatial_pyramid_pool(x, (1, 2, (3, 4)), kind="avg", axis=(2, 3)), Values),
         assert_type(jaxpool.global_max_pool(x, axis=(2, 3), keepdims=False), Values),
+        assert_type(jaxpool.global_gem_pool(x, 3.0, axis=(2, 3), eps=None), Values),
         assert_type(jaxpool.global_avg_pool(x, axis=-1, where=present, rule="vjp"), Values),
+    ]
+
+
+def placed(x: jax.Array, boxes: jax.Array) -> list[jax.Array]:
+    """Windows at random places, and boxes."""
+    drawn = jaxpool.fractional_max_pool_with_indices(x, (2, 2), output_ratio=(0.5, 0.6), key=jax.random.key(0))
+    values, _ = assert_type(drawn, ValuesAndIndices)
+    return [
+        values,
+        assert_type(jaxpool.fractional_max_pool(x, 2, 3, samples=np.zeros((2, 3, 2)), axis=(2, 3)), Values),
+        assert_type(jaxpool.roi_align(x, boxes, (2, 2), sampling_ratio=1, aligned=False), Values),
+        assert_type(jaxpool.roi_pool(x, boxes, 2, axis=(-2, -1)), Values),
     ]
 
 

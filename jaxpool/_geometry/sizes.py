@@ -13,13 +13,20 @@ import jax.core
 import numpy as np
 
 Sizes = int | Sequence[int]
-Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER"]
+Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER", "WRAP", "REFLECT", "EDGE"]
 
 OutputSizes = int | Sequence[int | None]
+Ratios = float | Sequence[float]
 
 _SEQUENCES = (Sequence, np.ndarray, jax.Array)
-_PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER")
-_PADDINGS = "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME' or 'SAME_LOWER'"
+# The words for copies of the array's own cells.
+EXTENSIONS = ("WRAP", "REFLECT", "EDGE")
+_PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", *EXTENSIONS)
+_PADDINGS = (
+    "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'WRAP', 'REFLECT' or 'EDGE'"
+)
+# What others call them.
+_SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
 
 
 def axes_and_sizes(
@@ -45,15 +52,15 @@ def axes_and_sizes(
 
 
 def output_sizes(
-    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Sizes | None
+    function: str, shape: Sequence[int], name: str, given: OutputSizes, axis: Sizes | None
 ) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     """The pooled axes, counted from 0, and the output size of each, None where it is to be that of the input."""
-    if _is_scalar(output_size):
-        return axes_and_sizes(function, shape, "output_size", output_size, axis)  # pyright: ignore[reportArgumentType]
+    if _is_scalar(given):
+        return axes_and_sizes(function, shape, name, given, axis)  # pyright: ignore[reportArgumentType]
     axes = None if axis is None else pooled_axes(function, shape, axis)
-    entries = _entries(function, "output_size", output_size, None if axes is None else len(axes))
-    bins = tuple(None if one is None else _integer(function, "output_size", one, least=1) for one in entries)
-    return axes or _last_axes(function, shape, "output_size", bins, "x"), bins
+    entries = _entries(function, name, given, None if axes is None else len(axes))
+    bins = tuple(None if one is None else _integer(function, name, one, least=1) for one in entries)
+    return axes or _last_axes(function, shape, name, bins, "x"), bins
 
 
 def _last_axes(
@@ -89,7 +96,7 @@ def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, in
     """A (low, high) pair for each of `count` axes, or the word that stands for one."""
     if isinstance(padding, str):
         if padding not in _PADDING_WORDS:
-            word = padding.upper()
+            word = _SYNONYMS.get(padding.upper(), padding.upper())
             fix = f"write padding={word!r}" if word in _PADDING_WORDS else f"use {_PADDINGS}"
             raise ValueError(f"{function}: padding {padding!r} is unknown; {fix}")
         return (padding,) * count
@@ -118,6 +125,19 @@ def sizes(function: str, name: str, given: Sizes, count: int | None, *, least: i
     if _is_scalar(given):
         return (_integer(function, name, given, least=least),) * (count or 1)
     return tuple(_integer(function, name, one, least=least) for one in _entries(function, name, given, count))
+
+
+def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, ...]:
+    """One float between 0 and 1 for each of `count` axes."""
+    entries: tuple[Any, ...] = (given,) * count if _is_scalar(given) else _entries(function, name, given, count)
+    for one in entries:
+        if isinstance(one, jax.core.Tracer):
+            raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes shape the program")
+        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, float, np.integer, np.floating)):
+            raise TypeError(f"{function}: {name} must be a float, got {one!r} of type {type(one).__name__}")
+        if not 0 < one < 1:
+            raise ValueError(f"{function}: {name} must lie between 0 and 1, got {one}; write 0.5 for half the cells")
+    return tuple(float(one) for one in entries)
 
 
 def _entries(function: str, name: str, given: Any, count: int | None) -> tuple[Any, ...]:
@@ -164,9 +184,11 @@ def _is_scalar(given: Any) -> bool:
 
 def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
     if isinstance(given, jax.core.Tracer):
+        # Of an entry, as levels[0], the argument that holds it.
+        argument = name.partition("[")[0]
         raise TypeError(
             f"{function}: {name} must be a Python int, got a traced value; sizes shape the program, so pass "
-            f"them as static arguments (jax.jit(..., static_argnames={name!r}))"
+            f"them as static arguments (jax.jit(..., static_argnames={argument!r}))"
         )
     if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
         whole = f"write {int(given)}, or " if isinstance(given, float) and given.is_integer() else ""

@@ -2,7 +2,8 @@
 
 Such a pool y = f(x, θ), with a number or array θ, is an associative fold: pooling one axis after the other gives
 the same as pooling all of them at once, as long as θ is one number along the pooled axes. A family says what
-the value, the weights ∂y/∂x and the terms of ∂y/∂θ are; both derivative rules follow from that here.
+the value, the weights ∂y/∂x and the terms of ∂y/∂θ are; both derivative rules follow from that here. In a *mean*
+each cell stands for an amount of cells, 0 for one that is absent and as many as it is the mean of on a later axis.
 """
 
 from collections.abc import Callable
@@ -12,18 +13,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from jaxpool._engine import choose
 from jaxpool._engine.gather import Held, gather_windows
 from jaxpool._engine.operations import Arrays
+from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import transposed
 from jaxpool._engine.stages import finish, stage
-from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._engine.taps import sum_terms
+from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
-from jaxpool._window import Window
 
 Parameter = float | jax.Array
-Residuals = tuple[jax.Array, jax.Array | None, jax.Array]
+# The amount of each cell and the sum of the amounts of each window; none where all cells count once.
+Amounts = tuple[jax.Array, jax.Array] | None
+Residuals = tuple[jax.Array, jax.Array | None, Amounts, jax.Array]
 
 
 @dataclass(frozen=True)
@@ -31,31 +36,42 @@ class WeightedPool:
     """One family, as functions of the cells x, the values y of the windows and the parameter θ.
 
     Attributes:
-        value: y from x, θ and the window.
+        value: y from x, θ, the window and, for a mean, the amounts.
         cells: what `weight` and `slope` need of x, elementwise.
         outputs: what they need of y, elementwise, and what stands for a window outside, whose weights must be 0.
         weight: ∂y/∂x from the two and θ.
         slope: the terms of ∂y/∂θ from the two and θ, up to a factor that is the same for all cells of a window.
         slope_factor: that factor, from y and θ.
         fill: what padded cells hold.
+        is_mean: whether weights and slopes are to be multiplied by the cell's share in the amount of its window.
         in_stages: whether each axis is a stage of the program. Not where x has been extended by padding: devices that
             share an axis would have to divide its new size evenly to hand it to a stage.
     """
 
-    value: Callable[[jax.Array, Parameter, Window], jax.Array]
+    value: Callable[[jax.Array, Parameter, Window, Amounts], jax.Array]
     cells: Callable[[jax.Array], jax.Array]
     outputs: Callable[[jax.Array], tuple[jax.Array, float]]
     weight: Callable[[jax.Array, jax.Array, Parameter], jax.Array]
     slope: Callable[[jax.Array, jax.Array, Parameter], jax.Array]
     slope_factor: Callable[[jax.Array, Parameter], jax.Array]
     fill: float
+    is_mean: bool = False
     in_stages: bool = True
 
 
 def weighted_pool(
-    x: jax.Array, parameter: jax.Array | None, window: Window, pool: WeightedPool, number: float | None, rule: str
+    x: jax.Array,
+    parameter: jax.Array | None,
+    window: Window,
+    pool: WeightedPool,
+    number: float | None,
+    rule: str,
+    amount: jax.Array | None = None,
 ) -> jax.Array:
-    """Pool x with the parameter `number`, or with the array `parameter` where `number` is None."""
+    """Pool x with the parameter `number`, or with the array `parameter` where `number` is None.
+
+    A mean takes the `amount` of every cell, whole along the pooled axes; None is 1.
+    """
     step = _pool_jvp if rule == "jvp" else _pool_vjp
     in_turn = choose.weighing_order(window)
     if parameter is None:
@@ -69,10 +85,14 @@ def weighted_pool(
         else:
             parts = (window,)
         parameter = jnp.broadcast_to(parameter, shape)
-        if rule == "vjp":
-            x, parameter = vary_together(x, parameter)
+        x, parameter = vary_together(x, parameter)
     for part in parts:
-        x = step(x, parameter, part, pool, number)
+        if amount is None:
+            x = step(x, parameter, None, part, pool, number)
+        else:
+            total = reduce_windows(amount, part, lax.add)
+            x = step(x, parameter, (amount, total), part, pool, number)
+            amount = total
     return x
 
 
@@ -86,17 +106,6 @@ def shared_along_windows(parameter: jax.Array, window: Window) -> bool:
     return all(parameter.shape[axis.axis] == 1 for axis in window.axes)
 
 
-def sum_terms(term: Callable[[jax.Array], jax.Array], x: jax.Array, fill: float, window: Window) -> jax.Array:
-    """Σ term(cells) over every window, the cells at one offset at a time; padded cells are `fill`."""
-    padded = pad_windows(x, window, fill)
-    total = None
-    for tap in taps(window):
-        added = term(at_tap(padded, window, tap))
-        total = added if total is None else total + added
-    assert total is not None
-    return total
-
-
 # Notation: window o holds the cells W(o), y(o) = f({x(i) : i ∈ W(o)}, θ); a dot marks a tangent, a bar a cotangent.
 # With w(i, o) = ∂y(o)/∂x(i), and s(i, o) the terms of ∂y(o)/∂θ,
 #
@@ -105,25 +114,31 @@ def sum_terms(term: Callable[[jax.Array], jax.Array], x: jax.Array, fill: float,
 #
 # where the outer sum of θ̄ runs over the outputs that share θ. The formula for x̄ is written out, in `_to_cells`; the
 # first term of ẏ is its transpose. Weights are functions of x(i), y(o) and θ alone, so that nothing but x and y is
-# kept, and they are differentiated in turn for the higher orders, y by this same rule.
+# kept, and they are differentiated in turn for the higher orders, y by this same rule. In a mean of amounts a(i), with
+# A(o) = Σ_{i ∈ W(o)} a(i), w and s carry a factor a(i)/A(o), which is constant.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
+@partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
 def _pool_jvp(
-    x: jax.Array, parameter: jax.Array | None, window: Window, pool: WeightedPool, number: float | None
+    x: jax.Array,
+    parameter: jax.Array | None,
+    amounts: Amounts,
+    window: Window,
+    pool: WeightedPool,
+    number: float | None,
 ) -> jax.Array:
-    def value(x: jax.Array, parameter: jax.Array | None) -> jax.Array:
-        return pool.value(x, _either(parameter, number), window)
+    def value(x: jax.Array, parameter: jax.Array | None, amounts: Amounts) -> jax.Array:
+        return pool.value(x, _either(parameter, number), window, amounts)
 
-    return stage(value, x, parameter) if pool.in_stages else value(x, parameter)
+    return stage(value, x, parameter, amounts) if pool.in_stages else value(x, parameter, amounts)
 
 
 @partial(_pool_jvp.defjvp, symbolic_zeros=True)
 def _(window: Window, pool: WeightedPool, number: float | None, primals: Any, tangents: Any) -> Any:
-    x, parameter = primals
-    x_dot, parameter_dot = tangents
-    y = _pool_jvp(x, parameter, window, pool, number)
-    residuals = (x, parameter, y)
+    x, parameter, amounts = primals
+    x_dot, parameter_dot, _ = tangents
+    y = _pool_jvp(x, parameter, amounts, window, pool, number)
+    residuals = (x, parameter, amounts, y)
     terms = []
     if not _is_zero(x_dot):
         to_cells = partial(_to_cells, window=window, pool=pool, number=number)
@@ -133,29 +148,39 @@ def _(window: Window, pool: WeightedPool, number: float | None, primals: Any, ta
     return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
+@partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
 def _pool_vjp(
-    x: jax.Array, parameter: jax.Array | None, window: Window, pool: WeightedPool, number: float | None
+    x: jax.Array,
+    parameter: jax.Array | None,
+    amounts: Amounts,
+    window: Window,
+    pool: WeightedPool,
+    number: float | None,
 ) -> jax.Array:
-    return _pool_jvp(x, parameter, window, pool, number)
+    return _pool_jvp(x, parameter, amounts, window, pool, number)
 
 
 def _pool_vjp_forward(
-    x: jax.Array, parameter: jax.Array | None, window: Window, pool: WeightedPool, number: float | None
+    x: jax.Array,
+    parameter: jax.Array | None,
+    amounts: Amounts,
+    window: Window,
+    pool: WeightedPool,
+    number: float | None,
 ) -> tuple[jax.Array, Residuals]:
-    y = _pool_jvp(x, parameter, window, pool, number)
-    return y, (x, parameter, y)
+    y = _pool_jvp(x, parameter, amounts, window, pool, number)
+    return y, (x, parameter, amounts, y)
 
 
 def _pool_vjp_backward(
     window: Window, pool: WeightedPool, number: float | None, residuals: Residuals, cotangent: jax.Array
-) -> tuple[jax.Array, jax.Array | None]:
+) -> tuple[jax.Array, jax.Array | None, None]:
     x_bar = _to_cells(cotangent, residuals, window, pool, number)
-    _, parameter, _ = residuals
+    _, parameter, _, _ = residuals
     if parameter is None:
-        return x_bar, None
+        return x_bar, None, None
     shared = [axis for axis, size in enumerate(parameter.shape) if size == 1]
-    return x_bar, (_slopes(residuals, window, pool) * cotangent).sum(shared, keepdims=True)
+    return x_bar, (_slopes(residuals, window, pool) * cotangent).sum(shared, keepdims=True), None
 
 
 _pool_vjp.defvjp(_pool_vjp_forward, _pool_vjp_backward)
@@ -180,10 +205,7 @@ def _to_cells(
     number: float | None,
 ) -> jax.Array:
     """x̄(i) = Σ_o w(i, o) ȳ(o)."""
-
-    def gather(cotangent: jax.Array, x: jax.Array, parameter: jax.Array | None, y: jax.Array) -> jax.Array:
-        outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
-        return gather_windows(contribution, outputs, window, [(pool.cells(x), pool.fill)])
+    x, parameter, amounts, y = residuals
 
     def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
         cotangents, values, *parameters = windows
@@ -193,15 +215,27 @@ def _to_cells(
         # Both are masked: the transposed map multiplies the weights by tangents, and 0 times NaN is NaN.
         return jnp.where(held, cotangents * jnp.where(held, weights, 0), 0)
 
+    if pool.is_mean:
+        cotangent = cotangent / _totals(window, amounts)
     if pool.in_stages:
         cotangent = finish(cotangent)
-    return gather(cotangent, *residuals)
+    outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
+    x_bar = gather_windows(contribution, outputs, window, [(pool.cells(x), pool.fill)])
+    return x_bar if amounts is None else x_bar * amounts[0]
+
+
+def _totals(window: Window, amounts: Amounts) -> float | jax.Array:
+    """The amounts of the windows, 1 for those that have none."""
+    return float(window.cells) if amounts is None else jnp.maximum(amounts[1], 1)
 
 
 def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Array:
     """∂y(o)/∂θ = Σ_i s(i, o)."""
-    x, parameter, y = residuals
+    x, parameter, amounts, y = residuals
     assert parameter is not None
     outputs, _ = pool.outputs(y)
-    terms = sum_terms(lambda cells: pool.slope(cells, outputs, parameter), pool.cells(x), pool.fill, window)
+    amount = None if amounts is None else amounts[0]
+    terms = sum_terms(lambda cells: pool.slope(cells, outputs, parameter), pool.cells(x), pool.fill, window, amount)
+    if pool.is_mean:
+        terms /= _totals(window, amounts)
     return pool.slope_factor(y, parameter) * terms

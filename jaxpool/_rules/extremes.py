@@ -18,8 +18,9 @@ from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.route import route_to_winners, transposed
 from jaxpool._engine.select import Offsets, Winners, first_winners, winner_positions
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
 from jaxpool._sharding import shardable
-from jaxpool._window import Window
 
 # The axes of a window in groups, the last ones first, of which the winners' offsets are recorded apart.
 Groups = tuple[Window, ...]
@@ -29,6 +30,8 @@ Groups = tuple[Window, ...]
 @partial(jax.jit, static_argnums=(2, 3, 4))
 def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str) -> jax.Array:
     """The extreme by `op`, `lax.max` or `lax.min`, of the cells of every window that the mask holds; 0 for none."""
+    dtype = x.dtype
+    x, mask, window = extended(x, mask, window)
     groups = winner_groups(window)
     x, held, first = _present(x, mask, groups, op)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
@@ -37,6 +40,7 @@ def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
         values = _extremes_jvp(x, first, groups, op)
     else:
         values = _extremes_vjp(x, first, groups, op)
+    values = values.astype(dtype)
     return values if held is None else jnp.where(held, values, jnp.zeros_like(values))
 
 
@@ -46,6 +50,8 @@ def extremes_with_indices(
     x: jax.Array, mask: jax.Array | None, window: Window, rule: str
 ) -> tuple[jax.Array, jax.Array]:
     """The maximum of every window and its winner's row-major position in the pooled axes; 0 and -1 for none."""
+    dtype, given = x.dtype, window
+    x, mask, window = extended(x, mask, window)
     # One group: its offsets number the cells of the whole window.
     groups = (window,)
     x, held, first = _present(x, mask, groups, lax.max)
@@ -55,7 +61,8 @@ def extremes_with_indices(
         values, (offsets,) = _winners_jvp(x, first, groups, lax.max)
     else:
         values, (offsets,) = _winners_vjp(x, first, groups, lax.max)
-    positions = winner_positions(offsets, window)
+    values = values.astype(dtype)
+    positions = winner_positions(offsets, given)
     if held is None:
         return values, positions
     return jnp.where(held, values, jnp.zeros_like(values)), jnp.where(held, positions, np.int32(-1))

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxpool._sizes import OutputSizes, Sizes, output_sizes
-from jaxpool._window import Window, WindowAxis, check_pooled_axis
+from jaxpool._geometry.sizes import OutputSizes, Sizes, output_sizes
+from jaxpool._geometry.window import Window, WindowAxis, check_pooled_axis
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,14 @@ def last_cells(size: int, bins: int) -> np.ndarray:
     return -(-(np.arange(bins) + 1) * size // bins)
 
 
-def make_bins(function: str, shape: Sequence[int], output_size: OutputSizes, axis: Sizes | None) -> Window:
-    """Understand the size arguments of adaptive pooling; `function` names the caller."""
-    axes, bins = output_sizes(function, shape, output_size, axis)
+def make_bins(
+    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Sizes | None, name: str = "output_size"
+) -> Window:
+    """Understand the size arguments of adaptive pooling; `function` names the caller.
+
+    `name` is what the caller calls the `output_size`.
+    """
+    axes, bins = output_sizes(function, shape, name, output_size, axis)
     made = []
     for a, count in zip(axes, bins, strict=True):
         size: Any = shape[a]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpool._sizes import Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
+from jaxpool._geometry.sizes import EXTENSIONS, Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,23 @@ class WindowAxis:
 
 @dataclass(frozen=True)
 class Window:
-    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes."""
+    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
+
+    With a word for `extension`, explained in `_geometry/extension`, copies of the real cells lie in the padding.
+    """
 
     axes: tuple[WindowAxis, ...]
+    extension: str | None = None
 
     @property
     def cells(self) -> int:
         """Cells in one window, padding included."""
         return math.prod(axis.kernel for axis in self.axes)
+
+    @property
+    def outputs(self) -> int:
+        """Windows along all pooled axes."""
+        return math.prod(axis.output for axis in self.axes)
 
     @property
     def pooled_axes(self) -> tuple[int, ...]:
@@ -121,8 +130,8 @@ class Window:
         return tuple(output)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
-        """Raise where some window holds no real cell, naming the axis and the `fix`."""
-        for axis in self.axes:
+        """Raise where some window holds no real cell and no copy of one, naming the axis and the `fix`."""
+        for axis in self.axes if self.extension is None else ():
             counts = axis.counts(padding=False)
             if not counts.all():
                 raise ValueError(
@@ -133,12 +142,16 @@ class Window:
 
     def check_positions_fit(self, function: str) -> None:
         """Raise where the pooled axes hold more cells than an int32 index can number."""
-        pooled = tuple(axis.size for axis in self.axes)
-        if math.prod(pooled) > 2**31 - 1:
-            raise ValueError(
-                f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
-                f"2147483647 at most; pool the array in parts"
-            )
+        check_positions_fit(function, tuple(axis.size for axis in self.axes))
+
+
+def check_positions_fit(function: str, pooled: tuple[int, ...]) -> None:
+    """Raise where axes of these sizes hold more cells than an int32 index can number."""
+    if math.prod(pooled) > 2**31 - 1:
+        raise ValueError(
+            f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
+            f"2147483647 at most; pool the array in parts"
+        )
 
 
 def make_window(
@@ -150,10 +163,14 @@ def make_window(
     dilation: Sizes,
     ceil_mode: bool,
     axis: Sizes | None,
+    name: str = "kernel_size",
 ) -> Window:
-    """Understand the size arguments that every fixed-window function shares; `function` names the caller."""
+    """Understand the size arguments that every fixed-window function shares; `function` names the caller.
+
+    `name` is what the caller calls the `kernel_size`.
+    """
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
-    axes, kernels = axes_and_sizes(function, shape, "kernel_size", kernel_size, axis)
+    axes, kernels = axes_and_sizes(function, shape, name, kernel_size, axis)
     count = len(axes)
     strides = kernels if stride is None else sizes(function, "stride", stride, count, least=1)
     dilations = sizes(function, "dilation", dilation, count, least=1)
@@ -161,14 +178,16 @@ def make_window(
     # Where a last axis that nobody named is too short for a window, it is often that of the channels.
     channels = len(shape) - 1 if axis is None and len(shape) > count else None
     made = (
-        _window_axis(function, a, shape[a], k, s, d, p, ceil_mode, count if a == channels else 0)
+        _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, count if a == channels else 0)
         for a, k, s, d, p in zip(axes, kernels, strides, dilations, pads, strict=True)
     )
-    return Window(tuple(sorted(made, key=lambda one: one.axis)))
+    extension = padding if isinstance(padding, str) and padding in EXTENSIONS else None
+    return Window(tuple(sorted(made, key=lambda one: one.axis)), extension)
 
 
 def _window_axis(
     function: str,
+    name: str,
     axis: int,
     size: Any,
     kernel: int,
@@ -181,15 +200,15 @@ def _window_axis(
     """One axis; `pooled` is how many there are where this one may be that of the channels by mistake, 0 elsewhere."""
     check_pooled_axis(function, axis, size)
     extent = dilation * (kernel - 1) + 1
-    low, high = _same(padding, size, extent, stride) if isinstance(padding, str) else padding
+    low, high = _amounts(padding, size, extent, stride) if isinstance(padding, str) else padding
     room = low + size + high - extent
     output = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if ceil_mode and (output - 1) * stride >= size + low:
+    if ceil_mode and (output - 1) * stride >= low + size + (high if padding in EXTENSIONS else 0):
         output -= 1
     if output < 1:
         needs = f"spans {extent} cells" + (f" with dilation {dilation}" if dilation > 1 else "")
         raise ValueError(
-            f"{function}: kernel_size {kernel} along axis {axis} {needs} but the input has {size} and "
+            f"{function}: {name} {kernel} along axis {axis} {needs} but the input has {size} and "
             f"{low + high} of padding; use a smaller window or more padding"
             + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
             + (f", or axis={tuple(range(-pooled - 1, -1))} where channels are last" if pooled else "")
@@ -208,9 +227,11 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
         raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
 
 
-def _same(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
+def _amounts(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
     if word == "VALID":
         return 0, 0
+    if word in EXTENSIONS:
+        return (extent - 1) // 2, extent // 2
     total = max((-(-size // stride) - 1) * stride + extent - size, 0)
     half = total // 2
     return (half, total - half) if word == "SAME" else (total - half, half)

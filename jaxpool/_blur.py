@@ -1,0 +1,242 @@
+"""Pools that blur before they leave cells out: binomial low-pass filters, alone and behind a maximum."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._average import divide
+from jaxpool._engine.choose import blurs_in_stages
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.reduce import reduce_windows
+from jaxpool._engine.route import transposed
+from jaxpool._engine.stages import finish
+from jaxpool._engine.taps import pad_real
+from jaxpool._engine.weigh import spread_weighted, weigh_windows
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.extremes import extremes
+from jaxpool._sharding import shardable
+
+
+def blur_pool(
+    x: ArrayLike,
+    kernel_size: Sizes = (3, 3),
+    stride: Sizes | None = 2,
+    padding: Padding = "REFLECT",
+    *,
+    dilation: Sizes = 1,
+    axis: Sizes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Binomially weighted average of every window: a low-pass filter, of which every few outputs are kept.
+
+    Formula, for one pooled axis: y[o] = Σ_j c[j]·x[o·stride - low + j·dilation] with c[j] = binomial(k-1, j)/2^(k-1),
+    0 ≤ j < k = kernel_size: (1, 1)/2, (1, 2, 1)/4, (1, 3, 3, 1)/8 and so on. With several pooled axes the weight of a
+    cell is the product of its axes' weights; one axis is filtered after the other, at the outputs that are kept.
+    Padded cells are 0 and keep their weight. With a mask, y[o] is the sum over the cells that are left, divided by the
+    sum of their weights and those of the padded ones: an array of one number stays that number.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled. The default is
+            for two; of one write kernel_size=(3,), or kernel_size=3 and an axis.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1, which is n/stride rounded up where cells
+        are copied. float16, bfloat16 and integers are summed in float32 and rounded once.
+
+    Raises:
+        TypeError: x is no array, a size is no int, or `where` is not bool.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x.
+
+    Derivative:
+        ∂y[o]/∂x[i] = c[j] where window o holds cell i at its offset j, divided by the sum of weights where there is a
+        mask, 0 elsewhere; all higher derivatives are 0. Ties and zeros are nothing special. NaN and infinities reach
+        the windows that hold them and no other, in no derivative. A window of padding alone, or that `where` leaves
+        empty, is 0 and passes no derivative.
+
+    Example:
+        >>> jaxpool.blur_pool(jnp.array([0.0, 4.0, 8.0, 8.0, 0.0]), (3,))
+        Array([2., 7., 4.], dtype=float32)
+
+    Source: Zhang, "Making convolutional networks shift-invariant again", ICML 2019.
+    """
+    function = "blur_pool"
+    array = check_array(function, x, complex_allowed=True)
+    _check_two_axes(function, array.shape, kernel_size, axis)
+    window = make_window(function, array.shape, kernel_size, stride, padding, dilation, False, axis)
+    mask = check_mask(function, where, array.shape, window.pooled_axes)
+    return _blurred(array, mask, window, check_rule(function, rule))
+
+
+def max_blur_pool(
+    x: ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = 2,
+    padding: Padding = "REFLECT",
+    *,
+    blur_size: Sizes = 3,
+    axis: Sizes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Largest cell of every window at a stride of 1, blurred, and every few of them kept.
+
+    Formula: y = blur_pool(m, blur_size, stride, padding) of the maxima m = max_pool(x, kernel_size, stride=1), without
+    padding. It is a max pool of that stride whose output changes little where x is shifted by a cell.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        kernel_size: Cells of a window of the maximum along each pooled axis; its length says how many axes are pooled.
+        stride: Maxima from one output to the next, an int or one per axis; `kernel_size` if None.
+        padding: What the maxima are surrounded by before they are blurred, as in `blur_pool`: copies of them ("WRAP",
+            "REFLECT" or "EDGE") or zeros (an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER"). The maximum itself has none.
+        blur_size: Maxima that are averaged with binomial weights along each pooled axis, an int or one per axis.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool). A pooled axis of n cells has n - kernel_size + 1 maxima, and
+        of these `padding` makes floor((n - kernel_size + 1 + low + high - blur_size)/stride) + 1. float16, bfloat16 and
+        integers are averaged in float32 and rounded once.
+
+    Raises:
+        TypeError: x is complex or no array, a size is no int, or `where` is not bool.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x.
+
+    Derivative:
+        ∂y[o]/∂x[i] is the sum of the weights in output o of those maxima whose winner is cell i; all higher derivatives
+        are 0. Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins over
+        every number, and reaches the outputs that hold it. Maxima of windows that `where` leaves empty are as if they
+        were not there, as in `blur_pool`; an output of none but these is 0 and passes no derivative.
+
+    Example:
+        >>> jaxpool.max_blur_pool(jnp.array([0.0, 4.0, 8.0, 8.0, 0.0]), (2,))
+        Array([6., 8.], dtype=float32)
+
+    Source: Zhang, "Making convolutional networks shift-invariant again", ICML 2019.
+    """
+    function = "max_blur_pool"
+    array = check_array(function, x)
+    maxima = make_window(function, array.shape, kernel_size, 1, 0, 1, False, axis)
+    blurs = sizes(function, "blur_size", blur_size, len(maxima.axes), least=1)
+    shape = maxima.output_shape(array.shape)
+    strides = kernel_size if stride is None else stride
+    window = make_window(function, shape, blurs, strides, padding, 1, False, axis, "blur_size")
+    mask = check_mask(function, where, array.shape, window.pooled_axes)
+    return _max_blurred(array, mask, window, maxima, check_rule(function, rule))
+
+
+def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axis: Sizes | None) -> None:
+    """Raise where the default kernel size, which nobody may have written, meets one axis, or more than two."""
+    if not (isinstance(kernel_size, tuple) and all(type(size) is int for size in kernel_size)):
+        return
+    count = min(len(shape), 2) if axis is None else len(pooled_axes(function, shape, axis))
+    if kernel_size == (3, 3) and count not in (0, 2):
+        pooled = "axis is" if count == 1 else "axes are"
+        fix = "kernel_size=(3,)" if axis is None else "kernel_size=3"
+        raise ValueError(
+            f"{function}: kernel_size (3, 3), the default, is for two axes, but {count} {pooled} pooled; write {fix}"
+        )
+
+
+@shardable
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: Window, rule: str) -> jax.Array:
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float32
+    # In float32 already, so that cotangents are not rounded between the two.
+    largest = extremes(x.astype(accumulation_dtype(x.dtype)), mask, maxima, lax.max, rule)
+    held = None if mask is None else reduce_windows(mask, maxima, lax.max)
+    return _blurred(largest, held, window, rule).astype(dtype)
+
+
+@shardable
+@partial(jax.jit, static_argnums=(2, 3))
+def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        x = x.astype(jnp.float32)
+    dtype = x.dtype
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    if mask is not None:
+        x = jnp.where(mask, x, jnp.zeros_like(x))
+    averages = _linear(x, window, rule)
+    if mask is not None:
+        kept = pad_real(mask, window, True).astype(jnp.finfo(x.dtype).dtype)
+        weights = _weighted_sums(kept, window.after_padding())
+        averages = divide(averages, jnp.where(weights == 0, 1, weights))
+    return averages.astype(dtype)
+
+
+def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
+    if jnp.iscomplexobj(x):
+        # A complex number times a real one is not a product of two complex ones where it is infinite.
+        return lax.complex(_linear(x.real, window, rule), _linear(x.imag, window, rule))
+    return (_weighted_sums_jvp if rule == "jvp" else _weighted_sums_vjp)(x, window)
+
+
+def _weights(kernel: int) -> list[float]:
+    return [math.comb(kernel - 1, offset) / 2 ** (kernel - 1) for offset in range(kernel)]
+
+
+def _weighted_sums(x: jax.Array, window: Window) -> jax.Array:
+    in_stages = blurs_in_stages(window)
+    for number, axis in enumerate(reversed(window.axes)):
+        x = weigh_windows(finish(x) if number and in_stages else x, axis, _weights(axis.kernel))
+    return x
+
+
+# Notation: window o holds cell i at the offset j(i, o), with the weight c(j), a product over the axes; a dot marks a
+# tangent, a bar a cotangent. The weighted sum is linear, so
+#
+#     y(o) = Σ_i c(j(i, o)) x(i)        ẏ(o) = Σ_i c(j(i, o)) ẋ(i)        x̄(i) = Σ_o c(j(i, o)) ȳ(o)
+#
+# and nothing of x is kept. Sums run over the cells of a window and over the windows that hold a cell, so that NaN stays
+# in these. The third formula is `_spread`, one axis after the other; the second, written as its transpose, gives it
+# back in reverse mode. Padded cells, masked ones, which hold 0, and empty windows, divided by 1, pass nothing.
+
+
+def _spread(cotangent: jax.Array, window: Window) -> jax.Array:
+    in_stages = blurs_in_stages(window)
+    for number, axis in enumerate(window.axes):
+        cotangent = spread_weighted(
+            finish(cotangent) if number and in_stages else cotangent, axis, _weights(axis.kernel)
+        )
+    return cotangent
+
+
+_weighted_sums_jvp = jax.custom_jvp(_weighted_sums, nondiff_argnums=(1,))
+_weighted_sums_vjp = jax.custom_vjp(_weighted_sums, nondiff_argnums=(1,))
+
+
+@_weighted_sums_jvp.defjvp
+def _(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    sums = _weighted_sums_jvp(*primals, window)
+    (x_dot,) = tangents
+    return sums, transposed(lambda cotangent, _: _spread(cotangent, window), x_dot, (), sums)
+
+
+_weighted_sums_vjp.defvjp(
+    lambda x, window: (_weighted_sums_jvp(x, window), None),
+    lambda window, _, cotangent: (_spread(cotangent, window),),
+)

@@ -1,0 +1,79 @@
+"""Windows at places that are data: of the windows that start at every cell of an axis, those that start at given ones.
+
+Each entry of the batch axes has places of its own, in ascending order, no two equal. So an entry of the result goes
+back to one place alone, and a place gets at most one entry: the map and its transpose are both a gather.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.route import transposed
+
+
+def at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
+    """The entries of an array at places along an axis.
+
+    `places`, of the same rank, has size 1 along the axes in `whole`, which share them, and one entry for each result
+    along `axis`. All of them lie on the axis.
+    """
+    if jnp.issubdtype(array.dtype, jnp.inexact):
+        return _at_places(array, places, axis, whole)
+    return _gather(array, places, axis, whole)
+
+
+# Notation: entry o of the result is read at the place s(o), s ascending; a dot marks a tangent, a bar a cotangent.
+#
+#     y(o) = x(s(o))        ẏ(o) = ẋ(s(o))        x̄(p) = ȳ(o) where s(o) = p for some o, 0 elsewhere
+#
+# There is one such o at the most: the last one with s(o) ≤ p, if any. So the third formula is a gather too, from o
+# where there is one and from beyond the end, where zeros stand, for all others; each of them has a place of its own
+# there, so that the second formula, its transpose, is a scatter in which no two write to one place.
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
+    return _gather(array, places, axis, whole)
+
+
+@_at_places.defjvp
+def _(axis: int, whole: tuple[int, ...], primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    array, places = primals
+    values = _at_places(array, places, axis, whole)
+    sources = _sources(places, axis, array.shape[axis])
+    return values, transposed(partial(_gather, axis=axis, whole=whole), tangents[0], sources, values)
+
+
+def _sources(places: jax.Array, axis: int, size: int) -> jax.Array:
+    """The number of the result that is read at each cell of the axis; a number beyond them all where there is none."""
+    count, cells = places.shape[axis], np.arange(size, dtype=np.int32)
+    # Few comparisons with every place are faster than a search, whose reads are scattered.
+    method = "compare_all" if count <= 128 else "scan_unrolled"
+
+    @partial(jnp.vectorize, signature="(o)->(p)")
+    def sources(places: jax.Array) -> jax.Array:
+        last = jnp.searchsorted(places, cells, side="right", method=method).astype(np.int32) - 1
+        read_here = places.at[last].get(mode="clip") == cells
+        return jnp.where(read_here & (last >= 0), last, count + cells)
+
+    return jnp.moveaxis(sources(jnp.moveaxis(places, axis, -1)), -1, axis)
+
+
+def _gather(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
+    """Zeros where a place lies beyond the end."""
+    kept = [a for a in range(array.ndim) if a not in whole]
+    batch = [a for a in kept if a != axis]
+    dimensions = lax.GatherDimensionNumbers(
+        offset_dims=whole,
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        operand_batching_dims=tuple(batch),
+        start_indices_batching_dims=tuple(kept.index(a) for a in batch),
+    )
+    sizes = tuple(array.shape[a] if a in whole else 1 for a in range(array.ndim))
+    indices = jnp.expand_dims(places.squeeze(whole), -1)
+    return lax.gather(array, indices, dimensions, sizes, unique_indices=True, mode="fill", fill_value=0)

@@ -1,0 +1,77 @@
+"""Sums of windows whose cells are weighted by their offset, along one axis, and the transpose of such a sum.
+
+Weights are Python numbers of the traced program. Both directions are sums of shifted slices, each times a number.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.operations import pad
+from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._geometry.window import Window, WindowAxis
+
+
+def weigh_windows(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
+    """y(o) = Σ_j weights[j]·x(o·stride - low + j·dilation); padded cells are 0."""
+    window = Window((axis,))
+    padded = pad_windows(x, window, 0)
+    return _sum([_times(at_tap(padded, window, tap), weights[tap[0]]) for tap in taps(window)])
+
+
+# Write the cells as i = q·stride + r with 0 ≤ r < stride, and low as first·stride + shift with 0 ≤ shift < stride. Then
+# window o = first + q - t holds cell i at the offset j = (t·stride + r + shift)/dilation, where that is a whole number
+# from 0 and below the kernel size, so that
+#
+#     x̄(q, r) = Σ_t weights[(t·stride + r + shift)/dilation]·ȳ(first + q - t)
+#
+# For every r this is a sum of shifted slices of ȳ, and for all r together the terms are as many as the weights.
+
+
+def spread_weighted(cotangent: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
+    """x̄(i) = Σ_o weights[j]·ȳ(o), where window o holds cell i at its offset j: the transpose of `weigh_windows`."""
+    first, shift = divmod(axis.low, axis.stride)
+    rows = -(-axis.size // axis.stride)
+    steps = range(-1 if shift else 0, (axis.extent - 1 - shift) // axis.stride + 1)
+    amounts = (steps[-1] - first, first + rows - steps[0] - axis.output)
+    around = pad(cotangent, {axis.axis: amounts}, 0)
+    if any(amounts):
+        around = lax.optimization_barrier(around)
+    parts: list[jax.Array] = []
+    unheld = 0
+    for r in range(axis.stride):
+        terms = []
+        for t in steps:
+            offset, rest = divmod(t * axis.stride + r + shift, axis.dilation)
+            if rest == 0 and 0 <= offset < axis.kernel:
+                start = steps[-1] - t
+                here = lax.slice_in_dim(around, start, start + rows, 1, axis.axis)
+                terms.append(_times(here, weights[offset]))
+        if terms:
+            parts += [*_zeros(cotangent, axis, rows, unheld), jnp.expand_dims(_sum(terms), axis.axis + 1)]
+        unheld = 0 if terms else unheld + 1
+    parts += _zeros(cotangent, axis, rows, unheld)
+    cells = lax.concatenate(parts, axis.axis + 1) if len(parts) > 1 else parts[0]
+    return lax.slice_in_dim(lax.collapse(cells, axis.axis, axis.axis + 2), 0, axis.size, 1, axis.axis)
+
+
+def _zeros(like: jax.Array, axis: WindowAxis, rows: int, count: int) -> list[jax.Array]:
+    """The cells of so many r that no window holds, if there are any."""
+    if count == 0:
+        return []
+    shape = (*like.shape[: axis.axis], rows, count, *like.shape[axis.axis + 1 :])
+    return [jnp.zeros(shape, like.dtype)]
+
+
+def _times(array: jax.Array, weight: float) -> jax.Array:
+    return array * np.array(weight, array.dtype)[()]
+
+
+def _sum(terms: Sequence[jax.Array]) -> jax.Array:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

@@ -1,0 +1,224 @@
+"""Pools whose windows start at random places, so that the output is any fraction of the input.
+
+The maximum of the windows that start at every cell, by the rules in `_rules/extremes`, read at the places where windows
+do start, which `_geometry/samples` finds: that costs a few maxima along the rows and one read per window, instead of
+one read per cell of every window.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from jaxpool._arguments import Rule, check_array, check_rule
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.places import at_places
+from jaxpool._geometry.samples import make_samples, window_starts
+from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.extremes import extremes, extremes_with_indices
+from jaxpool._sharding import evaluate, vary_together
+
+
+def fractional_max_pool(
+    x: ArrayLike,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    *,
+    output_ratio: Ratios | None = None,
+    key: ArrayLike | None = None,
+    samples: ArrayLike | None = None,
+    axis: Sizes | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Largest cell of every window, for windows that start at random places and overlap.
+
+    Formula, for one pooled axis of n cells, m windows of k cells and a sample u: y[o] = max over j of x[s(o) + j],
+    0 ≤ j < k, with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are
+    PyTorch's. With several pooled axes a window is the product of its axes' windows.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        kernel_size: Cells of a window along each pooled axis. Its length says how many axes are pooled: the last ones,
+            or those that `axis` names. An int is for every axis in `axis`.
+        output_size: Windows along each pooled axis, an int or one per axis; at most n - kernel_size + 1. This or
+            `output_ratio` has to be given.
+        output_ratio: Windows for each cell of the input, a float between 0 and 1 or one per axis.
+        key: Key of `jax.random`, typed or of uint32, for other windows in every call. This or `samples` has to be
+            given.
+        samples: The numbers u in [0, 1), for windows that are known: an array of floats with one entry for each entry
+            of the axes that are not pooled, in the order of x, and each pooled axis, in the order of `kernel_size`. So
+            its shape is (N, C, 2) for two pooled axes of (N, C, H, W); `_random_samples` of PyTorch is
+            samples[..., ::-1] then, and `samples` itself for three pooled axes.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype. A pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. Other axes stay. All
+        entries of the other axes have windows of their own; under `jax.vmap` give each call its own key. Samples are
+        drawn in float64 for x of float64 and in float32 for all others, and windows computed in the dtype of the
+        samples, at least float32, as by PyTorch for x of that dtype. A sample outside of [0, 1) moves no window off
+        the axis.
+
+    Raises:
+        TypeError: x is complex or no array, a size is no int, a ratio no number, the key none of `jax.random`, or the
+            samples no floats.
+        ValueError: It is not one of `output_size` and `output_ratio`, or not one of `key` and `samples`; a ratio is not
+            between 0 and 1, sizes do not fit the axes or each other, samples have another shape, or `rule` is unknown.
+
+    Derivative:
+        ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0, and there is none
+        with respect to samples. A cell that wins several windows gets the sum of their cotangents, for 16-bit floats
+        in float32. Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins
+        over every number, the first NaN over later ones. No window is empty.
+
+    Example:
+        >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])
+        >>> jaxpool.fractional_max_pool(x, (2,), (4,), samples=jnp.array([0.5]))  # from cells 0, 2, 4 and 7
+        Array([5., 3., 4., 2.], dtype=float32)
+        >>> jaxpool.fractional_max_pool(x, (2,), output_ratio=0.7, key=jax.random.key(0)).shape
+        (6,)
+
+    Source: Graham, "Fractional max-pooling", 2014.
+    """
+    function = "fractional_max_pool"
+    prepared = _prepare(function, x, kernel_size, output_size, output_ratio, key, samples, axis)
+    return _evaluate(*prepared, check_rule(function, rule), False)[0]
+
+
+def fractional_max_pool_with_indices(
+    x: ArrayLike,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    *,
+    output_ratio: Ratios | None = None,
+    key: ArrayLike | None = None,
+    samples: ArrayLike | None = None,
+    axis: Sizes | None = None,
+    rule: Rule = "jvp",
+) -> tuple[jax.Array, jax.Array]:
+    """Largest cell of every window, for windows that start at random places, and where in x it stands.
+
+    Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum; the
+    windows are those of `fractional_max_pool`: s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ is the first cell of window o < m - 1, with
+    α = (n - k)/(m - 1), and n - k that of the last one.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        output_size: Windows along each pooled axis, an int or one per axis; at most n - kernel_size + 1. This or
+            `output_ratio` has to be given.
+        output_ratio: Windows for each cell of the input, a float between 0 and 1 or one per axis.
+        key: Key of `jax.random`, typed or of uint32. This or `samples` has to be given.
+        samples: The numbers u in [0, 1): floats of the shape of the axes that are not pooled, in the order of x, and
+            one entry per pooled axis, in the order of `kernel_size`. With two pooled axes `_random_samples` of PyTorch
+            is samples[..., ::-1], with three it is `samples`.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Values of x's dtype and int32 indices, of the shape of `fractional_max_pool`: a pooled axis of n cells becomes
+        `output_size`, or ⌊n·output_ratio⌋. An index is the row-major position of the winner in the pooled axes of x,
+        in the order of x's own axes.
+
+    Raises:
+        TypeError: x is complex or no array, a size is no int, a ratio no number, the key none of `jax.random`, or the
+            samples no floats.
+        ValueError: It is not one of `output_size` and `output_ratio`, or not one of `key` and `samples`; a ratio is not
+            between 0 and 1, sizes do not fit the axes or each other, samples have another shape, `rule` is unknown, or
+            the pooled axes hold more cells than int32 can number.
+
+    Derivative:
+        That of `fractional_max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices and the
+        samples. Ties: the first cell in row-major order wins. Zeros of either sign tie. NaN: the first one wins. No
+        window is empty.
+
+    Example:
+        >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])
+        >>> jaxpool.fractional_max_pool_with_indices(x, (2,), (4,), samples=jnp.array([0.5]))
+        (Array([5., 3., 4., 2.], dtype=float32), Array([1, 3, 4, 7], dtype=int32))
+
+    Source: Graham, "Fractional max-pooling", 2014.
+    """
+    function = "fractional_max_pool_with_indices"
+    prepared = _prepare(function, x, kernel_size, output_size, output_ratio, key, samples, axis)
+    values, indices = _evaluate(*prepared, check_rule(function, rule), True)
+    return values, indices
+
+
+def _prepare(
+    function: str,
+    x: ArrayLike,
+    kernel_size: Sizes,
+    output_size: Sizes | None,
+    output_ratio: Ratios | None,
+    key: Any,
+    samples: Any,
+    axis: Sizes | None,
+) -> tuple[jax.Array, list[jax.Array], Window, tuple[int, ...]]:
+    """The array, for each pooled axis in x's order its samples, the windows at every cell, and how many are read."""
+    array = check_array(function, x)
+    axes, kernels = axes_and_sizes(function, array.shape, "kernel_size", kernel_size, axis)
+    window = make_window(function, array.shape, kernels, 1, 0, 1, False, axes)
+    if output_size is not None and output_ratio is None:
+        counts = sizes(function, "output_size", output_size, len(axes), least=1)
+    elif output_ratio is not None and output_size is None:
+        parts = ratios(function, "output_ratio", output_ratio, len(axes))
+        counts = tuple(math.floor(array.shape[a] * part) for a, part in zip(axes, parts, strict=True))
+    else:
+        both = "both" if output_size is not None else "neither"
+        raise ValueError(
+            f"{function}: give output_size or output_ratio, got {both}; write output_size={(4,) * len(axes)} for so "
+            f"many windows, or output_ratio=0.5"
+        )
+    for a, kernel, count in zip(axes, kernels, counts, strict=True):
+        most = array.shape[a] - kernel + 1
+        if not 1 <= count <= most:
+            given = f"output_size {count}" if output_ratio is None else f"output_ratio {output_ratio} gives {count}"
+            fix = f"give 1 to {most}" if most > 1 else f"use a kernel_size below {array.shape[a]}"
+            raise ValueError(
+                f"{function}: {given} windows of {kernel} cells along axis {a}, which has {array.shape[a]}; {fix}"
+            )
+    if function.endswith("indices"):
+        window.check_positions_fit(function)
+    uniform = make_samples(function, array, axes, key, samples)
+    order = sorted(range(len(axes)), key=lambda number: axes[number])
+    along = [jnp.expand_dims(uniform[..., number], axes) for number in order]
+    return array, along, window, tuple(counts[number] for number in order)
+
+
+def _evaluate(
+    x: jax.Array, samples: list[jax.Array], window: Window, counts: tuple[int, ...], rule: str, indices: bool
+) -> tuple[jax.Array, ...]:
+    shape = list(x.shape)
+    for axis, count in zip(window.axes, counts, strict=True):
+        shape[axis.axis] = count
+
+    def core(x: jax.Array, *samples: jax.Array) -> tuple[jax.Array, ...]:
+        return _pool(x, samples, window, counts, rule, indices)
+
+    return evaluate(core, (x, *samples), range(x.ndim), shape)
+
+
+@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+def _pool(
+    x: jax.Array, samples: Sequence[jax.Array], window: Window, counts: tuple[int, ...], rule: str, indices: bool
+) -> tuple[jax.Array, ...]:
+    # In float32 from here on, so that cotangents of several windows are rounded once.
+    wide, *samples = vary_together(x.astype(accumulation_dtype(x.dtype)), *samples)
+    if indices:
+        values, *positions = extremes_with_indices(wide, None, window, rule)
+    else:
+        values, positions = extremes(wide, None, window, lax.max, rule), []
+    for axis, sample, count in zip(window.axes, samples, counts, strict=True):
+        places = window_starts(sample, axis, count)
+        others = tuple(a for a in window.pooled_axes if a != axis.axis)
+        values, *positions = (at_places(array, places, axis.axis, others) for array in (values, *positions))
+    return values.astype(x.dtype), *positions

@@ -1,0 +1,198 @@
+"""Power means of windows and of whole axes: norms over a power of the number of their cells."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from jaxpool._arguments import Rule, check_array, check_least, check_mask, check_parameter, check_rule
+from jaxpool._average import cells_counted, divide
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes, check_flag
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._global import keep_axes, whole_window
+from jaxpool._lp import norms
+from jaxpool._rules.weighted import expand_rank
+from jaxpool._sharding import shardable
+
+
+def gem_pool(
+    x: ArrayLike,
+    norm_type: float | ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    *,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    axis: Sizes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Power mean of the magnitudes in every window, also known as generalized-mean pooling.
+
+    Formula, for one pooled axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p/n[o])^(1/p), 0 ≤ j < kernel_size, with
+    n[o] the cells that take part: the mean magnitude for p = 1, the largest for p = inf. It is `lp_pool` over n^(1/p).
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        norm_type: p > 0. A Python number, inf included, or an array of finite numbers that broadcasts against the
+            output (one per channel, say), which may be traced and learnt. Traced values are not checked.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
+            side. Its cells beyond the padding never count.
+        count_include_pad: Whether padded cells count in n, as zeros.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
+        are computed in float32 and rounded once. It overflows where the norm does.
+
+    Raises:
+        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `norm_type` no real number or
+            array.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
+            a number `norm_type` that is not positive, an array that does not broadcast against the output, or, without
+            `count_include_pad`, a window of padding alone.
+
+    Derivative:
+        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, of every order.
+        Zeros: a cell of 0 has derivative 0, for p < 1 as well, where it would be infinite. A window of zeros, of
+        padding alone or that `where` leaves empty, is 0 and has derivative 0 in every order; so has an infinite
+        mean, for finite p. Ties: p = inf sends all to the first of the largest magnitudes in row-major order.
+        NaN stays in the windows that hold it.
+
+    Example:
+        >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
+        >>> [jaxpool.gem_pool(x, p, (4,)).round(3).item() for p in (1, 3, float("inf"))]
+        [2.5, 2.924, 4.0]
+
+    Source: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2018.
+    """
+    array = check_array("gem_pool", x)
+    window = make_window("gem_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
+    include_pad = check_flag("gem_pool", "count_include_pad", count_include_pad)
+    if not include_pad:
+        window.check_no_window_of_padding("gem_pool", "use less padding or count_include_pad=True")
+    mask = check_mask("gem_pool", where, array.shape, window.pooled_axes)
+    return _pool("gem_pool", array, mask, norm_type, window, include_pad, None, rule)
+
+
+def global_gem_pool(
+    x: ArrayLike,
+    norm_type: float | ArrayLike,
+    *,
+    axis: Sizes,
+    eps: float | None = 1e-6,
+    keepdims: bool = True,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Power mean of whole axes, of cells that are at least a small number: the descriptor of image retrieval.
+
+    Formula: y = (Σ max(x[i], ε)^p/n)^(1/p) over all i along `axis`, n of them: the mean for p = 1, the largest for
+    p = inf. Without ε it is that of the magnitudes, as in `gem_pool`.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        norm_type: p > 0. A Python number, inf included, or an array of finite numbers that broadcasts against the
+            output with the pooled axes of size 1 (one per channel, say), which may be traced and learnt.
+        axis: The pooled axes, an int or several.
+        eps: ε, in units of x: lower cells count as this. A Python number, not negative and finite, or None.
+        keepdims: Whether the pooled axes stay, with size 1.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool), in which every pooled axis has size 1, or is gone without
+        `keepdims`. float16 and bfloat16 are computed in float32 and rounded once.
+
+    Raises:
+        TypeError: x is complex or no array, an axis is no int, `where` is not bool, or `norm_type` or `eps` no number.
+        ValueError: `rule` is unknown, an axis is none of x's or has no cells, `where` does not broadcast against x, a
+            number `norm_type` that is not positive, an array that does not broadcast against the output, or an `eps`
+            that is negative or not finite.
+
+    Derivative:
+        That of `gem_pool` for cells above ε, and 0 for those at or below it. Ties: p = inf sends all to the first of
+        the largest cells. Zeros are below ε. NaN makes y NaN. Where `where` leaves no cell, y is 0 and passes none.
+
+    Example:
+        >>> x = jnp.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 8.0]])
+        >>> jaxpool.global_gem_pool(x, 3, axis=-1, keepdims=False).tolist()
+        [2.28943, 5.54689]
+
+    Source: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2018.
+    """
+    array, mask, window = whole_window("global_gem_pool", x, axis, where)
+    least = check_least("global_gem_pool", "eps", eps)
+    means = _pool("global_gem_pool", array, mask, norm_type, window, True, least, rule)
+    return keep_axes("global_gem_pool", means, window, keepdims)
+
+
+def _pool(
+    function: str,
+    x: jax.Array,
+    mask: jax.Array | None,
+    norm_type: float | ArrayLike,
+    window: Window,
+    include_pad: bool,
+    least: float | None,
+    rule: Rule,
+) -> jax.Array:
+    shape = window.output_shape(x.shape)
+    fix = "use 1 for the mean magnitude, float('inf') for the largest magnitude"
+    exponent = check_parameter(function, "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
+    check_rule(function, rule)
+    p, number = (None, exponent) if isinstance(exponent, float) else (exponent, None)
+    return _power_means(x, mask, p, window, number, include_pad, least, rule)
+
+
+# With n cells the norm is N = (Σ |x(i)|^p)^(1/p), and y = N·n^(-1/p). So
+#
+#     ∂y/∂x(i) = n^(-1/p)·sign(x(i))·(|x(i)|/N)^(p-1) = sign(x(i))·(|x(i)|/y)^(p-1)/n
+#     ∂y/∂p = n^(-1/p)·∂N/∂p + y·log(n)/p² = y/p·Σ (|x(i)|/y)^p·log(|x(i)|/y)/n
+#
+# by the rules of the norm and the chain rule alone. An infinite norm has derivative 0, which the factor must keep.
+
+
+@shardable
+@partial(jax.jit, static_argnums=(3, 4, 5, 6, 7))
+def _power_means(
+    x: jax.Array,
+    mask: jax.Array | None,
+    p: jax.Array | None,
+    window: Window,
+    number: float | None,
+    include_pad: bool,
+    least: float | None,
+    rule: str,
+) -> jax.Array:
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    if least is not None:
+        x = jnp.where(x <= least, np.array(least, x.dtype), x)
+    counts = cells_counted(mask, window, include_pad, x.ndim)
+    exponent = number if p is None else expand_rank(p.astype(x.dtype), x.ndim)
+    assert exponent is not None
+    values = norms(x, mask, None if p is None else exponent, window, number, rule)
+    if number is not None and number > jnp.finfo(x.dtype).max:
+        return values.astype(dtype)
+    counts = jnp.asarray(counts).astype(x.dtype)
+    infinite = jnp.isinf(values)
+    finite = jnp.where(infinite, 0, values)
+    # By a power below 1, which an exponent near 0 lets underflow to 0, not overflow.
+    means = divide(finite, counts ** (1 / exponent)) if p is None else finite * counts ** (-1 / exponent)
+    return jnp.where(infinite, jnp.inf, means).astype(dtype)

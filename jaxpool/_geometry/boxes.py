@@ -1,0 +1,91 @@
+"""The geometry of boxes: where the samples of each bin lie along an axis, and which cells each bin holds.
+
+A box is given in cells, low corner and high corner, and is data: it may be traced, and learnt.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._arguments import check_is_array
+from jaxpool._engine.operations import accumulation_dtype
+
+# Cells, beyond every array. Between the two no sample lies at 0: it would be (k + 1/2)/N = 1/3 for whole numbers.
+_FAR_BELOW, _FAR_ABOVE = -1e18, 2e18
+
+
+def check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
+    """Return the boxes, at least in float32, or raise where they are no boxes of so many axes."""
+    check_is_array(function, "boxes", boxes)
+    if not jnp.issubdtype(boxes.dtype, jnp.floating):
+        raise TypeError(f"{function}: boxes must be floats, got dtype {boxes.dtype}; write boxes.astype('float32')")
+    if boxes.ndim != 2 or boxes.shape[1] != 2 * axes:
+        fix = f"give the shape (count, {2 * axes}), the low corner and the high corner of each box"
+        if boxes.ndim == 3:
+            fix = (
+                f"for boxes of each image write jax.vmap(lambda x, boxes: jaxpool.{function}(x, boxes, ...))(x, boxes)"
+            )
+        raise ValueError(f"{function}: boxes of shape {boxes.shape} do not go with {axes} pooled axes; {fix}")
+    boxes = jnp.asarray(boxes)
+    return boxes.astype(accumulation_dtype(boxes.dtype))
+
+
+def unknown(boxes: jax.Array, rank: int) -> jax.Array:
+    """Which boxes have a NaN, for the pools of an array of that rank."""
+    return jnp.isnan(lax.stop_gradient(boxes)).any(1).reshape(-1, *[1] * rank)
+
+
+def finite(boxes: jax.Array) -> jax.Array:
+    """The boxes with 0 for those that have a NaN, and corners so near that their difference does not overflow."""
+    return jnp.where(unknown(boxes, 1), jnp.zeros_like(boxes), jnp.clip(boxes, _FAR_BELOW, _FAR_ABOVE))
+
+
+def sample_positions(low: jax.Array, high: jax.Array, bins: int, ratio: int, aligned: bool) -> jax.Array:
+    """Positions, in cells whose centres are the integers, of `ratio` samples in each bin: (count, bins, ratio)."""
+    if aligned:
+        low, high = low - 0.5, high - 0.5
+    length = high - low
+    if not aligned:
+        length = jnp.where(length < 1, jnp.ones_like(length), length)
+    low, bin_length = low[:, None, None], (length / bins)[:, None, None]
+    numbers = np.arange(bins).reshape(1, bins, 1).astype(low.dtype)
+    within = ((np.arange(ratio).reshape(1, 1, ratio) + 0.5) / ratio).astype(low.dtype)
+    return low + numbers * bin_length + within * bin_length
+
+
+def neighbours(positions: jax.Array, cells: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The cell at or below each position, the share of the next one, and which positions lie on the axis at all.
+
+    Beyond the centres of the first and the last cell, up to a cell further, that cell stands alone; a NaN is on the
+    axis, and a share of its own.
+    """
+    inside = ~((positions < -1) | (positions > cells))
+    held = jnp.where(inside, positions, jnp.zeros_like(positions))
+    held = jnp.where(held < 0, jnp.zeros_like(held), held)
+    below = jnp.floor(held)
+    last = held >= cells - 1
+    share = jnp.where(last, jnp.zeros_like(held), held - below)
+    return jnp.where(last, cells - 1, below.astype(np.int32)), share, inside
+
+
+def bin_bounds(low: jax.Array, high: jax.Array, bins: int, cells: int) -> tuple[jax.Array, jax.Array]:
+    """The first cell of each bin, and the first one beyond it: two arrays (count, bins).
+
+    Bin o of m holds the cells from ⌊o·l/m⌋ up to and without ⌈(o+1)·l/m⌉ of the l cells of the box. Integers all along,
+    within int32 however far away the corners are.
+    """
+    first, last = (_rounded(corner, 2**29 // bins) for corner in (low, high))
+    length = jnp.maximum(last - first + 1, 1)[:, None]
+    numbers = np.arange(bins, dtype=np.int32)[None]
+    start, end = first[:, None] + numbers * length // bins, first[:, None] - (-(numbers + 1) * length // bins)
+    return jnp.clip(start, 0, cells), jnp.clip(end, 0, cells)
+
+
+def _rounded(corner: jax.Array, limit: int) -> jax.Array:
+    """To the nearest integer, halves away from 0; 0 for NaN."""
+    whole = jnp.trunc(corner)
+    whole += jnp.where(jnp.abs(corner - whole) >= 0.5, jnp.sign(corner), jnp.zeros_like(corner))
+    return jnp.nan_to_num(jnp.clip(whole, -limit, limit)).astype(np.int32)

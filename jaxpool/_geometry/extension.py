@@ -1,0 +1,73 @@
+"""Padding words that extend an array by copies of its own cells: "WRAP", "REFLECT" and "EDGE", as `np.pad` has them.
+
+The copies are real cells. A pool of an extended array is a pool without padding: where a call gives such a word, the
+cores of all functions first extend their array and its mask. Copying is linear, and its transpose, which adds up what
+the copies of a cell receive, is JAX's own.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.stages import finish
+from jaxpool._geometry.window import Window, WindowAxis
+
+
+def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
+    """The array and the mask with their copied cells, and the window on them; all as they are without such a word.
+
+    16-bit floats become float32, so that the cotangents of the copies of a cell are added up in it, and rounded once.
+    """
+    if window.extension is None:
+        return x, mask, window
+    x = _extend(x.astype(accumulation_dtype(x.dtype)), window)
+    return x, None if mask is None else _extend(mask, window), window.after_padding()
+
+
+def copied_cells(positions: Any, size: int, word: str) -> Any:
+    """The cells, of `size` along an axis, that an extended axis holds at these positions, counted from the first cell.
+
+    Outside, cells start again from the other end, are mirrored without repeating the outermost one, over and over, or
+    are the outermost one. Positions are NumPy's or JAX's.
+    """
+    if word == "WRAP":
+        return positions % size
+    if word == "EDGE":
+        return positions.clip(0, size - 1)
+    last = size - 1
+    return last - abs(last - positions % max(1, 2 * last))
+
+
+def _extend(array: jax.Array, window: Window) -> jax.Array:
+    assert window.extension is not None
+    for axis in window.axes:
+        if axis.low or axis.high:
+            array = lax.concatenate(list(_stretches(array, axis, window.extension)), axis.axis)
+            if jnp.issubdtype(array.dtype, jnp.inexact):
+                # Else every cell of every window would be looked up in the stretches anew.
+                array = finish(array)
+    return array
+
+
+def _stretches(array: jax.Array, axis: WindowAxis, word: str) -> Iterator[jax.Array]:
+    """The parts of the extended axis in which the number of the copied cell rises by 1, falls by 1 or stays."""
+    cells = copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, word)
+    while cells.size:
+        steps = np.diff(cells)
+        steady = (steps == steps[:1]) & (abs(steps) <= 1)
+        length = 1 + int(np.argmin(np.append(steady, False)))
+        first, last = int(cells[0]), int(cells[length - 1])
+        part = lax.slice_in_dim(array, min(first, last), max(first, last) + 1, 1, axis.axis)
+        if first > last:
+            part = lax.rev(part, (axis.axis,))
+        elif first == last:
+            shape = list(array.shape)
+            shape[axis.axis] = length
+            part = jnp.broadcast_to(part, shape)
+        yield part
+        cells = cells[length:]

@@ -1,0 +1,118 @@
+"""The blend of the maximum and the average of every window, with numbers or learnt arrays for the share."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+
+from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
+from jaxpool._average import averages
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.sizes import Padding, Sizes, check_flag
+from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.extremes import extremes
+from jaxpool._rules.weighted import expand_rank
+from jaxpool._sharding import shardable
+
+
+def mixed_pool(
+    x: ArrayLike,
+    alpha: float | ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    *,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    axis: Sizes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Blend of the largest cell and the average of every window.
+
+    Formula: y[o] = α·max_pool(x)[o] + (1 - α)·avg_pool(x)[o], with the same windows in both.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        alpha: Share α of the maximum, a pure number: 1 for the maximum, 0 for the average. A finite Python number, or
+            an array that broadcasts against the output (one per channel, say), which may be traced and learnt.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
+        count_include_pad: Whether padded cells count in the divisor of the average; they never are the maximum.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
+            (-3, -2).
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
+        are computed in float32 and rounded once.
+
+    Raises:
+        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `alpha` no real number or array.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
+            a number `alpha` that is not finite, an array that does not broadcast against the output, or a window of
+            padding alone.
+
+    Derivative:
+        ∂y[o]/∂x[i] = α·[i is the winner of window o] + (1 - α)/d[o] with d[o] the divisor of the average, and
+        ∂y/∂α = max - average. Ties: the first winner in the row-major order of x takes the share of the maximum. Zeros
+        are nothing special. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 and passes
+        no derivative.
+
+    Example:
+        >>> x = jnp.array([1.0, 2.0, 3.0, 6.0])
+        >>> [jaxpool.mixed_pool(x, alpha, (4,)).item() for alpha in (0, 0.5, 1)]
+        [3.0, 4.5, 6.0]
+
+    Source: Lee, Gallagher and Tu, "Generalizing pooling functions in convolutional neural networks: mixed, gated, and
+    tree", AISTATS 2016.
+    """
+    array = check_array("mixed_pool", x)
+    window = make_window("mixed_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
+    include_pad = check_flag("mixed_pool", "count_include_pad", count_include_pad)
+    window.check_no_window_of_padding("mixed_pool", "use less padding")
+    shape = window.output_shape(array.shape)
+    fix = "use 1 for the maximum alone, 0 for the average alone"
+    share = check_parameter("mixed_pool", "alpha", alpha, shape, np.isfinite, "finite", fix)
+    mask = check_mask("mixed_pool", where, array.shape, window.pooled_axes)
+    check_rule("mixed_pool", rule)
+    shares, number = (None, share) if isinstance(share, float) else (share, None)
+    return _blends(array, mask, shares, window, number, include_pad, rule)
+
+
+# y is linear in α, in the maxima and in the averages: ∂y/∂α = max - avg, and the rules of the two do the rest. With
+# the number 1 or 0 for α the other one is left out, so that it adds no 0·inf.
+
+
+@shardable
+@partial(jax.jit, static_argnums=(3, 4, 5, 6))
+def _blends(
+    x: jax.Array,
+    mask: jax.Array | None,
+    alpha: jax.Array | None,
+    window: Window,
+    number: float | None,
+    include_pad: bool,
+    rule: str,
+) -> jax.Array:
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    share = number if alpha is None else expand_rank(alpha.astype(x.dtype), x.ndim)
+    assert share is not None
+    terms = []
+    if number != 0:
+        terms.append(share * extremes(x, mask, window, lax.max, rule))
+    if number != 1:
+        terms.append((1 - share) * averages(x, mask, window, include_pad, None, rule))
+    return sum(terms[1:], terms[0]).astype(dtype)

@@ -1,0 +1,115 @@
+"""Adaptive pools at several grids, side by side along one axis: as many numbers for an array of any size."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._average import averages
+from jaxpool._geometry.bins import make_bins
+from jaxpool._geometry.sizes import OutputSizes, Sizes
+from jaxpool._geometry.window import Window
+from jaxpool._rules.extremes import extremes
+from jaxpool._sharding import evaluate
+
+Kind = Literal["max", "avg"]
+
+
+def spatial_pyramid_pool(
+    x: ArrayLike,
+    levels: Sequence[OutputSizes],
+    *,
+    kind: Kind = "max",
+    axis: Sizes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Adaptive pools at several grids of bins, laid out flat one after the other.
+
+    Formula: y = the bins of `adaptive_max_pool(x, level)`, or `adaptive_avg_pool`, for every level in turn, each in
+    row-major order. What follows sees as many numbers for a small picture as for a large one.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        levels: For every level the bins along the pooled axes, as `adaptive_max_pool` takes them: (4, 4), say. An int
+            is for every axis in `axis`: levels=(1, 2, 4), axis=(-3, -2).
+        kind: "max" for the largest cell of every bin, "avg" for the average.
+        axis: The pooled axes, in the order of the entries of a level; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (for "avg" float32 of integers and bool). The first of the pooled axes, in x's order, becomes
+        one of Σ over the levels of Π over the pooled axes of the bins; the other pooled axes are gone, the rest stays.
+
+    Raises:
+        TypeError: x is complex or no array, `levels` is no sequence, a size is no int, or `where` is not bool.
+        ValueError: `rule` or `kind` is unknown, there is no level, its sizes do not fit the axes, levels differ in
+            the number of their axes, or `where` does not broadcast against x.
+
+    Derivative:
+        That of the adaptive pools, added up over the levels: for "max" ties go to the first winner in row-major order
+        and NaN wins; for "avg" a share of every bin. Zeros are nothing special. A bin that `where` leaves empty is 0
+        and passes no derivative.
+
+    Example:
+        >>> x = jnp.arange(16.0).reshape(1, 4, 4)
+        >>> jaxpool.spatial_pyramid_pool(x, (1, 2), axis=(1, 2))
+        Array([[15.,  5.,  7., 13., 15.]], dtype=float32)
+
+    Source: He, Zhang, Ren and Sun, "Spatial pyramid pooling in deep convolutional networks for visual recognition",
+    ECCV 2014.
+    """
+    function = "spatial_pyramid_pool"
+    array = check_array(function, x)
+    if not isinstance(kind, str) or kind not in ("max", "avg"):
+        raise ValueError(f"{function}: kind {kind!r} is unknown; use 'max' or 'avg'")
+    if not isinstance(levels, Sequence) or isinstance(levels, str):
+        raise TypeError(
+            f"{function}: levels must be a sequence of output sizes, got {levels!r}; write levels=(1, 2, 4)"
+        )
+    if not levels:
+        raise ValueError(f"{function}: levels is empty; give one output size at least, as in levels=(1, 2, 4)")
+    windows = [
+        make_bins(function, array.shape, level, axis, f"levels[{number}]") for number, level in enumerate(levels)
+    ]
+    pooled = windows[0].pooled_axes
+    for number, window in enumerate(windows):
+        if window.pooled_axes != pooled:
+            raise ValueError(
+                f"{function}: levels[{number}] {levels[number]} pools axes {window.pooled_axes} but levels[0] "
+                f"{levels[0]} pools {pooled}; give every level the same number of entries, or name the axes"
+            )
+    mask = check_mask(function, where, array.shape, pooled)
+    return _pyramids(array, mask, tuple(windows), kind, check_rule(function, rule))
+
+
+def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
+    first, *others = windows[0].pooled_axes
+    shape = list(x.shape)
+    shape[first] = sum(window.outputs for window in windows)
+    for axis in others:
+        shape[axis] = 1
+    core = partial(_levels, windows=windows, kind=kind, rule=rule)
+    return lax.squeeze(evaluate(core, (x, mask), windows[0].pooled_axes, shape), others)
+
+
+@partial(jax.jit, static_argnames=("windows", "kind", "rule"))
+def _levels(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
+    """The bins of all levels along the first pooled axis; the other pooled axes are left with size 1."""
+    first, *others = windows[0].pooled_axes
+    levels = []
+    for window in windows:
+        if kind == "max":
+            pooled = extremes(x, mask, window, lax.max, rule)
+        else:
+            pooled = averages(x, mask, window, True, None, rule)
+        together = jnp.moveaxis(pooled, others, range(first + 1, first + 1 + len(others)))
+        flat = together.reshape(*together.shape[:first], window.outputs, *together.shape[first + 1 + len(others) :])
+        levels.append(lax.expand_dims(flat, others))
+    return lax.concatenate(levels, first)

@@ -1,0 +1,218 @@
+"""Pools of boxes: regions of interest of an array, each brought to the same number of bins."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+
+from jaxpool._arguments import check_array
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.ranges import first_largest
+from jaxpool._geometry.boxes import bin_bounds, check_boxes, finite, neighbours, sample_positions, unknown
+from jaxpool._geometry.sizes import Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._geometry.window import check_pooled_axis, check_positions_fit
+from jaxpool._sharding import evaluate
+
+# The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
+Plan = tuple[tuple[int, int, int, int], ...]
+
+
+def roi_align(
+    x: ArrayLike,
+    boxes: ArrayLike,
+    output_size: Sizes,
+    *,
+    sampling_ratio: int = 2,
+    aligned: bool = True,
+    axis: Sizes | None = None,
+) -> jax.Array:
+    """Average of interpolated samples in every bin of every box.
+
+    Formula, for one pooled axis and a box from a to b, in m bins with S samples each: y[o] = 1/S·Σ_s x(p(o, s)), with
+    p(o, s) = a - 1/2 + (o + (s + 1/2)/S)·(b - a)/m and x(p) = (1 - t)·x[i] + t·x[i + 1], i = ⌊p⌋, t = p - i, the linear
+    interpolation. p is clamped to the centres of the first and last cell, 0 and n - 1; samples with p < -1 or p > n
+    add 0. With several axes samples and interpolation are products. This is torchvision's and Detectron2's.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes are of this one array:
+            for a batch of images with boxes of each write
+            jax.vmap(lambda x, boxes: jaxpool.roi_align(x, boxes, (7, 7)))(images, boxes).
+        boxes: Floats of the shape (count, 2·D) for D pooled axes, in cells of x: the low corner and then the high one,
+            each in the order of the pooled axes. Of torchvision's (x1, y1, x2, y2) on the axes (height, width) that is
+            boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may reach beyond x.
+        output_size: Bins along each pooled axis. Its length says how many axes are pooled: the last ones, or those that
+            `axis` names. An int is for every axis in `axis`.
+        sampling_ratio: Samples of a bin along each axis, an int of at least 1.
+        aligned: Whether cell i of an axis reaches from i to i + 1, so that its centre is i + 1/2. Without it the
+            centre is i, p has no - 1/2, and boxes of less than a cell are taken for one cell long, as in the first
+            version of the method.
+        axis: The pooled axes, in the order of the entries of `output_size` and of the corners; the last ones if None.
+            Channels last is (-3, -2).
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool) and of the shape (count, …): the boxes, and behind them the
+        axes of x, in which every pooled axis has the size that `output_size` says. 16-bit floats and integers are
+        summed in float32 and rounded once; positions are computed in the wider one of that and the dtype of the boxes.
+
+    Raises:
+        TypeError: x is complex or no array, the boxes are no array of floats, a size is no int, or `aligned` no bool.
+        ValueError: Boxes do not have two corners of so many axes, sizes do not fit the axes, or `sampling_ratio` is
+            less than 1.
+
+    Derivative:
+        With respect to x the weights of the interpolation, over S per axis; with respect to the boxes those of p times
+        x[i + 1] - x[i]; exact in every mode and order. At the kinks, which are integer p and boxes of one cell without
+        `aligned`, it is that of larger p and longer boxes; where p is clamped, or a sample adds 0, there is none.
+        Cotangents of cells are summed in float32 for 16-bit floats. A NaN or an infinity reaches the bins with a sample
+        between that cell and its neighbours, even at weight 0. A box with a NaN has NaN in all of its bins and passes
+        no derivative, to x or itself; an infinite corner is one far away, so that samples lie beyond x and add 0. Ties
+        and zeros are nothing special, and no bin is empty. Where boxes share a cell, a GPU may add their cotangents in
+        any order.
+
+    Example:
+        >>> x = jnp.arange(16.0).reshape(4, 4)
+        >>> jaxpool.roi_align(x, jnp.array([[0.0, 0.0, 4.0, 4.0], [1.0, 0.5, 2.0, 2.5]]), (2, 1))
+        Array([[[ 3.5],
+                [11.5]],
+        <BLANKLINE>
+               [[ 4. ],
+                [ 6. ]]], dtype=float32)
+
+    Source: He, Gkioxari, Dollár and Girshick, "Mask R-CNN", ICCV 2017.
+    """
+    function = "roi_align"
+    (ratio,) = sizes(function, "sampling_ratio", sampling_ratio, 1, least=1)
+    aligned = check_flag(function, "aligned", aligned)
+    return _pool(function, x, boxes, output_size, axis, partial(_align, ratio=ratio, aligned=aligned))
+
+
+def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes | None = None) -> jax.Array:
+    """Largest cell in every bin of every box.
+
+    Formula, for one pooled axis and a box from a to b, rounded to integers, halves away from 0: with l = max(b - a + 1,
+    1) and m bins, y[o] = max of x[a + i], ⌊o·l/m⌋ ≤ i < ⌈(o+1)·l/m⌉, cells beyond the ends of the axis left out. The
+    high corner is in the box: from 0 to n - 1 it is all of the axis, in the bins of `adaptive_max_pool`.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes are of this one array:
+            for a batch of images with boxes of each write
+            jax.vmap(lambda x, boxes: jaxpool.roi_pool(x, boxes, (7, 7)))(images, boxes).
+        boxes: Floats of the shape (count, 2·D) for D pooled axes, in cells of x: the low corner and then the high one,
+            each in the order of the pooled axes. Of torchvision's (x1, y1, x2, y2) on the axes (height, width) that is
+            boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may reach beyond x.
+        output_size: Bins along each pooled axis. Its length says how many axes are pooled: the last ones, or those that
+            `axis` names. An int is for every axis in `axis`.
+        axis: The pooled axes, in the order of the entries of `output_size` and of the corners; the last ones if None.
+            Channels last is (-3, -2).
+
+    Returns:
+        Array of x's dtype and of the shape (count, …): the boxes, and behind them the axes of x, in which every pooled
+        axis has the size that `output_size` says. Bins that hold no cell are 0. Their bounds are exact, where
+        torchvision computes them in float32 and may take in a cell too many.
+
+    Raises:
+        TypeError: x is complex or no array, the boxes are no array of floats, or a size is no int.
+        ValueError: Boxes do not have two corners of so many axes, sizes do not fit the axes, or the pooled axes hold
+            more cells than int32 can number.
+
+    Derivative:
+        ∂y[o]/∂x[i] = 1 where i is the winner of bin o, 0 elsewhere; all higher derivatives are 0, and there is none
+        with respect to the boxes, which are rounded. Ties: the first winner in the row-major order of x takes all.
+        Zeros of either sign tie. NaN: wins over every number, the first NaN over later ones. A box with a NaN has NaN
+        in all of its bins, if x is of floats, and passes no derivative; an infinite corner is one far away. Empty bins
+        pass no derivative. Cotangents of cells are summed in float32 for 16-bit floats; where bins share a winner, a
+        GPU may add them in any order.
+
+    Example:
+        >>> x = jnp.arange(16.0).reshape(4, 4)
+        >>> jaxpool.roi_pool(x, jnp.array([[0.0, 0.0, 3.0, 3.0], [1.0, 1.0, 1.0, 9.0]]), (2, 1))
+        Array([[[ 7.],
+                [15.]],
+        <BLANKLINE>
+               [[ 7.],
+                [ 7.]]], dtype=float32)
+
+    Source: Girshick, "Fast R-CNN", ICCV 2015.
+    """
+    return _pool("roi_pool", x, boxes, output_size, axis, _largest)
+
+
+def _pool(
+    function: str, x: Any, boxes: Any, output_size: Sizes, axis: Sizes | None, core: Callable[..., jax.Array]
+) -> jax.Array:
+    array = check_array(function, x)
+    axes, counts = axes_and_sizes(function, array.shape, "output_size", output_size, axis)
+    for a in axes:
+        check_pooled_axis(function, a, array.shape[a])
+    if core is _largest:
+        check_positions_fit(function, tuple(array.shape[a] for a in sorted(axes)))
+    boxes = check_boxes(function, boxes, len(axes))
+    plan = tuple(sorted((a, count, n, n + len(axes)) for n, (a, count) in enumerate(zip(axes, counts, strict=True))))
+    shape = list(array.shape)
+    for a, count, _, _ in plan:
+        shape[a] = count
+    return evaluate(lambda *arrays: core(*arrays, plan=plan), (array, boxes), range(array.ndim), shape, leading=1)
+
+
+# Notation: bin o of a box reads the cells c(o, s), the neighbours of its samples, with weights w(o, s), products of
+# shares along the axes; a dot marks a tangent, a bar a cotangent.
+#
+#     y(o) = Σ_s w(o, s) x(c(o, s))        ẏ(o) = Σ_s w(o, s) ẋ(c(o, s)) + ẇ(o, s) x(c(o, s))
+#     x̄(i) = Σ_{o, s : c(o, s) = i} w(o, s) ȳ(o)        w̄(o, s) = ȳ(o) x(c(o, s))
+#
+# The weights are differentiable functions of the box between the kinks, and the cells are constant there, so that these
+# are JAX's own derivatives. No other cell has a part in a bin: a product with a matrix of weights, or one axis after
+# the other, would bring a NaN to bins, or to corners of boxes, that are far from it.
+
+
+@partial(jax.jit, static_argnames=("plan", "ratio", "aligned"))
+def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool) -> jax.Array:
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else np.dtype(np.float32)
+    # The pooled axes first, so that one read takes all entries of the others.
+    axes = [axis for axis, *_ in plan]
+    array = jnp.moveaxis(x.astype(accumulation_dtype(dtype)), axes, range(len(axes)))
+    boxes = boxes.astype(np.promote_types(boxes.dtype, array.dtype))
+    boxes, without_number = finite(boxes), unknown(boxes, x.ndim)
+    weights, is_inside, places = jnp.ones((), array.dtype), jnp.ones((), bool), []
+    for number, (axis, count, low, high) in enumerate(plan):
+        below, share, inside = neighbours(
+            sample_positions(boxes[:, low], boxes[:, high], count, ratio, aligned), x.shape[axis]
+        )
+        shape = [boxes.shape[0], *[1] * 2 * len(axes), *[1] * (x.ndim - len(axes))]
+        shape[2 * number + 1 : 2 * number + 3] = count, 2 * ratio
+
+        def both(first: jax.Array, next_one: jax.Array, shape: list[int] = shape) -> jax.Array:
+            return jnp.concatenate([first, next_one], 2).reshape(shape)
+
+        places.append(both(below, below + 1).squeeze(range(2 * len(axes) + 1, len(shape))))
+        weights = weights * both(1 - share, share).astype(array.dtype)
+        is_inside = is_inside & both(inside, inside)
+    cells = array.at[tuple(places)].get(mode="clip")
+    # Samples that add 0 must not read a NaN either.
+    samples = jnp.where(is_inside, cells, jnp.zeros_like(cells)) * weights
+    values = samples.sum(range(2, 2 * len(axes) + 1, 2)) / ratio ** len(axes)
+    values = jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes]).astype(dtype)
+    return jnp.where(without_number, jnp.full_like(values, jnp.nan), values)
+
+
+@partial(jax.jit, static_argnames=("plan",))
+def _largest(x: jax.Array, boxes: jax.Array, plan: Plan) -> jax.Array:
+    axes = [axis for axis, *_ in plan]
+    bounds = [bin_bounds(boxes[:, low], boxes[:, high], count, x.shape[axis]) for axis, count, low, high in plan]
+    positions = first_largest(lax.stop_gradient(x), axes, lax.stop_gradient(bounds))
+    # A gather, whose derivatives are JAX's own; in float32, so that cotangents of several bins are rounded once.
+    lines = jnp.moveaxis(x.astype(accumulation_dtype(x.dtype)), axes, range(-len(axes), 0))
+    lines = lax.collapse(lines, x.ndim - len(axes))
+    places = jnp.moveaxis(positions, [axis + 1 for axis in axes], range(-len(axes), 0))
+    flat = lax.collapse(places, x.ndim + 1 - len(axes))
+    read = jax.vmap(lambda places: jnp.take_along_axis(lines, places, -1, mode="clip"))(flat).reshape(places.shape)
+    values = jnp.where(places < 0, jnp.zeros_like(read), read)
+    values = jnp.moveaxis(values, range(-len(axes), 0), [axis + 1 for axis in axes]).astype(x.dtype)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return values
+    return jnp.where(unknown(boxes, x.ndim), jnp.full_like(values, jnp.nan), values)

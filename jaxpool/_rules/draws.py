@@ -1,0 +1,119 @@
+"""Cells drawn at random from every window, in proportion to their positive part, with both derivative rules."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.loops import fold_taps, route_apart
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.reduce import reduce_windows
+from jaxpool._engine.route import transposed
+from jaxpool._engine.taps import pad_windows, without_unheld
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
+from jaxpool._sharding import shardable, vary_together
+
+# The cells drawn, their row-major offsets in the windows, and whether there was one to draw.
+Drawn = tuple[jax.Array, jax.Array, jax.Array]
+
+
+@shardable
+@partial(jax.jit, static_argnums=(3, 4))
+def draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, rule: str) -> jax.Array:
+    """The cell drawn from every window by the key; 0 where no cell that the mask holds is positive."""
+    dtype = x.dtype
+    floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    x, mask, window = extended(x, mask, window)
+    shares = jax.random.uniform(key, window.output_shape(x.shape), accumulation_dtype(floats))
+    x, shares = vary_together(x, shares)
+    if mask is not None:
+        x = jnp.where(mask, x, jnp.zeros_like(x))
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return _draw(x, shares, window)[0]
+    draw = _draw_jvp if rule == "jvp" else _draw_vjp
+    return draw(x, shares, window)[0].astype(dtype)
+
+
+def _draw(x: jax.Array, shares: jax.Array, window: Window) -> Drawn:
+    """The last cell with a weight before which the weights add up to no more than the window's share of their total.
+
+    Weights are the positive parts over the largest one of the window, so that their sum does not overflow; where that
+    is infinite, the infinite cells alone have one.
+    """
+    lowest = identity(lax.max, x.dtype)
+    padded = pad_windows(without_unheld(x, window), window, lowest)
+    largest = reduce_windows(without_unheld(x, window), window, lax.max).astype(shares.dtype)
+    infinite = jnp.isposinf(largest)
+    scale = jnp.where((largest > 0) & ~infinite, largest, 1)
+
+    def weight(cells: jax.Array) -> jax.Array:
+        cells = cells.astype(shares.dtype)
+        finite = jnp.where(cells > 0, cells, 0) / scale
+        return jnp.where(infinite, jnp.isposinf(cells).astype(shares.dtype), finite)
+
+    def add(total: jax.Array, arrays: Arrays, _: Any) -> jax.Array:
+        return total + weight(arrays[0])
+
+    threshold = shares * fold_taps(add, jnp.zeros_like(shares), (padded,), window)
+
+    def choose(best: Any, arrays: Arrays, number: Any) -> Any:
+        (cells,), (value, offset, held, before) = arrays, best
+        here = weight(cells)
+        is_first_nan = (cells != cells) & (value == value)
+        replaces = is_first_nan | ((here > 0) & (before <= threshold) & (value == value))
+        return (
+            jnp.where(replaces, cells, value),
+            jnp.where(replaces, jnp.asarray(number, offset.dtype), offset),
+            held | replaces,
+            before + here,
+        )
+
+    offsets = jnp.zeros(shares.shape, np.min_scalar_type(window.cells - 1))
+    start = (jnp.zeros(shares.shape, x.dtype), offsets, jnp.zeros(shares.shape, bool), jnp.zeros_like(shares))
+    return fold_taps(choose, start, (padded,), window)[:3]
+
+
+# Notation: c(o) is the cell drawn from window o; a dot marks a tangent, a bar a cotangent. With the draw held fixed
+#
+#     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
+#
+# and all higher derivatives are 0. It is the rule of the maximum with another winner: the third formula is
+# `route_apart`, and the second its transpose. Where no cell was drawn, ȳ is put to 0 first.
+
+
+_draw_jvp = jax.custom_jvp(_draw, nondiff_argnums=(2,))
+_draw_vjp = jax.custom_vjp(_draw, nondiff_argnums=(2,))
+
+
+@_draw_jvp.defjvp
+def _(window: Window, primals: Any, tangents: Any) -> tuple[Drawn, Any]:
+    values, offsets, held = _draw_jvp(*primals, window)
+    x_dot, _ = tangents
+    values_dot = transposed(partial(_to_cells, window=window), x_dot, (offsets, held), values)
+    return (values, offsets, held), (
+        values_dot,
+        jax.custom_derivatives.zero_from_primal(offsets),
+        jax.custom_derivatives.zero_from_primal(held),
+    )
+
+
+def _forward(x: jax.Array, shares: jax.Array, window: Window) -> tuple[Drawn, tuple[jax.Array, jax.Array]]:
+    values, offsets, held = _draw_jvp(x, shares, window)
+    return (values, offsets, held), (offsets, held)
+
+
+def _backward(window: Window, residuals: tuple[jax.Array, jax.Array], cotangents: Any) -> tuple[jax.Array, None]:
+    return _to_cells(cotangents[0], residuals, window), None
+
+
+_draw_vjp.defvjp(_forward, _backward)
+
+
+def _to_cells(cotangent: jax.Array, residuals: tuple[jax.Array, jax.Array], window: Window) -> jax.Array:
+    offsets, held = residuals
+    wide = jnp.where(held, cotangent, jnp.zeros_like(cotangent)).astype(accumulation_dtype(cotangent.dtype))
+    return route_apart([wide], [offsets], window).astype(cotangent.dtype)

@@ -1,0 +1,151 @@
+"""The logarithm of the mean exponential of every window, for β of any sign and 0. Rules in `_rules/weighted`."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.reduce import reduce_windows
+from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
+from jaxpool._rules.moments import exponential_less_one, exponential_moment
+from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
+from jaxpool._sharding import shardable
+
+
+@shardable
+@partial(jax.jit, static_argnums=(3, 4, 5, 6))
+def log_mean_exponentials(
+    x: jax.Array,
+    mask: jax.Array | None,
+    beta: jax.Array | None,
+    window: Window,
+    number: float | None,
+    include_pad: bool,
+    rule: str,
+) -> jax.Array:
+    """The mellowmax of every window under `beta`, or under `number` if that is None."""
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    family = _LOG_MEAN_EXP
+    if include_pad and any(axis.low or axis.high for axis in window.axes):
+        family = replace(family, in_stages=False)
+        mask = None if mask is None else pad_real(mask, window, True)
+        x, window = pad_real(x, window, 0), window.after_padding()
+    x = without_unheld(x, window)
+    present = _present(mask, window, x.ndim)
+    if beta is not None:
+        beta = expand_rank(beta.astype(x.dtype), x.ndim)
+    means = _signed(x, beta, present, window=window, family=family, number=number, rule=rule)
+    if mask is not None:
+        means = jnp.where(reduce_windows(mask, window, lax.max), means, 0)
+    return means.astype(dtype)
+
+
+def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
+    """Which cells there are; None where windows hold nothing else."""
+    if mask is not None or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes):
+        return mask
+    sizes = {axis.axis: axis.size for axis in window.axes}
+    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
+
+
+def _signed(
+    x: jax.Array,
+    beta: jax.Array | None,
+    present: jax.Array | None,
+    *,
+    window: Window,
+    family: WeightedPool,
+    number: float | None,
+    rule: str,
+) -> jax.Array:
+    """The mellowmax for β of any sign: that of -x under -β, negated, where β < 0."""
+
+    def one(sign: float | jax.Array, magnitude: jax.Array | None) -> jax.Array:
+        cells, amount = sign * x, None
+        if present is not None:
+            cells, amount = jnp.where(present, cells, -jnp.inf), present.astype(x.dtype)
+        return sign * weighted_pool(cells, magnitude, window, family, number and abs(number), rule, amount)
+
+    if beta is None:
+        assert number is not None
+        return one(math.copysign(1, number), None)
+    # Not jnp.abs, whose derivative at 0 is 0.
+    magnitude = jnp.where(beta < 0, -beta, beta)
+    if shared_along_windows(beta, window):
+        return one(jnp.where(beta < 0, -1, 1).astype(x.dtype), magnitude)
+    return jnp.where(beta < 0, one(-1.0, magnitude), one(1.0, magnitude))
+
+
+def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amounts) -> jax.Array:
+    """Evaluate m = c + log(mean exp(β·d))/β with d = x - c ≤ 0, c the largest cell, for β ≥ 0.
+
+    With e = mean (exp(β·d) - 1) it is m = c + log(1 + e)/β, in which nothing cancels for small β, and c + mean d for
+    β = 0. Where e is near -1, as it may be in large windows, the first form is taken.
+    """
+    largest = reduce_windows(x, window, lax.max)
+    beta = jnp.asarray(beta, x.dtype)
+    limits = jnp.finfo(x.dtype)
+    # No product with a smaller one, short of a difference of cells beyond its inverse, would be a normal number.
+    is_mean = beta < limits.tiny / limits.eps
+    is_large = window.cells > 16
+
+    def terms(cells: jax.Array) -> tuple[jax.Array, ...]:
+        same = (cells == largest) | (jnp.isinf(largest) & ~jnp.isinf(cells))
+        gap = jnp.where(same, 0, cells - largest)
+        product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
+        return jnp.where(is_mean, gap, exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
+
+    amount, total = (None, float(window.cells)) if amounts is None else (amounts[0], jnp.maximum(amounts[1], 1))
+    mean, *powers = (sums / total for sums in sum_terms(terms, x, -jnp.inf, window, amount))
+    logarithm = jnp.log1p(jnp.where(is_mean, 0, mean))
+    if is_large:
+        logarithm = jnp.where(mean < -0.5, jnp.log(powers[0]), logarithm)
+    return largest + jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
+
+
+# Notation: x(i) the cells of one window, n of them, β ≥ 0 (a negative β is the same pool of -x under -β, negated),
+# m = log(mean exp(β·x(i)))/β, z(i) = β·(x(i) - m), so that mean exp(z) = 1. Then
+#
+#     ∂m/∂x(i) = exp(z(i))/n
+#     ∂m/∂β = (mean x(i)·exp(z(i)) - m)/β = mean z(i)·exp(z(i))/β² = mean (z(i)·exp(z(i)) - exp(z(i)) + 1)/β²
+#           = mean (x(i) - m)²·μ(z(i)),     μ(z) = ((z - 1)·exp(z) + 1)/z² = ∫ t·exp(t·z) dt, t from 0 to 1
+#
+# in which nothing cancels, and which is half the variance at β = 0. A cell of -inf has weight 0 and adds 1/(n·β²) to
+# the second. Where m is infinite all derivatives are 0; and +inf stands for a cell that is absent.
+
+
+def _weight(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
+    dead = jnp.isinf(cells) | jnp.isinf(m)
+    gap = jnp.where(dead, 0, cells) - jnp.where(dead, 0, m)
+    return jnp.where(dead, 0, jnp.exp(beta * gap))
+
+
+def _slope(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
+    dead = jnp.isinf(cells) | jnp.isinf(m)
+    gap = jnp.where(dead, 0, cells) - jnp.where(dead, 0, m)
+    # Far below, where gap² overflows, a cell adds what -inf does.
+    vanishes = beta * gap < 2 * jnp.log(jnp.finfo(m.dtype).tiny)
+    lowest = (jnp.isneginf(cells) & ~jnp.isinf(m)) | vanishes
+    dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
+    limit = 1 / jnp.square(jnp.where(lowest, beta, 1))
+    return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * exponential_moment(beta * gap, 1))
+
+
+_LOG_MEAN_EXP = WeightedPool(
+    value=_log_mean_exp,
+    cells=lambda x: x,
+    outputs=lambda m: (m, math.inf),
+    weight=_weight,
+    slope=_slope,
+    slope_factor=lambda m, beta: jnp.ones_like(m),
+    fill=-math.inf,
+    is_mean=True,
+)

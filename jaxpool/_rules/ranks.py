@@ -1,0 +1,156 @@
+"""Quantiles of every window, with both derivative rules: one cell of a given rank, or a mean of two.
+
+As an extreme, a quantile only reads: the tangents at the chosen cells on the way out, the cotangent sent to them on the
+way back, shared out by the weights of the mean. What its cells are depends on how many there are to choose from, which
+differs from window to window under padding and masks.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.loops import is_looped, route_apart
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.ranks import offsets_at_rank, values_at_ranks
+from jaxpool._engine.reduce import reduce_windows
+from jaxpool._engine.route import transposed
+from jaxpool._engine.stages import stage
+from jaxpool._geometry.extension import extended
+from jaxpool._geometry.window import Window
+from jaxpool._rules.quantile_places import Counts, Quantile, places_in
+from jaxpool._sharding import shardable
+
+Chosen = tuple[jax.Array, Arrays]
+Residuals = tuple[Arrays, Counts]
+
+
+@shardable
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def quantiles(x: jax.Array, mask: jax.Array | None, window: Window, quantile: Quantile, rule: str) -> jax.Array:
+    """The quantile of the cells of every window that the mask holds; 0 for none."""
+    dtype, counts = x.dtype, None
+    x, mask, window = extended(x, mask, window)
+    if mask is not None:
+        x = jnp.where(mask, x, identity(lax.min, x.dtype))
+        counts = reduce_windows(mask.astype(np.int32), window, lax.add)
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        values = _quantiles(x, mask, counts, window, quantile)
+    elif rule == "jvp":
+        values = _quantiles_jvp(x, mask, counts, window, quantile)
+    else:
+        values = _quantiles_vjp(x, mask, counts, window, quantile)
+    if jnp.issubdtype(dtype, jnp.inexact):
+        values = values.astype(dtype)
+    return values if counts is None else jnp.where(counts > 0, values, jnp.zeros_like(values))
+
+
+# Notation: c(o) and d(o) are the cells of window o at the two ranks between which the quantile lies, in the order by
+# value and then by offset; w(o) is the weight of the second one, which depends on the number of cells alone. Where one
+# rank is hit, or asked for, there is no d. A dot marks a tangent, a bar a cotangent.
+#
+#     y(o) = (1-w(o))·x(c(o)) + w(o)·x(d(o))        ẏ(o) = (1-w(o))·ẋ(c(o)) + w(o)·ẋ(d(o))
+#     x̄(i) = Σ_{o : c(o) = i} (1-w(o))·ȳ(o) + Σ_{o : d(o) = i} w(o)·ȳ(o)
+#
+# The cells are constant wherever no two are equal, so that these are the derivatives there, and all higher ones are
+# zero. At ties each is the derivative along some order of the cells that are equal. The third formula is
+# `route_apart`; the second is its transpose. Both need the offsets of the cells and nothing of x. A window with
+# NaN has its first NaN for both cells. Masked cells come as the largest value there is, and are no cells to choose.
+
+
+def _chosen(x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile) -> Chosen:
+    cells = stage(partial(_cells, window=window, quantile=quantile), x, counts)
+    offsets = stage(partial(_offsets, window=window, quantile=quantile), x, mask, counts, *cells)
+    return _mean(cells, counts, window, quantile), offsets
+
+
+def _quantiles(x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile) -> jax.Array:
+    return _mean(_cells(x, counts, window, quantile), counts, window, quantile)
+
+
+_chosen_jvp = jax.custom_jvp(_chosen, nondiff_argnums=(3, 4))
+_quantiles_jvp = jax.custom_jvp(_quantiles, nondiff_argnums=(3, 4))
+_quantiles_vjp = jax.custom_vjp(_quantiles, nondiff_argnums=(3, 4))
+
+
+@_chosen_jvp.defjvp
+def _(window: Window, quantile: Quantile, primals: Any, tangents: Any) -> tuple[Chosen, Any]:
+    _, _, counts = primals
+    x_dot, _, _ = tangents
+    values, offsets = _chosen_jvp(*primals, window, quantile)
+    to_cells = partial(_to_cells, window=window, quantile=quantile)
+    values_dot = transposed(to_cells, x_dot, (offsets, counts), values)
+    return (values, offsets), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, offsets))
+
+
+@_quantiles_jvp.defjvp
+def _(window: Window, quantile: Quantile, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (values, _), (values_dot, _) = jax.jvp(lambda *x: _chosen_jvp(*x, window, quantile), primals, tangents)
+    return values, values_dot
+
+
+def _forward(
+    x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
+) -> tuple[jax.Array, Residuals]:
+    values, offsets = _chosen_jvp(x, mask, counts, window, quantile)
+    return values, (offsets, counts)
+
+
+def _backward(
+    window: Window, quantile: Quantile, residuals: Residuals, cotangent: jax.Array
+) -> tuple[jax.Array, None, None]:
+    return _to_cells(cotangent, residuals, window, quantile), None, None
+
+
+_quantiles_vjp.defvjp(_forward, _backward)
+
+
+def _cells(x: jax.Array, counts: Counts, window: Window, quantile: Quantile) -> Arrays:
+    """The values of c, and of d where there is one."""
+    return tuple(values_at_ranks(x, window, places_in(counts, window, quantile, x.ndim).ranks))
+
+
+def _offsets(
+    x: jax.Array, mask: jax.Array | None, counts: Counts, *cells: jax.Array, window: Window, quantile: Quantile
+) -> Arrays:
+    """The offsets of c, and of d where there is one."""
+    if mask is None and any(max(axis.low, axis.beyond) > 0 for axis in window.axes):
+        mask = jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
+    ranks = places_in(counts, window, quantile, x.ndim).ranks
+    return tuple(offsets_at_rank(x, mask, window, *pair) for pair in zip(ranks, cells, strict=True))
+
+
+def _mean(cells: Arrays, counts: Counts, window: Window, quantile: Quantile) -> jax.Array:
+    """The value y from c and d: never outside of the two, and exactly both where they are equal, infinities too."""
+    dtype = cells[0].dtype
+    if quantile.method == "linear" and not jnp.issubdtype(dtype, jnp.inexact):
+        dtype = np.dtype(np.float32)
+    if len(cells) == 1:
+        return cells[0].astype(dtype)
+    lower, upper = (each.astype(accumulation_dtype(dtype)) for each in cells)
+    weight = _weight(counts, window, quantile, lower)
+    mean = jnp.clip((1 - weight) * lower + weight * upper, lower, upper)
+    return jnp.where(lower == upper, lower, mean).astype(dtype)
+
+
+def _to_cells(cotangent: jax.Array, residuals: Residuals, window: Window, quantile: Quantile) -> jax.Array:
+    """The cotangent x̄ from ȳ and the offsets of c and d."""
+
+    def route(cotangent: jax.Array, offsets: Arrays, counts: Counts) -> jax.Array:
+        wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
+        if len(offsets) == 1:
+            shares = (wide,)
+        else:
+            weight = _weight(counts, window, quantile, wide)
+            shares = ((1 - weight) * wide, weight * wide)
+        return route_apart(shares, offsets, window).astype(cotangent.dtype)
+
+    # A stage cannot be transposed where it holds a loop, which starts from zeros that are no cotangents.
+    return route(cotangent, *residuals) if is_looped(window) else stage(route, cotangent, *residuals)
+
+
+def _weight(counts: Counts, window: Window, quantile: Quantile, like: jax.Array) -> jax.Array:
+    return jnp.asarray(places_in(counts, window, quantile, like.ndim).weight).astype(like.dtype)
