@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxpool
 from jaxpool import (
     avg_pool,
     gem_pool,
@@ -21,6 +22,7 @@ from jaxpool import (
     smooth_max_pool,
     soft_pool,
 )
+from tests import oracle
 from tests.cases import distinct
 from tests.checks import check_gradient_and_hessian, check_third_order, compiled_fast, cubed
 
@@ -141,6 +143,32 @@ def test_many_cells_far_below() -> None:
     x = jnp.full(200, -10.5, jnp.float32).at[0].set(0)
     expected = np.log(np.exp(3 * np.asarray(x, np.float64)).mean()) / 3
     np.testing.assert_allclose(mellowmax_pool(x, 3.0, (200,))[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        ("gem_pool", {"norm_type": 3.0}),
+        ("mellowmax_pool", {"beta": np.array([[2.0], [-0.5]])}),
+        ("soft_pool", {"beta": -1.5}),
+        ("soft_pool", {"beta": np.array([1.5, -2.0])}),
+    ],
+)
+def test_large_windows_that_tile(function: str, options: dict[str, Any]) -> None:
+    # Their cells are evaluated all together: here with padding, with masked cells, and with a last window cut short.
+    window = {"kernel_size": (70,), "padding": 3, "ceil_mode": True, "axis": 1}
+    x, where = distinct((2, 130), function), np.random.default_rng(0).random(130) < 0.7
+    expected = oracle.evaluate(function, x, **window, **options, where=where)
+    cotangent = np.random.default_rng(1).normal(size=expected.values.shape)
+
+    @compiled_fast
+    def everything(x: jax.Array) -> Any:
+        values, pull_back = jax.vjp(lambda x: getattr(jaxpool, function)(x, **window, **options, where=where), x)
+        return values, pull_back(cotangent)[0]
+
+    values, gradient = everything(x)
+    np.testing.assert_allclose(values, expected.values, rtol=1e-11)
+    np.testing.assert_allclose(gradient, expected.backward(cotangent), rtol=1e-9, atol=1e-13)
 
 
 def test_power_means_are_exact_and_dead_where_norms_are() -> None:
