@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._engine.taps import sum_terms, with_zeros_in_padding, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
@@ -118,14 +118,9 @@ def _smooth(
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     family = _LOG_SUM_EXP
-    if include_pad and any(axis.low or axis.high for axis in window.axes):
+    if include_pad and window.has_padding:
         family = replace(family, in_stages=False)
-        x, mask, window = (
-            pad_real(x, window, 0),
-            None if mask is None else pad_real(mask, window, True),
-            window.after_padding(),
-        )
-
+        x, mask, window = with_zeros_in_padding(x, mask, window)
     x = without_unheld(x, window)
 
     def pool(sign: float | jax.Array, beta: jax.Array | None) -> jax.Array:

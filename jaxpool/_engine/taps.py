@@ -104,3 +104,10 @@ def _cells_first(array: jax.Array, window: Window) -> jax.Array:
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Make the declared padding real cells that hold `fill`; `window.after_padding()` is the window of the result."""
     return pad(x, {axis.axis: (axis.low, axis.high) for axis in window.axes}, fill)
+
+
+def with_zeros_in_padding(
+    x: jax.Array, mask: jax.Array | None, window: Window
+) -> tuple[jax.Array, jax.Array | None, Window]:
+    """The array with real zeros in its declared padding, cells that the mask holds, and the windows of the result."""
+    return pad_real(x, window, 0), None if mask is None else pad_real(mask, window, True), window.after_padding()

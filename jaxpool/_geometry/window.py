@@ -105,6 +105,11 @@ class Window:
         return tuple(axis.axis for axis in self.axes)
 
     @property
+    def has_padding(self) -> bool:
+        """Whether any cell of padding is declared."""
+        return any(axis.low or axis.high for axis in self.axes)
+
+    @property
     def is_single(self) -> bool:
         """Whether there is one window alone."""
         return all(axis.output == 1 for axis in self.axes)

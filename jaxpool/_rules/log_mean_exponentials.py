@@ -11,7 +11,7 @@ from jax import lax
 
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._engine.taps import sum_terms, with_zeros_in_padding, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._rules.moments import exponential_less_one, exponential_moment
@@ -34,10 +34,9 @@ def log_mean_exponentials(
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     family = _LOG_MEAN_EXP
-    if include_pad and any(axis.low or axis.high for axis in window.axes):
+    if include_pad and window.has_padding:
         family = replace(family, in_stages=False)
-        mask = None if mask is None else pad_real(mask, window, True)
-        x, window = pad_real(x, window, 0), window.after_padding()
+        x, mask, window = with_zeros_in_padding(x, mask, window)
     x = without_unheld(x, window)
     present = _present(mask, window, x.ndim)
     if beta is not None:

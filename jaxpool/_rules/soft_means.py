@@ -10,7 +10,7 @@ from jax import lax
 from jaxpool._engine import choose
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real, without_unheld
+from jaxpool._engine.taps import with_zeros_in_padding, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._rules.reverse import reverse_only
@@ -33,9 +33,8 @@ def soft_means(
     """The mean of every window under the softmax of β·x, with `beta`, or with `number` if that is None."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
-    if include_pad and any(axis.low or axis.high for axis in window.axes):
-        mask = None if mask is None else pad_real(mask, window, True)
-        x, window = pad_real(x, window, 0), window.after_padding()
+    if include_pad and window.has_padding:
+        x, mask, window = with_zeros_in_padding(x, mask, window)
     x = without_unheld(x, window)
     if beta is None:
         assert number is not None

@@ -140,10 +140,10 @@ def _(window: Window, pool: WeightedPool, number: float | None, primals: Any, ta
     y = _pool_jvp(x, parameter, amounts, window, pool, number)
     residuals = (x, parameter, amounts, y)
     terms = []
-    if not _is_zero(x_dot):
+    if not is_zero(x_dot):
         to_cells = partial(_to_cells, window=window, pool=pool, number=number)
         terms.append(transposed(to_cells, x_dot, residuals, y))
-    if parameter is not None and not _is_zero(parameter_dot):
+    if parameter is not None and not is_zero(parameter_dot):
         terms.append(_slopes(residuals, window, pool) * parameter_dot)
     return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
 
@@ -193,7 +193,8 @@ def _either(parameter: jax.Array | None, number: float | None) -> Parameter:
     return number
 
 
-def _is_zero(tangent: Any) -> bool:
+def is_zero(tangent: Any) -> bool:
+    """Whether a tangent that came as a symbol is known to be 0."""
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 

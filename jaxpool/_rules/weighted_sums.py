@@ -1,6 +1,5 @@
 """Sums over windows whose cells are weighted by a function of the cell and of its window, with their derivatives."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from jaxpool._engine.route import transposed
 from jaxpool._engine.stages import finish, stage
 from jaxpool._engine.taps import pad_windows, sum_over_taps
 from jaxpool._geometry.window import Window
+from jaxpool._rules.weighted import is_zero
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, also those that do not meet.
 Weight = Callable[..., jax.Array]
@@ -45,20 +45,16 @@ class _Slope:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 4))
 def weighted_sums(
-    weight: Weight, cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array | None, window: Window
+    weight: Weight, cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array, window: Window
 ) -> jax.Array:
     """Σ weight(cell, *outputs)·amount over every window.
 
-    `outputs` have the output's shape, or 1 along axes; so have `amounts`, of the input's shape. None is 1, for windows
-    without padding: padded cells have no amount.
+    `outputs` have the output's shape, or 1 along axes; so have `amounts`, of the input's shape. Padded cells have none.
     """
 
-    def total(cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array | None) -> jax.Array:
-        def term(cells: jax.Array, *amount: jax.Array) -> jax.Array:
-            return math.prod(amount, start=weight(cells, *outputs))
-
-        arrays = [cells] if amounts is None else [cells, amounts]
-        return sum_over_taps(term, [pad_windows(array, window, 0) for array in arrays], window)
+    def total(cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array) -> jax.Array:
+        padded = [pad_windows(array, window, 0) for array in (cells, amounts)]
+        return sum_over_taps(lambda cells, amounts: weight(cells, *outputs) * amounts, padded, window)
 
     return stage(total, cells, outputs, amounts)
 
@@ -69,13 +65,13 @@ def _(weight: Weight, window: Window, primals: Any, tangents: Any) -> tuple[jax.
     cells_dot, outputs_dot, amounts_dot = tangents
     y = weighted_sums(weight, cells, outputs, amounts, window)
     terms = []
-    if amounts is not None and not _is_zero(amounts_dot):
+    if not is_zero(amounts_dot):
         terms.append(transposed(partial(_to_cells, weight, window), amounts_dot, (cells, outputs), y))
-    if not _is_zero(cells_dot):
-        slope = cells_dot if amounts is None else cells_dot * amounts
-        terms.append(transposed(partial(_to_cells, _Slope(weight, 0), window), slope, (cells, outputs), y))
+    if not is_zero(cells_dot):
+        slopes_to_cells = partial(_to_cells, _Slope(weight, 0), window)
+        terms.append(transposed(slopes_to_cells, cells_dot * amounts, (cells, outputs), y))
     for number, output_dot in enumerate(outputs_dot):
-        if not _is_zero(output_dot):
+        if not is_zero(output_dot):
             slopes = weighted_sums(_Slope(weight, number + 1), cells, outputs, amounts, window)
             terms.append(slopes * output_dot)
     return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
@@ -91,7 +87,3 @@ def _to_cells(weight: Weight, window: Window, cotangent: jax.Array, residuals: A
 
     around = [(array, 0) for array in (finish(cotangent), *outputs)]
     return gather_windows(contribution, around, window, [(cells, 0)])
-
-
-def _is_zero(tangent: Any) -> bool:
-    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
