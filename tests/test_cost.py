@@ -79,17 +79,3 @@ def test_programs_grow_with_the_logarithm_of_the_window(function: Any) -> None:
 
     assert length(65) <= 2 * length(15)
     assert length(129) <= 2 * length(65)
-
-
-def test_stages_are_for_the_processor_alone() -> None:
-    gradient = jax.jit(jax.grad(lambda x: jaxpool.max_pool(x, (3, 3), 1, 1).sum())).trace(
-        jax.ShapeDtypeStruct((2, 8, 32, 32), np.float32)
-    )
-    calls = {platform: gradient.lower(lowering_platforms=(platform,)).as_text() for platform in ("cpu", "cuda", "tpu")}
-    # The oldest JAX has no such calls that can be differentiated.
-    expected = jax.__version_info__ >= (0, 10)
-    assert {platform: "inlineable" in text for platform, text in calls.items()} == {
-        "cpu": expected,
-        "cuda": False,
-        "tpu": False,
-    }

@@ -2,47 +2,86 @@
 
 It fuses what is elementwise, padding and slicing included, into everything that reads it, across optimization barriers
 too. A chain of windowed steps then becomes one loop that evaluates the first step anew for each cell of the last one,
-with a branch for each cell of padding: 5 to 10 times the time. A call that it may not inline ends a loop. Other
-platforms get the plain step: what calls cost there is not known.
+with a branch for each cell of padding: 5 to 10 times the time. A call that it may not inline ends a loop. The calls
+here return what they are given and copy nothing. Other platforms get the plain step: what calls cost there is not
+known.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-try:
-    from jax.experimental.scheduling_groups import xla_metadata_call
-except ImportError:
-    xla_metadata_call = None
-
-# Before, such calls could be neither differentiated nor batched.
-_call = xla_metadata_call if jax.__version_info__ >= (0, 10) else None
-
 
 def stage(step: Callable[..., Any], *arrays: Any) -> Any:
-    """Evaluate `step(*arrays)` as a stage of its own.
+    """Evaluate `step(*arrays)` as a stage of its own: neither what it reads nor what reads it is fused into it.
 
-    Where the result is linear in an array, all of it has to be: what is not belongs into another stage.
+    What it does to floats, often the cotangents, starts after its integers, often the offsets, are there. Else padding
+    that nothing needs for long would lie in memory.
     """
-    if _call is None:
-        return step(*arrays)
-    return lax.platform_dependent(*arrays, cpu=_call(step, inlineable="false"), default=step)
+    leaves, structure = jax.tree.flatten(arrays)
+    numbers = [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    finished = [finish(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ())) for leaf in leaves]
+    return jax.tree.map(finish, step(*jax.tree.unflatten(structure, finished)))
 
 
-def finish(array: jax.Array) -> jax.Array:
-    """The array, all of it computed before what reads it starts: a stage that can be transposed wherever it stands."""
-    return array if _call is None else _finish.bind(array)
+def finish(array: jax.Array, *others: jax.Array) -> jax.Array:
+    """The array, all of it and of the others, which are no floats, computed before what reads it starts."""
+    return _finish.bind(array, *others)
 
 
-# As a call it would become one of both the array and its tangent when differentiated, and a call can be transposed
-# only if all its results are linear. A primitive is differentiated into two, and transposed into itself.
+def _lower(context: mlir.LoweringRuleContext, array: Any, *others: Any) -> Any:
+    # How JAX represents a program while it is lowered may change with any of its versions.
+    try:
+        return _call(context, array, *others)
+    except (AttributeError, IndexError, TypeError):
+        return _branch(context, array, *others)
+
+
+def _call(context: mlir.LoweringRuleContext, array: Any, *others: Any) -> Any:
+    """A call that returns the array, marked for the compiler as one that stays."""
+    first = jax.make_jaxpr(lambda array, *_: array)(*context.avals_in)
+    results = mlir.core_call_lowering(context, array, *others, name="stage", call_jaxpr=first)
+    call = results[0].owner
+    # In an explicit mesh an operation that follows gives the result its sharding.
+    while call.name != "func.call":
+        call = call.operands[0].owner
+    call.attributes["mhlo.frontend_attributes"] = mlir.ir.DictAttr.get({"inlineable": mlir.ir.StringAttr.get("false")})
+    return results
+
+
+def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> jax.Array:
+    """The array, by a condition that always holds, which the compiler does not see: up to twice the time of a call."""
+    anything_else = lax.neg if jnp.issubdtype(array.dtype, jnp.inexact) else lax.bitwise_not
+    return lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)
+
+
+_branch = mlir.lower_fun(_branch_of_one_side, multiple_results=False)
+
+
+def _differentiate(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    _, *others = primals
+    return _finish.bind(*primals), _finish_linear(tangents[0], others)
+
+
+def _transpose(cotangent: Any, _: Any, *others: Any) -> list[Any]:
+    return [_finish_linear(cotangent, others), *(None for _ in others)]
+
+
+def _finish_linear(array: Any, others: Sequence[Any]) -> Any:
+    return array if isinstance(array, ad.Zero) else _finish.bind(array, *others)
+
+
+# Linear in the array, and constant in the others.
 _finish = Primitive("finish")
-_finish.def_impl(lambda array: array)
-_finish.def_abstract_eval(lambda array: array)
-ad.deflinear2(_finish, lambda cotangent, _: [_finish.bind(cotangent)])
+_finish.def_impl(lambda array, *_: array)
+_finish.def_abstract_eval(lambda array, *_: array)
+ad.primitive_jvps[_finish] = _differentiate
+ad.primitive_transposes[_finish] = _transpose
 batching.primitive_batchers[_finish] = lambda arrays, axes: (_finish.bind(*arrays), axes[0])
-mlir.register_lowering(_finish, mlir.lower_fun(lambda array: stage(lambda array: array, array), multiple_results=False))
+mlir.register_lowering(_finish, lambda _, array, *others: [array])
+mlir.register_lowering(_finish, _lower, platform="cpu")
