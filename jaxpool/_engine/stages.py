@@ -30,7 +30,7 @@ def stage(step: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def finish(array: jax.Array, *others: jax.Array) -> jax.Array:
-    """The array, all of it and of the others, which are no floats, computed before what reads it starts."""
+    """The array, with all of it and of the others, which are no floats, computed before what reads it starts."""
     return _finish.bind(array, *others)
 
 
@@ -55,7 +55,7 @@ def _call(context: mlir.LoweringRuleContext, array: Any, *others: Any) -> Any:
 
 
 def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> jax.Array:
-    """The array, by a condition that always holds, which the compiler does not see: up to twice the time of a call."""
+    """The array, by a condition that always holds, which the compiler does not see: up to 2.5 times a call's time."""
     anything_else = lax.neg if jnp.issubdtype(array.dtype, jnp.inexact) else lax.bitwise_not
     return lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)
 
