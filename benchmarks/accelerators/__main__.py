@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows: list[Row] = []
     for row in measure(cases, options.processes):
         rows.append(row)
-        print(f"{len(rows)}/{len(cases)} {row.case.target} {report.line(row)}", flush=True)
+        print(f"{len(rows)}/{len(cases)} {row.case.target} {row.case.name}", file=sys.stderr, flush=True)
     order = {key: number for number, key in enumerate(all_cases())}
     rows.sort(key=lambda row: order[row.case.target, row.case.name])
     folder = options.output or (None if options.case else RESULTS)

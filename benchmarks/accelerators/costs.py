@@ -33,7 +33,7 @@ class Costs:
         cycles: the compiler's estimates, summed; on a TPU alone.
         uncosted: instructions on more than a tile without an estimate, on a TPU, and loops of unknown length.
         shuffles: scatters, sorts, copies, transpositions and concatenations, within fusions too.
-        reads: the most cells that a kernel's loop reads per output; on a GPU alone.
+        reads: the most cells of one operand that a kernel's loop reads per output; on a GPU alone.
     """
 
     kernels: int = 0

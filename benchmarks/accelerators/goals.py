@@ -4,6 +4,7 @@ A goal is an upper limit: so many times the bytes of arguments and results, the 
 slice in the pool's place, or a number of its own.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -75,7 +76,10 @@ def _goals(case: Case) -> Iterator[Goal]:
     group, _, what = case.kind.removeprefix("masked ").rpartition(" ")
     masked = case.kind.startswith("masked ")
     yield from _alone(group, what, case.kernel, masked)
-    if sum(size > 1 for size in case.kernel) > 1:
+    if case.kernel and max(case.kernel) > _LARGEST_AT_ONCE:
+        yield Goal("reads", max(case.kernel), ITSELF)
+    elif len(case.kernel) > 1 and math.prod(case.kernel) <= _MOST_READS:
+        # Larger windows up to 7×7 have no such goal, since one kernel for all of their axes has to read them whole.
         yield Goal("reads", _MOST_READS, ITSELF)
 
 

@@ -27,14 +27,14 @@ def lines(target: str, rows: Sequence[Row]) -> list[str]:
 
 
 def line(row: Row, width: int = 0) -> str:
-    """One case: its figures, and every goal with a mark where it is missed."""
+    """One case: its figures, and its goals, each with a mark that says whether it is met."""
     cells = [cell for name in (OURS, PLAIN) for cell in _cells(row, row.figures.get(name))]
-    least = row.figures.get(SLICE)
-    cells.append(f"{(least.costs.moved if least else row.needed) / 1e6:.0f} MB")
+    least = row.figures[SLICE].costs.moved if SLICE in row.figures else row.needed
+    cells.append(_moved(row, least))
     text = f"{row.case.name:<{width}}" + "".join(f"{cell:>{_WIDTH}}" for cell in cells)
-    goals = ", ".join(f"{'' if verdict.met else 'MISSED '}{verdict.goal}" for verdict in verdicts(row))
-    failures = "".join(f"; {name} failed: {reason}" for name, reason in row.failures.items())
-    return f"{text}  {goals or '–'}{failures}"
+    goals = ", ".join(f"{'✓' if verdict.met else '✗'} {verdict.goal}" for verdict in verdicts(row))
+    failures = "".join(f"; {name}: {reason}" for name, reason in row.failures.items())
+    return f"{text}  {goals}{failures}"
 
 
 def summary(target: str, rows: Sequence[Row]) -> str:
@@ -70,8 +70,13 @@ def _cells(row: Row, figures: Figures | None) -> list[str]:
     if figures is None:
         return ["–"] * 5
     costs = figures.costs
-    moved, temporary = f"{costs.moved / row.needed:.2f} ×", f"{figures.temporary / 1e6:.0f} MB"
+    moved, temporary = _moved(row, costs.moved), f"{figures.temporary / 1e6:.0f} MB"
     seconds = f"{figures.seconds:.1f}"
     if row.case.target == "tpu":
         return [f"{costs.cycles / 1e6:.2f}", str(costs.uncosted), moved, temporary, seconds]
     return [str(costs.kernels), moved, str(costs.reads), temporary, seconds]
+
+
+def _moved(row: Row, count: int) -> str:
+    """Bytes beside those needed; in a network, where most of them are not the pool's, in full."""
+    return f"{count / 1e6:.0f} MB" if row.case.kind == "network" else f"{count / row.needed:.2f} ×"
