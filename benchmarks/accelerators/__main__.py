@@ -12,7 +12,8 @@ from pathlib import Path
 import jax
 
 import jaxpool
-from benchmarks.accelerators import report
+from benchmarks.accelerators import bounds, report
+from benchmarks.accelerators.case import OURS
 from benchmarks.accelerators.cases import all_cases, chosen
 from benchmarks.accelerators.measure import Row, measure
 from benchmarks.accelerators.programs import TARGETS, missing, prepare
@@ -23,10 +24,14 @@ RESULTS = Path(__file__).parent.parent / "results" / "accelerators"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compile, print, save."""
     options = _parse(arguments)
-    targets = tuple(TARGETS) if options.target == "all" else (options.target,)
+    targets = tuple(TARGETS) if options.target == "all" or options.write_bounds else (options.target,)
     if absent := missing(targets):
         sys.exit(f"not installed: {', '.join(absent)}; benchmarks/README.md says how, under “GPUs and TPUs”")
     prepare()
+    if options.write_bounds:
+        bounds.write(measure(bounds.bounded_cases(), options.processes, (OURS,)))
+        print(f"saved {bounds.PATH}")
+        return
     cases = chosen(targets, options.case)
     if not cases:
         sys.exit("no case holds this text")
@@ -58,6 +63,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--case", action="append", default=[], metavar="TEXT", help="only what holds this text; repeat")
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="how many compile (default: %(default)s)")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="save there, even if cases are left out")
+    parser.add_argument(
+        "--write-bounds", action="store_true", help="store what test_programs.py compares with, no more"
+    )
     options = parser.parse_args(arguments)
     if options.processes < 1:
         parser.error(f"argument --processes: must be at least 1, got {options.processes}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
-from benchmarks.accelerators.case import Case
+from benchmarks.accelerators.case import OURS, PLAIN, SLICE, Case
 from benchmarks.accelerators.cases import all_cases
 from benchmarks.accelerators.costs import Costs, costs
 from benchmarks.accelerators.programs import compile_for, prepare
@@ -36,8 +36,8 @@ def figures_of(case: Case, name: str) -> Figures:
     return Figures(costs(program.text, case.target), program.temporary, program.seconds)
 
 
-def measure(cases: Sequence[Case], processes: int) -> Iterator[Row]:
-    """The rows of these cases, each as soon as all of its programs are compiled."""
+def measure(cases: Sequence[Case], processes: int, names: Sequence[str] = (OURS, PLAIN, SLICE)) -> Iterator[Row]:
+    """The rows of these cases, with those of these names, each as soon as all of its programs are compiled."""
     rows = {(case.target, case.name): Row(case, case.needed) for case in cases}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=prepare) as executor:
@@ -45,6 +45,7 @@ def measure(cases: Sequence[Case], processes: int) -> Iterator[Row]:
             executor.submit(_figures, key, name): (row, name)
             for key, row in rows.items()
             for name in row.case.functions
+            if name in names
         }
         for future in as_completed(futures):
             row, name = futures[future]
@@ -53,7 +54,7 @@ def measure(cases: Sequence[Case], processes: int) -> Iterator[Row]:
                 row.figures[name] = future.result()
             else:
                 row.failures[name] = f"{type(failure).__name__}: {failure}".splitlines()[0]
-            if len(row.figures) + len(row.failures) == len(row.case.functions):
+            if len(row.figures) + len(row.failures) == len(set(names) & set(row.case.functions)):
                 yield row
 
 
