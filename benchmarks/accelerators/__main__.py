@@ -5,6 +5,7 @@ figures and a plot under benchmarks/results/accelerators/.
 """
 
 import argparse
+import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     order = {key: number for number, key in enumerate(all_cases())}
     rows.sort(key=lambda row: order[row.case.target, row.case.name])
     folder = options.output or (None if options.case else RESULTS)
-    versions = {"jaxpool": jaxpool.__version__, "jax": jax.__version__}
+    versions = {"jaxpool": jaxpool.__version__} | bounds.versions()
     for target in targets:
         of_target = [row for row in rows if row.case.target == target]
         if not of_target:
@@ -52,6 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             path = folder / f"{TARGETS[target].lower()}-jax-{jax.__version__}.json"
             report.save(path, target, of_target, versions)
             print(f"saved {path}")
+            _plot(target, of_target, versions, path.with_suffix(".png"))
+
+
+def _plot(target: str, rows: Sequence[Row], versions: dict[str, str], path: Path) -> None:
+    """Draw the figures, where that can be done: nothing else here needs Matplotlib."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no plot: Matplotlib is not installed")
+        return
+    from benchmarks.accelerators.plot import draw_plot
+
+    numbers = ", ".join(f"{name} {version}" for name, version in versions.items())
+    draw_plot(target, rows, f"Compiled for {TARGETS[target]}, not run on it: {numbers}", path)
+    print(f"saved {path}")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -45,7 +45,8 @@ def bounded_cases() -> list[Case]:
 
 def versions() -> dict[str, str]:
     """The installed compilers."""
-    return {name: metadata.version(name) for name in COMPILERS}
+    found = {distribution.name: distribution.version for distribution in metadata.distributions()}
+    return {name: found[name] for name in COMPILERS if name in found}
 
 
 def read() -> tuple[dict[str, str], dict[tuple[str, str], dict[str, float]]]:

@@ -81,7 +81,7 @@ def _normalised(x: jax.Array, scale: jax.Array, channels_last: bool) -> jax.Arra
     axes = (0, 1, 2) if channels_last else (0, 2, 3)
     wide = x.astype(jnp.float32)
     mean, square = wide.mean(axes, keepdims=True), (wide**2).mean(axes, keepdims=True)
-    shape = (-1,) if channels_last else (-1, 1, 1)
+    shape = (1, 1, 1, -1) if channels_last else (1, -1, 1, 1)
     factor = lax.rsqrt(square - mean**2 + np.float32(1e-5)) * scale.astype(jnp.float32).reshape(shape)
     return ((wide - mean) * factor).astype(x.dtype)
 
