@@ -1,0 +1,1 @@
+"""What pools become on GPUs and TPUs: programs compiled ahead of time on a machine that has neither."""

@@ -1,0 +1,90 @@
+"""`python -m benchmarks.accelerators`: what pools become on an H100 and a TPU v5e, on a machine that has neither.
+
+Compiles every case for both targets, prints ours beside plain JAX's, the least possible and the goals, and saves the
+figures and a plot under benchmarks/results/accelerators/.
+"""
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+
+import jaxpool
+from benchmarks.accelerators import bounds, report
+from benchmarks.accelerators.case import OURS
+from benchmarks.accelerators.cases import all_cases, chosen
+from benchmarks.accelerators.measure import Row, measure
+from benchmarks.accelerators.programs import TARGETS, missing, prepare
+
+RESULTS = Path(__file__).parent.parent / "results" / "accelerators"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compile, print, save."""
+    options = _parse(arguments)
+    targets = tuple(TARGETS) if options.target == "all" or options.write_bounds else (options.target,)
+    if absent := missing(targets):
+        sys.exit(f"not installed: {', '.join(absent)}; benchmarks/README.md says how, under “GPUs and TPUs”")
+    prepare()
+    if options.write_bounds:
+        bounds.write(measure(bounds.bounded_cases(), options.processes, (OURS,)))
+        print(f"saved {bounds.PATH}")
+        return
+    cases = chosen(targets, options.case)
+    if not cases:
+        sys.exit("no case holds this text")
+    rows: list[Row] = []
+    for row in measure(cases, options.processes):
+        rows.append(row)
+        print(f"{len(rows)}/{len(cases)} {row.case.target} {row.case.name}", file=sys.stderr, flush=True)
+    order = {key: number for number, key in enumerate(all_cases())}
+    rows.sort(key=lambda row: order[row.case.target, row.case.name])
+    folder = options.output or (None if options.case else RESULTS)
+    versions = {"jaxpool": jaxpool.__version__} | bounds.versions()
+    for target in targets:
+        of_target = [row for row in rows if row.case.target == target]
+        if not of_target:
+            continue
+        print("", *report.lines(target, of_target), report.summary(target, of_target), sep="\n")
+        if folder is not None:
+            path = folder / f"{TARGETS[target].lower()}-jax-{jax.__version__}.json"
+            report.save(path, target, of_target, versions)
+            print(f"saved {path}")
+            _plot(target, of_target, versions, path.with_suffix(".png"))
+
+
+def _plot(target: str, rows: Sequence[Row], versions: dict[str, str], path: Path) -> None:
+    """Draw the figures, where that can be done: nothing else here needs Matplotlib."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no plot: Matplotlib is not installed")
+        return
+    from benchmarks.accelerators.plot import draw_plot
+
+    numbers = ", ".join(f"{name} {version}" for name, version in versions.items())
+    draw_plot(target, rows, f"Compiled for {TARGETS[target]}, not run on it: {numbers}", path)
+    print(f"saved {path}")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.accelerators",
+        description="Compile pools for an H100 and a TPU v5e, and count what their programs cost.",
+    )
+    parser.add_argument("--target", choices=(*TARGETS, "all"), default="all", help="for which (default: %(default)s)")
+    parser.add_argument("--case", action="append", default=[], metavar="TEXT", help="only what holds this text; repeat")
+    parser.add_argument("--processes", type=int, default=2, metavar="N", help="how many compile (default: %(default)s)")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="save there, even if cases are left out")
+    parser.add_argument(
+        "--write-bounds", action="store_true", help="store what test_programs.py compares with, no more"
+    )
+    options = parser.parse_args(arguments)
+    if options.processes < 1:
+        parser.error(f"argument --processes: must be at least 1, got {options.processes}")
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""One case: a pool alone or a network, what it is called with, and who computes it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.accelerators.programs import Specification, needed_bytes
+
+OURS, PLAIN, SLICE = "jaxpool", "plain JAX", "strided slice"
+Function = Callable[..., Any]
+Pool = Callable[..., jax.Array]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is compiled, and what its goals depend on.
+
+    Attributes:
+        name: what it is, in words.
+        target: the device, "gpu" or "tpu".
+        kind: what its goals are listed under, such as "max forward" or "network".
+        specifications: shapes and dtypes of the arguments.
+        functions: jaxpool's, and that of those beside it.
+        kernel: the sizes of the window; empty for whole axes, bins and what has no window.
+    """
+
+    name: str
+    target: str
+    kind: str
+    specifications: tuple[Specification, ...]
+    functions: Mapping[str, Function]
+    kernel: tuple[int, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        """Bytes of arguments and results."""
+        return needed_bytes(self.functions[OURS], self.specifications)
+
+    def holds(self, text: str) -> bool:
+        """Whether the name has this text, with an x for every × if one likes."""
+        return text.replace("×", "x") in f"{self.target} {self.name}".replace("×", "x")
+
+
+def gradient(pool: Pool) -> Function:
+    """The gradient by the first argument; the cotangent comes last."""
+
+    def pulled_back(x: jax.Array, *others: jax.Array) -> jax.Array:
+        *rest, cotangent = others
+        return jax.vjp(lambda x: pool(x, *rest), x)[1](cotangent)[0]
+
+    return pulled_back
+
+
+def gradient_of_linear(pool: Pool, specification: Specification) -> Function:
+    """The same for a pool whose gradient is the same for every x, which is then no argument."""
+
+    def pulled_back(*others: jax.Array) -> jax.Array:
+        *rest, cotangent = others
+        return jax.vjp(lambda x: pool(x, *rest), jnp.zeros(*specification))[1](cotangent)[0]
+
+    return pulled_back
+
+
+def result(pool: Pool, specifications: tuple[Specification, ...]) -> Specification:
+    """Shape and dtype of what a pool gives."""
+    array = jax.eval_shape(pool, *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specifications))
+    return array.shape, array.dtype

@@ -1,0 +1,60 @@
+"""Pools whose windows are data or are put elsewhere: unpooling, fractional windows, regions of interest."""
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+
+import jaxpool
+from benchmarks.accelerators.case import OURS, PLAIN, Case, Function, gradient, result
+from benchmarks.accelerators.programs import Specification
+
+_POOLED, _WHOLE, _FEATURES, _BOXES = (32, 56, 56, 64), (112, 112), (4, 200, 200, 256), (4, 128, 4)
+_AXES = (1, 2)
+
+
+def elsewhere() -> Iterator[Case]:
+    """Forward and gradient of each, channels last, float32, for an H100."""
+    values, indices = (_POOLED, jnp.dtype("float32")), (_POOLED, jnp.dtype("int32"))
+    unpool = {OURS: _unpool, PLAIN: _plain_unpool}
+    yield from _passes("unpool", "2×2/2", unpool, (values, indices))
+    x, samples = ((32, 112, 112, 64), jnp.dtype("float32")), ((32, 64, 2), jnp.dtype("float32"))
+    yield from _passes("fractional", "2×2 to 80×80", {OURS: _fractional}, (x, samples))
+    features, boxes = (_FEATURES, jnp.dtype("float32")), (_BOXES, jnp.dtype("float32"))
+    yield from _passes("roi align", "7×7", {OURS: _roi_align}, (features, boxes))
+    yield from _passes("roi max", "7×7", {OURS: _roi_pool}, (features, boxes))
+
+
+def _passes(
+    group: str, window: str, functions: dict[str, Function], arguments: tuple[Specification, ...]
+) -> Iterator[Case]:
+    tail = f"float32, {'×'.join(map(str, arguments[0][0]))}, channels last"
+    yield Case(f"{group} {window} forward, {tail}", "gpu", group, arguments, functions)
+    pulled = {name: gradient(function) for name, function in functions.items()}
+    arguments = (*arguments, result(functions[OURS], arguments))
+    yield Case(f"{group} {window} gradient, {tail}", "gpu", group, arguments, pulled)
+
+
+def _unpool(values: jax.Array, indices: jax.Array) -> jax.Array:
+    return jaxpool.max_unpool(values, indices, _WHOLE, axis=_AXES)
+
+
+def _plain_unpool(values: jax.Array, indices: jax.Array) -> jax.Array:
+    batch, height, width, channels = values.shape
+    rows = jnp.arange(batch)[:, None, None], jnp.arange(channels)
+    flat = (array.reshape(batch, height * width, channels) for array in (values, indices))
+    cells, places = flat
+    zeros = jnp.zeros((batch, _WHOLE[0] * _WHOLE[1], channels), values.dtype)
+    return zeros.at[rows[0], places, rows[1]].set(cells).reshape(batch, *_WHOLE, channels)
+
+
+def _fractional(x: jax.Array, samples: jax.Array) -> jax.Array:
+    return jaxpool.fractional_max_pool(x, 2, 80, samples=samples, axis=_AXES)
+
+
+def _roi_align(x: jax.Array, boxes: jax.Array) -> jax.Array:
+    return jax.vmap(lambda x, boxes: jaxpool.roi_align(x, boxes, 7, axis=(0, 1)))(x, boxes)
+
+
+def _roi_pool(x: jax.Array, boxes: jax.Array) -> jax.Array:
+    return jax.vmap(lambda x, boxes: jaxpool.roi_pool(x, boxes, 7, axis=(0, 1)))(x, boxes)

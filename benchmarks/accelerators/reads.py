@@ -1,0 +1,69 @@
+"""How many cells of one operand a loop on a GPU reads for one output, at most, by the text of its fusion.
+
+A loop fusion computes every output from its operands alone: nothing is shared between neighbours. A cell is told from
+another by how its index comes from that of the output, through slices, pads and other changes of index: reads along
+the same way are one read. A windowed reduction reads as many cells as its window has.
+"""
+
+import math
+import re
+from collections import Counter
+
+from benchmarks.accelerators.instructions import Computation, Instruction
+
+# A parameter, and the changes of index on the way from the output to it.
+_Way = tuple[str, ...]
+_NO_OPERANDS = {"constant", "iota", "parameter"}
+_MOVES = {
+    "bitcast", "copy", "slice", "pad", "reshape", "transpose", "broadcast", "reverse", "concatenate", "dynamic-slice",
+    "gather", "reduce", "reduce-window", "dynamic-update-slice",
+}  # fmt: skip
+
+
+def most_reads(computation: Computation) -> int:
+    """The most cells of one operand that the computation reads for one element of its result."""
+    root = computation.root
+    outputs = root.operands if root.operation == "tuple" else (root.name,)
+    known: dict[str, dict[_Way, int]] = {}
+    most = 0
+    for output in outputs:
+        reads = Counter[str]()
+        for (operand, *_), count in _ways(computation, output, known).items():
+            reads[operand] += count
+        most = max(most, *reads.values(), 0)
+    return most
+
+
+def _ways(computation: Computation, name: str, known: dict[str, dict[_Way, int]]) -> dict[_Way, int]:
+    """The ways to the cells that an element of this instruction is made of, with the number of cells along each."""
+    if name in known:
+        return known[name]
+    instruction = computation.instructions[name]
+    ways: dict[_Way, int] = {}
+    if instruction.operation == "parameter":
+        ways = {(name,): 1} if math.prod(instruction.shape) > 1 else {}
+    elif instruction.operation not in _NO_OPERANDS:
+        number = _cells(instruction, computation)
+        for operand in dict.fromkeys(instruction.operands):
+            for way, count in _ways(computation, operand, known).items():
+                longer = (*way, _move(instruction)) if instruction.operation in _MOVES else way
+                ways[longer] = max(ways.get(longer, 0), count * number)
+    known[name] = ways
+    return ways
+
+
+def _cells(instruction: Instruction, computation: Computation) -> int:
+    """How many elements of its operand make one of this instruction."""
+    if instruction.operation == "reduce-window":
+        window = re.search(r"window=\{size=([\dx]+)", instruction.attributes)
+        return math.prod(int(size) for size in window.group(1).split("x")) if window else 1
+    if instruction.operation == "reduce":
+        operand = computation.instructions[instruction.operands[0]]
+        axes = re.search(r"dimensions=\{([\d,]*)\}", instruction.attributes)
+        return math.prod(operand.shape[int(axis)] for axis in axes.group(1).split(",") if axis) if axes else 1
+    return 1
+
+
+def _move(instruction: Instruction) -> str:
+    attributes = re.split(r", (?:metadata|backend_config|calls|to_apply)=", instruction.attributes)[0]
+    return f"{instruction.operation} {instruction.shape} {attributes}"

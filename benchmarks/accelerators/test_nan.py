@@ -1,0 +1,54 @@
+"""NaN is kept in the code for an H100: its maxima and minima are those that give NaN where an operand is NaN.
+
+PTX has such instructions for float32 and for numbers of 16 bits. For float64 it has none, and the compiler selects NaN
+where the operands cannot be compared. The CPU's own `lax.reduce_window` loses NaN; a GPU's does not.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.accelerators import maxima
+from benchmarks.accelerators.programs import missing
+
+ROOT = Path(__file__).parent.parent.parent
+_LETTERS = {"float32": "f32", "bfloat16": r"bf16(?:x2)?"}
+_NAN = "0d7FF8000000000000"
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the PTX of all modules."""
+    absent = missing(("gpu",))
+    assert not absent, f"not installed: {', '.join(absent)}; run pip install -e '.[accelerators]'"
+    folder = tmp_path_factory.mktemp("ptx")
+    environment = os.environ | {"XLA_FLAGS": f"--xla_dump_to={folder} --xla_dump_hlo_as_text=false"}
+    command = [sys.executable, "-m", maxima.__name__]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize(("author", "extreme", "window", "dtype"), list(maxima.names()))
+def test_nan_wins(author: str, extreme: str, window: str, dtype: str, dump: Path) -> None:
+    """Every maximum of the module keeps NaN, and there is one at all."""
+    files = dump.glob(f"*.jit_{author}_{extreme}_{window}_{dtype}.*ptx")
+    text = "\n".join(file.read_text() for file in files)
+    if dtype == "float64":
+        extremes = re.findall(rf"\b{extreme}\.f64\s+(%\w+), (%\w+), (%\w+);", text)
+        kept = [one for one in extremes if _selects_nan(text, *one)]
+    else:
+        extremes = re.findall(rf"\b{extreme}(?:\.\w+)*\.{_LETTERS[dtype]}\s", text)
+        kept = [one for one in extremes if one.startswith(f"{extreme}.NaN.")]
+    assert extremes, f"no {extreme} in the code"
+    assert kept == extremes
+
+
+def _selects_nan(text: str, result: str, first: str, second: str) -> bool:
+    """Whether NaN takes the place of a result wherever one of its operands is NaN."""
+    unordered = re.search(rf"setp\.nan\.f64\s+(%\w+), (?:{first}, {second}|{second}, {first});", text)
+    return unordered is not None and f"{_NAN}, {result}, {unordered.group(1)};" in text
