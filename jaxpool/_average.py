@@ -10,9 +10,9 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_divisor, check_mask, check_rule
+from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.route import spread, transposed
+from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window

@@ -12,13 +12,12 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import divide
-from jaxpool._engine.choose import blurs_in_stages
+from jaxpool._engine.cpu.choose import blurs_in_stages
+from jaxpool._engine.maps import reduce_windows, spread_weighted, weigh_windows
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.route import transposed
 from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_real
-from jaxpool._engine.weigh import spread_weighted, weigh_windows
+from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
 from jaxpool._geometry.window import Window, make_window

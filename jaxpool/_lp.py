@@ -9,9 +9,9 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
+from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import pad_real, sum_terms, without_unheld
+from jaxpool._engine.taps import pad_real, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window, make_window

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.operations import Operation, apart
+from jaxpool._engine.operations import Operation, barrier
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
 
@@ -32,8 +32,8 @@ def expand(array: jax.Array, window: Window, fill: Any) -> jax.Array:
         if isinstance(axis, BinAxis):
             period = axis.period()
             # The oldest JAX misplaces entries when it evaluates a gather of constants, masks say, while compiling.
-            periods = _split(apart(array), axis, period.size)
-            bins = _take(periods, _cells_of_bins(period), axis.axis + 1, fill, unique=False)
+            periods = _split(barrier(array), axis, period.size)
+            bins = take(periods, _cells_of_bins(period), axis.axis + 1, fill, unique=False)
             array = _merge(lax.collapse(bins, axis.axis + 1, axis.axis + 3), axis)
     return array
 
@@ -44,7 +44,7 @@ def collect(array: jax.Array, window: Window, op: Operation) -> jax.Array:
         if isinstance(axis, BinAxis):
             period = axis.period()
             periods = _split(array, axis, period.output * period.kernel)
-            copies = _take(periods, _places_of_cells(period), axis.axis + 1, 0, unique=True)
+            copies = take(periods, _places_of_cells(period), axis.axis + 1, 0, unique=True)
             array = _merge(lax.squeeze(fold(copies, (axis.axis + 1,), op), (axis.axis + 1,)), axis)
     return array
 
@@ -77,7 +77,7 @@ def _places_of_cells(axis: BinAxis) -> np.ndarray:
     return np.where(bins < last, bins * axis.kernel + cells - starts, beyond)
 
 
-def _take(array: jax.Array, places: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
+def take(array: jax.Array, places: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
     """The entries at `places`, of two axes, in place of an axis; `fill` for those beyond it."""
     numbers = lax.GatherDimensionNumbers(
         offset_dims=tuple(n if n < axis else n + 1 for n in range(array.ndim) if n != axis),

@@ -15,16 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine import choose
-from jaxpool._engine.operations import Operation
+from jaxpool._engine.cpu import choose
+from jaxpool._engine.operations import Operation, barrier
 from jaxpool._engine.stages import stage
 from jaxpool._geometry.window import Window
 
 
 def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce windows that tile an array by `lax.max`, `lax.min` or `lax.add`."""
-    cells, axes = _split(padded, window)
-    return _join(fold(cells, axes, op), axes, window)
+    cells, axes = split_blocks(padded, window)
+    return join_blocks(fold(cells, axes, op), axes, window)
 
 
 def first_in_blocks(
@@ -34,7 +34,7 @@ def first_in_blocks(
 
     A cell's offset is its number in the window times `place`, and what it brings along in `offsets`, if there are any.
     """
-    cells, axes = _split(padded, window)
+    cells, axes = split_blocks(padded, window)
     best = stage(lambda cells: fold(cells, axes, op), cells)
 
     def first_of_best(cells: jax.Array, best: jax.Array, offsets: jax.Array | None) -> jax.Array:
@@ -50,8 +50,8 @@ def first_in_blocks(
         first = jnp.where(found, numbers, np.int32(np.iinfo(np.int32).max)).min(axes, keepdims=True)
         return first.astype(place.dtype)
 
-    inner = None if offsets is None else _split(offsets, window)[0]
-    return _join(best, axes, window), _join(stage(first_of_best, cells, best, inner), axes, window)
+    inner = None if offsets is None else split_blocks(offsets, window)[0]
+    return join_blocks(best, axes, window), join_blocks(stage(first_of_best, cells, best, inner), axes, window)
 
 
 def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
@@ -59,7 +59,7 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
             width = -(-cells // choose.slices_at_once(cells))
-            array = lax.optimization_barrier(reduce(op, _slices(array, axis, width, op)))
+            array = barrier(reduce(op, _slices(array, axis, width, op)))
     return array
 
 
@@ -77,7 +77,7 @@ def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.
     return [*slices, last]
 
 
-def _split(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]]:
+def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]]:
     """Split every pooled axis into windows and their cells, and say which axes are of cells: neighbours become one."""
     axes: list[int] = []
     added = 0
@@ -96,6 +96,6 @@ def _split(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]
     return array, tuple(axes)
 
 
-def _join(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:
+def join_blocks(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:
     """Drop the axes of cells, of which one is left each, and keep those of windows, a single window too."""
     return lax.expand_dims(lax.squeeze(array, axes), [axis.axis for axis in window.axes if axis.output == 1])

@@ -20,7 +20,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins import collect, even, expand
-from jaxpool._engine.operations import Arrays, Operation, pad
+from jaxpool._engine.operations import Arrays, Operation, barrier, pad
+from jaxpool._engine.platforms import constant, numbers_along
 from jaxpool._geometry.window import Window, WindowAxis
 
 Held = jax.Array | bool
@@ -61,15 +62,12 @@ class _SplitAxis:
         return range(-1 if shift else 0, (self.along.extent - 1 - shift) // self.along.stride + 1)
 
     def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, Held]:
-        """The offset j of every r for t = step, and whether there is one.
-
-        Built from an iota, not from a table, which differentiation would keep as a residual.
-        """
+        """The offset j of every r for t = step, and whether there is one."""
         along = self.along
         start = step * along.stride + self.shift
         if along.stride == 1:
             return start // along.dilation, start % along.dilation == 0
-        places = start + lax.broadcasted_iota(np.int32, shape, r_axis)
+        places = start + numbers_along(shape, r_axis)
         held: Held = places < along.extent if start + along.stride > along.extent else True
         if start < 0:
             held = held & (places >= 0)
@@ -98,7 +96,7 @@ def gather_windows(
     cells = tuple(_split(_cover_inputs(expand(array, window, fill), fill, axes), axes) for array, fill in inputs)
     total = None
     for steps in itertools.product(*(axis.steps for axis in axes)):
-        numbers, held = _numbers(axes, steps, outputs_around[0].ndim)
+        numbers, held = _numbers(axes, steps, outputs_around[0].shape)
         if held is False:
             continue
         windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
@@ -117,12 +115,12 @@ def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
     return lax.slice_in_dim(lax.collapse(spaced, axis, axis + 2), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
 
 
-def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], rank: int) -> tuple[jax.Array | int, Held]:
+def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], sizes: Sequence[int]) -> tuple[jax.Array | int, Held]:
     """Row-major numbers in the window of the cells at all r, and which of them there are."""
     numbers: jax.Array | int = 0
     held: Held = True
     for position, (axis, step) in enumerate(zip(axes, steps, strict=True)):
-        shape = [1] * (rank + len(axes))
+        shape = [1] * (len(sizes) + len(axes))
         r_axis = axis.along.axis + position + 1
         shape[r_axis] = axis.along.stride
         offsets, here = axis.offsets(step, shape, r_axis)
@@ -130,7 +128,7 @@ def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], rank: int) -> tup
         if here is False:
             return numbers, False
         held = here if held is True else held & here
-    return numbers, held
+    return constant(numbers), constant(held)
 
 
 def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:
@@ -152,7 +150,7 @@ def _cover_inputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> ja
 
 
 def _pad(array: jax.Array, fill: Any, amounts: dict[int, tuple[int, int]]) -> jax.Array:
-    return lax.optimization_barrier(pad(array, amounts, fill)) if any(map(any, amounts.values())) else array
+    return barrier(pad(array, amounts, fill)) if any(map(any, amounts.values())) else array
 
 
 def _windows_at(array: jax.Array, axes: Sequence[_SplitAxis], steps: Sequence[int]) -> jax.Array:

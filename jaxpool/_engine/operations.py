@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.platforms import by_platform, known_platform
+
 Arrays = tuple[jax.Array, ...]
 Operation = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -38,12 +40,8 @@ def computed_once(array: jax.Array) -> jax.Array:
     The compiler for the CPU fuses what is cheap into everything that reads it, and so computes it again for each
     reader, also where a broadcast makes them many. It takes a division for expensive, and does that once.
     """
-    if not jnp.issubdtype(array.dtype, jnp.floating):
+    if known_platform() != "cpu" or not jnp.issubdtype(array.dtype, jnp.floating):
         return array
-    return lax.platform_dependent(array, cpu=_divided_by_one, default=lambda array: array)
-
-
-def _divided_by_one(array: jax.Array) -> jax.Array:
     return array / jnp.where(array != array, array, jnp.ones_like(array))
 
 
@@ -52,14 +50,26 @@ def pad(array: jax.Array, amounts: Mapping[int, tuple[int, int]], fill: Any) -> 
     config = [(*amounts.get(axis, (0, 0)), 0) for axis in range(array.ndim)]
     if all(entry == (0, 0, 0) for entry in config):
         return array
-    return lax.pad(apart(array), np.array(fill, array.dtype)[()], config)
+    fill = np.array(fill, array.dtype)[()]
+    return by_platform(array, **dict.fromkeys(("cpu", "gpu"), lambda array: lax.pad(apart(array, fill), fill, config)))
 
 
-def apart(array: jax.Array) -> jax.Array:
-    """The same array, as an operand that nothing else reads; whatever pads reads its operand so.
+def barrier(array: Any) -> Any:
+    """On the CPU a barrier for the compiler's simplifier; elsewhere nothing, as a barrier there ends a kernel."""
+    return lax.optimization_barrier(array) if known_platform() in (None, "cpu") else array
+
+
+def apart(array: jax.Array, fill: Any) -> jax.Array:
+    """The same array, as an operand that nothing else reads; whatever pads by `fill` reads its operand so.
 
     Where a padded axis is sharded, the compiler keeps what it fetched from the neighbours for the next reader of the
     same operand through the same window, with the padding already in it, and takes no note of the padding's value: a
-    sum would read the -inf that surrounds the cells for a maximum.
+    sum would read the -inf that surrounds the cells for a maximum. Off the CPU a barrier would end a kernel. There the
+    floats are rounded to the precision that they have: not at all, once or twice, as `fill` is 0, -inf or inf.
     """
-    return lax.optimization_barrier(array)
+    if known_platform() in (None, "cpu") or not jnp.issubdtype(array.dtype, jnp.floating):
+        return lax.optimization_barrier(array)
+    limits = jnp.finfo(array.dtype)
+    for _ in range(0 if not np.isinf(fill) else 1 if fill < 0 else 2):
+        array = lax.reduce_precision(array, limits.nexp, limits.nmant)
+    return array

@@ -10,12 +10,16 @@ two, as every step reads and writes whole arrays.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, Operation, identity
+from jaxpool._engine.slices import Inner, Winner, better, pad_winners, times
 from jaxpool._engine.stages import stage
+from jaxpool._engine.taps import pad_windows
 from jaxpool._geometry.window import Window, WindowAxis
 
 _MOST_PIECES = 8
@@ -111,3 +115,25 @@ def _total(terms: Sequence[jax.Array]) -> jax.Array:
     """The sum by halves."""
     middle = len(terms) // 2
     return lax.add(_total(terms[:middle]), _total(terms[middle:])) if middle else terms[0]
+
+
+def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """The results of a few pieces of the window, themselves made of pieces, log8(kernel) times."""
+    padded = pad_windows(x, window, identity(op, x.dtype))
+    if op is lax.add:
+        return sum_in_pieces(padded, window)
+    (result,) = fold_in_pieces((padded,), window, lambda first, later, _: (op(first[0], later[0]),))
+    return result
+
+
+def select_in_pieces(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+    """The best one of the winners of a few pieces, log8(kernel) times: a cell in two pieces is the winner of both."""
+
+    def join(first: Arrays, later: Arrays, start: int) -> Winner:
+        return better((first[0], first[1]), (later[0], later[1] + times(place, start)), op)
+
+    padded, padded_offsets = pad_winners(x, offsets, part, op)
+    if padded_offsets is None:
+        padded_offsets = jnp.zeros_like(padded, place.dtype)
+    values, places = fold_in_pieces((padded, padded_offsets), part, join)
+    return values, places

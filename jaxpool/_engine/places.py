@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.route import transposed
+from jaxpool._engine.transposes import transposed
 
 
 def at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine import choose
 from jaxpool._engine.bisection import select_by_bisection
+from jaxpool._engine.cpu import choose
 from jaxpool._engine.loops import fold_taps
 from jaxpool._engine.networks import selection_network
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
@@ -79,12 +79,15 @@ def offsets_at_rank(
     def count(below: jax.Array, cells: Arrays, _: Any) -> jax.Array:
         return below + (cells[0] < values).astype(np.int32)
 
-    number = jnp.where(values != values, 0, rank.wanted - fold_taps(count, none, padded, window))
+    is_nan = values != values
+    # Compared with the window, not with themselves: elsewhere than on a CPU that would be done for all cells first.
+    bound = jnp.where(is_nan, identity(lax.min, values.dtype), values)
+    number = jnp.where(is_nan, 0, rank.wanted - fold_taps(count, none, padded, window))
 
     def pass_by(found: Arrays, cells: Arrays, _: Any) -> Arrays:
         met, offsets = found
         # The value is NaN where a cell is, and no cell is below it.
-        same = (cells[0] == values) | (cells[0] != cells[0])
+        same = (cells[0] == values) | (is_nan & ~(cells[0] <= bound))
         for each in cells[1:]:
             same = same & each
         met = met + same.astype(np.int32)

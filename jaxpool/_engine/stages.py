@@ -16,22 +16,28 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from jaxpool._engine.platforms import known_platform
 
-def stage(step: Callable[..., Any], *arrays: Any) -> Any:
+
+def stage(step: Callable[..., Any], *arrays: Any, mark: int | None = None) -> Any:
     """Evaluate `step(*arrays)` as a stage of its own: neither what it reads nor what reads it is fused into it.
 
     What it does to floats, often the cotangents, starts after its integers, often the offsets, are there. Else padding
-    that nothing needs for long would lie in memory.
+    that nothing needs for long would lie in memory. Stages of different marks share nothing, where the compiler would
+    keep in memory what two of them compute of the same arrays.
     """
+    if known_platform() in ("gpu", "tpu"):
+        return step(*arrays)
     leaves, structure = jax.tree.flatten(arrays)
+    marks = [] if mark is None else [jnp.int32(mark)]
     numbers = [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    finished = [finish(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ())) for leaf in leaves]
+    finished = [finish(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ()), *marks) for leaf in leaves]
     return jax.tree.map(finish, step(*jax.tree.unflatten(structure, finished)))
 
 
 def finish(array: jax.Array, *others: jax.Array) -> jax.Array:
     """The array, with all of it and of the others, which are no floats, computed before what reads it starts."""
-    return _finish.bind(array, *others)
+    return array if known_platform() in ("gpu", "tpu") else _finish.bind(array, *others)
 
 
 def _lower(context: mlir.LoweringRuleContext, array: Any, *others: Any) -> Any:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.operations import pad
+from jaxpool._engine.operations import barrier, pad
 from jaxpool._geometry.window import Window
 
 
@@ -30,7 +30,7 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """
     padded = pad(x, {axis.axis: (axis.low, axis.beyond) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.beyond) > 0 for axis in window.axes)
-    return lax.optimization_barrier(padded) if grown else padded
+    return barrier(padded) if grown else padded
 
 
 def without_unheld(x: jax.Array, window: Window) -> jax.Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import pad
+from jaxpool._engine.operations import barrier, pad
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -39,7 +39,7 @@ def spread_weighted(cotangent: jax.Array, axis: WindowAxis, weights: Sequence[fl
     amounts = (steps[-1] - first, first + rows - steps[0] - axis.output)
     around = pad(cotangent, {axis.axis: amounts}, 0)
     if any(amounts):
-        around = lax.optimization_barrier(around)
+        around = barrier(around)
     parts: list[jax.Array] = []
     unheld = 0
     for r in range(axis.stride):

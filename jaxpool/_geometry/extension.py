@@ -1,11 +1,12 @@
 """Padding words that extend an array by copies of its own cells: "WRAP", "REFLECT" and "EDGE", as `np.pad` has them.
 
 The copies are real cells. A pool of an extended array is a pool without padding: where a call gives such a word, the
-cores of all functions first extend their array and its mask. Copying is linear, and its transpose, which adds up what
-the copies of a cell receive, is JAX's own.
+cores of all functions first extend their array and its mask. Copying is linear, and the transpose of its tangent map,
+which adds up what the copies of a cell receive, is JAX's own.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.bins import take
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.platforms import by_platform
 from jaxpool._engine.stages import finish
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -47,11 +50,31 @@ def _extend(array: jax.Array, window: Window) -> jax.Array:
     assert window.extension is not None
     for axis in window.axes:
         if axis.low or axis.high:
-            array = lax.concatenate(list(_stretches(array, axis, window.extension)), axis.axis)
-            if jnp.issubdtype(array.dtype, jnp.inexact):
-                # Else every cell of every window would be looked up in the stretches anew.
-                array = finish(array)
+            array = _copy(array, axis, window.extension)
     return array
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _copy(array: jax.Array, axis: WindowAxis, word: str) -> jax.Array:
+    """The array extended along one axis: on GPUs read cell by cell, which fuses into what reads it."""
+    cells = copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, word)
+
+    def read(array: jax.Array) -> jax.Array:
+        return lax.squeeze(take(array, cells[None], axis.axis, 0, unique=False), [axis.axis])
+
+    return by_platform(array, cpu=partial(_concatenate, axis=axis, word=word), gpu=read)
+
+
+@_copy.defjvp
+def _(axis: WindowAxis, word: str, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    # Stretches, whose transpose adds slices, where that of reading would scatter.
+    return _copy(*primals, axis, word), _concatenate(*tangents, axis=axis, word=word)
+
+
+def _concatenate(array: jax.Array, *, axis: WindowAxis, word: str) -> jax.Array:
+    array = lax.concatenate(list(_stretches(array, axis, word)), axis.axis)
+    # Else every cell of every window would be looked up in the stretches anew.
+    return finish(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
 
 
 def _stretches(array: jax.Array, axis: WindowAxis, word: str) -> Iterator[jax.Array]:

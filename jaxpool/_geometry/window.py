@@ -123,6 +123,10 @@ class Window:
         """One window of a single axis for each pooled axis, the last axis first."""
         return tuple(Window((axis,)) for axis in reversed(self.axes))
 
+    def behind_one_axis(self) -> "Window":
+        """The same windows of an array that has one more axis in front."""
+        return Window(tuple(replace(axis, axis=axis.axis + 1) for axis in self.axes), self.extension)
+
     def after_padding(self) -> "Window":
         """The same windows, seen from the array that already carries the declared padding."""
         return Window(tuple(replace(a, size=a.low + a.size + a.high, low=0, high=0) for a in self.axes))

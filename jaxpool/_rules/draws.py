@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.loops import fold_taps, route_apart
+from jaxpool._engine.loops import fold_taps
+from jaxpool._engine.maps import evaluate, reduce_windows, route_apart
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.route import transposed
 from jaxpool._engine.taps import pad_windows, without_unheld
+from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import shardable, vary_together
@@ -39,6 +39,10 @@ def draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, 
 
 
 def _draw(x: jax.Array, shares: jax.Array, window: Window) -> Drawn:
+    return evaluate(partial(_drawn, window=window), x, shares)
+
+
+def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> Drawn:
     """The last cell with a weight before which the weights add up to no more than the window's share of their total.
 
     Weights are the positive parts over the largest one of the window, so that their sum does not overflow; where that

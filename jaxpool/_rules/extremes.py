@@ -13,17 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.choose import winner_groups
+from jaxpool._engine.maps import (
+    Format,
+    Sending,
+    first_winners,
+    reduce_windows,
+    route_to_winners,
+    selection_format,
+)
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.route import route_to_winners, transposed
-from jaxpool._engine.select import Offsets, Winners, first_winners, winner_positions
+from jaxpool._engine.platforms import apply_linear_map
+from jaxpool._engine.transposes import transposed
+from jaxpool._engine.winners import Offsets, Winners, winner_positions
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import shardable
-
-# The axes of a window in groups, the last ones first, of which the winners' offsets are recorded apart.
-Groups = tuple[Window, ...]
 
 
 @shardable
@@ -32,14 +36,14 @@ def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
     """The extreme by `op`, `lax.max` or `lax.min`, of the cells of every window that the mask holds; 0 for none."""
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
-    groups = winner_groups(window)
-    x, held, first = _present(x, mask, groups, op)
+    kept = selection_format(window, x.dtype, mask is not None)
+    x, held, first = _present(x, mask, kept, op)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         values = reduce_windows(x, window, op)
     elif rule == "jvp":
-        values = _extremes_jvp(x, first, groups, op)
+        values = _extremes_jvp(x, first, kept, op)
     else:
-        values = _extremes_vjp(x, first, groups, op)
+        values = _extremes_vjp(x, first, kept, op)
     values = values.astype(dtype)
     return values if held is None else jnp.where(held, values, jnp.zeros_like(values))
 
@@ -53,14 +57,14 @@ def extremes_with_indices(
     dtype, given = x.dtype, window
     x, mask, window = extended(x, mask, window)
     # One group: its offsets number the cells of the whole window.
-    groups = (window,)
-    x, held, first = _present(x, mask, groups, lax.max)
+    kept = Format((window,))
+    x, held, first = _present(x, mask, kept, lax.max)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        values, (offsets,) = first_winners(x, groups, lax.max, first)
+        values, (offsets,) = first_winners(x, kept.groups, lax.max, first)
     elif rule == "jvp":
-        values, (offsets,) = _winners_jvp(x, first, groups, lax.max)
+        values, (offsets,) = _winners_jvp(x, first, kept, lax.max)
     else:
-        values, (offsets,) = _winners_vjp(x, first, groups, lax.max)
+        values, (offsets,) = _winners_vjp(x, first, kept, lax.max)
     values = values.astype(dtype)
     positions = winner_positions(offsets, given)
     if held is None:
@@ -69,12 +73,12 @@ def extremes_with_indices(
 
 
 def _present(
-    x: jax.Array, mask: jax.Array | None, groups: Groups, op: Operation
+    x: jax.Array, mask: jax.Array | None, kept: Format, op: Operation
 ) -> tuple[jax.Array, jax.Array | None, Offsets | None]:
     """Fill masked cells of x with what never wins; say which windows hold a cell at all, and their first one."""
     if mask is None:
         return x, None, None
-    held, first = first_winners(mask, groups, lax.max)
+    held, first = first_winners(mask, kept.groups, lax.max)
     return jnp.where(mask, x, identity(op, x.dtype)), held, first
 
 
@@ -89,12 +93,12 @@ def _present(
 # the winners of windows in which all cells are as low as masked ones; masks themselves act before and after the rules.
 
 
-def _winners(x: jax.Array, first: Offsets | None, groups: Groups, op: Operation) -> Winners:
-    return first_winners(x, groups, op, first)
+def _winners(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> Winners:
+    return first_winners(x, kept.groups, op, first)
 
 
-def _extremes(x: jax.Array, first: Offsets | None, groups: Groups, op: Operation) -> jax.Array:
-    return reduce_windows(x, Window(tuple(axis for group in groups[::-1] for axis in group.axes)), op)
+def _extremes(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> jax.Array:
+    return reduce_windows(x, Window(tuple(axis for group in kept.groups[::-1] for axis in group.axes)), op)
 
 
 _winners_jvp = jax.custom_jvp(_winners, nondiff_argnums=(2, 3))
@@ -104,34 +108,46 @@ _extremes_vjp = jax.custom_vjp(_extremes, nondiff_argnums=(2, 3))
 
 
 @_winners_jvp.defjvp
-def _(groups: Groups, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
-    values, offsets = _winners_jvp(*primals, groups, op)
+def _(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
+    values, offsets = _winners_jvp(*primals, kept, op)
     x_dot, _ = tangents
-    values_dot = transposed(partial(route_to_winners, groups=groups), x_dot, offsets, values)
+    values_dot = transposed(partial(route_to_winners, groups=kept.groups), x_dot, offsets, values)
     return (values, offsets), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, offsets))
 
 
 @_extremes_jvp.defjvp
-def _(groups: Groups, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (values, _), (values_dot, _) = jax.jvp(lambda *x: _winners_jvp(*x, groups, op), primals, tangents)
+def _(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    if kept.keeps_cells:
+        values = _extremes_jvp(*primals, kept, op)
+        (window,) = kept.groups
+        to_winners = Sending(window, op)
+        return values, apply_linear_map(to_winners, tangents[0], primals[0], values, transposed=True)
+    (values, _), (values_dot, _) = jax.jvp(lambda *x: _winners_jvp(*x, kept, op), primals, tangents)
     return values, values_dot
 
 
-def _winners_forward(x: jax.Array, first: Offsets | None, groups: Groups, op: Operation) -> tuple[Winners, Offsets]:
-    values, offsets = _winners_jvp(x, first, groups, op)
+def _winners_forward(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> tuple[Winners, Offsets]:
+    values, offsets = _winners_jvp(x, first, kept, op)
     return (values, offsets), offsets
 
 
-def _winners_backward(groups: Groups, op: Operation, offsets: Offsets, cotangents: Any) -> tuple[jax.Array, None]:
+def _winners_backward(kept: Format, op: Operation, offsets: Offsets, cotangents: Any) -> tuple[jax.Array, None]:
     values_bar, _ = cotangents
-    return route_to_winners(values_bar, offsets, groups), None
+    return route_to_winners(values_bar, offsets, kept.groups), None
 
 
-def _extremes_backward(
-    groups: Groups, op: Operation, offsets: Offsets, values_bar: jax.Array
-) -> tuple[jax.Array, None]:
-    return route_to_winners(values_bar, offsets, groups), None
+def _extremes_forward(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> tuple[jax.Array, Any]:
+    if kept.keeps_cells:
+        values = _extremes_jvp(x, first, kept, op)
+        return values, (x, values)
+    return _winners_jvp(x, first, kept, op)
+
+
+def _extremes_backward(kept: Format, op: Operation, residuals: Any, values_bar: jax.Array) -> tuple[jax.Array, None]:
+    if kept.keeps_cells:
+        return apply_linear_map(Sending(kept.groups[0], op), values_bar, *residuals), None
+    return route_to_winners(values_bar, residuals, kept.groups), None
 
 
 _winners_vjp.defvjp(_winners_forward, _winners_backward)
-_extremes_vjp.defvjp(_winners_jvp, _extremes_backward)
+_extremes_vjp.defvjp(_extremes_forward, _extremes_backward)

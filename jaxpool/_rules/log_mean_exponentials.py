@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.taps import sum_terms, with_zeros_in_padding, without_unheld
+from jaxpool._engine.taps import with_zeros_in_padding, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._rules.moments import exponential_less_one, exponential_moment

@@ -13,12 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.loops import is_looped, route_apart
+from jaxpool._engine.loops import is_looped
+from jaxpool._engine.maps import evaluate, reduce_windows, route_apart, values_at_ranks
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.ranks import offsets_at_rank, values_at_ranks
-from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.route import transposed
-from jaxpool._engine.stages import stage
+from jaxpool._engine.ranks import offsets_at_rank
+from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._rules.quantile_places import Counts, Quantile, places_in
@@ -62,8 +61,8 @@ def quantiles(x: jax.Array, mask: jax.Array | None, window: Window, quantile: Qu
 
 
 def _chosen(x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile) -> Chosen:
-    cells = stage(partial(_cells, window=window, quantile=quantile), x, counts)
-    offsets = stage(partial(_offsets, window=window, quantile=quantile), x, mask, counts, *cells)
+    cells = evaluate(partial(_cells, window=window, quantile=quantile), x, counts, in_stage=True)
+    offsets = evaluate(partial(_offsets, window=window, quantile=quantile), x, mask, counts, *cells, in_stage=True)
     return _mean(cells, counts, window, quantile), offsets
 
 
@@ -149,7 +148,7 @@ def _to_cells(cotangent: jax.Array, residuals: Residuals, window: Window, quanti
         return route_apart(shares, offsets, window).astype(cotangent.dtype)
 
     # A stage cannot be transposed where it holds a loop, which starts from zeros that are no cotangents.
-    return route(cotangent, *residuals) if is_looped(window) else stage(route, cotangent, *residuals)
+    return evaluate(route, cotangent, *residuals, in_stage=not is_looped(window))
 
 
 def _weight(counts: Counts, window: Window, quantile: Quantile, like: jax.Array) -> jax.Array:

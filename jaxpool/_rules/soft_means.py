@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine import choose
+from jaxpool._engine.maps import reduce_windows, soft_order
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.reduce import reduce_windows
 from jaxpool._engine.taps import with_zeros_in_padding, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
@@ -66,7 +65,7 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
     present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
     shift, mass, moment = jnp.where(present, x, 0), present.astype(x.dtype), None
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
-    for part in choose.soft_order(window) if shared_along_windows(beta, window) else (window,):
+    for part in soft_order(window) if shared_along_windows(beta, window) else (window,):
         # Of a β whose sign is known one of the two does.
         if signs != {-1}:
             largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)

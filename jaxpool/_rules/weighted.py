@@ -15,13 +15,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._engine import choose
-from jaxpool._engine.gather import Held, gather_windows
+from jaxpool._engine.gather import Held
+from jaxpool._engine.maps import evaluate, gather_windows, reduce_windows, sum_terms, terms_order
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.reduce import reduce_windows
-from jaxpool._engine.route import transposed
-from jaxpool._engine.stages import finish, stage
-from jaxpool._engine.taps import sum_terms
+from jaxpool._engine.stages import finish
+from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
@@ -73,7 +71,7 @@ def weighted_pool(
     A mean takes the `amount` of every cell, whole along the pooled axes; None is 1.
     """
     step = _pool_jvp if rule == "jvp" else _pool_vjp
-    in_turn = choose.weighing_order(window)
+    in_turn = terms_order(window)
     if parameter is None:
         parts = in_turn
     else:
@@ -130,7 +128,7 @@ def _pool_jvp(
     def value(x: jax.Array, parameter: jax.Array | None, amounts: Amounts) -> jax.Array:
         return pool.value(x, _either(parameter, number), window, amounts)
 
-    return stage(value, x, parameter, amounts) if pool.in_stages else value(x, parameter, amounts)
+    return evaluate(value, x, parameter, amounts, in_stage=pool.in_stages)
 
 
 @partial(_pool_jvp.defjvp, symbolic_zeros=True)

@@ -1,5 +1,6 @@
 """Sums over windows whose cells are weighted by a function of the cell and of its window, with their derivatives."""
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,11 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpool._engine.gather import Held, gather_windows
+from jaxpool._engine.gather import Held
+from jaxpool._engine.maps import evaluate, gather_windows
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.route import transposed
-from jaxpool._engine.stages import finish, stage
+from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_windows, sum_over_taps
+from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.window import Window
 from jaxpool._rules.weighted import is_zero
 
@@ -30,6 +32,13 @@ class _Slope:
     def __call__(self, *arguments: jax.Array) -> jax.Array:
         before, here, after = arguments[: self.argument], arguments[self.argument], arguments[self.argument + 1 :]
         return jax.jvp(lambda here: self.weight(*before, here, *after), (here,), (jnp.ones_like(here),))[1]
+
+
+def _mark(weight: Weight) -> int:
+    """A number of the weight, another one for another weight."""
+    if isinstance(weight, _Slope):
+        return (7 * _mark(weight.weight) + weight.argument + 1) % 2**31
+    return zlib.crc32(weight.__name__.encode()) % 2**31
 
 
 # Notation: window o holds the cells W(o); k is the weight, x(i) the cells, v(o) what goes with the windows, a(i) the
@@ -56,7 +65,7 @@ def weighted_sums(
         padded = [pad_windows(array, window, 0) for array in (cells, amounts)]
         return sum_over_taps(lambda cells, amounts: weight(cells, *outputs) * amounts, padded, window)
 
-    return stage(total, cells, outputs, amounts)
+    return evaluate(total, cells, outputs, amounts, in_stage=True, mark=_mark(weight))
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)

@@ -1,11 +1,6 @@
-"""The linear maps along windows: cotangents of the outputs to the inputs, and tangents of the inputs to the outputs.
+"""The way back to the cells through all windows that hold them: sums of cotangents, and cotangents of winners."""
 
-The cotangent map is written in gather form: every input cell sums over the windows that hold it. Nothing is
-scattered, so nothing depends on the order in which a device does its work. Its transpose, the tangent map, is
-derived from it by JAX, so that reverse mode gives back exactly the map written here.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,38 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine import choose
 from jaxpool._engine.gather import Held, gather_windows, interleave_zeros
-from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, pad
+from jaxpool._engine.operations import Arrays, Operation, barrier, pad
 from jaxpool._engine.pieces import Step, steps, sum_in_pieces
 from jaxpool._engine.stages import stage
 from jaxpool._geometry.window import Window, WindowAxis
-
-
-def transposed(
-    cotangent_map: Callable[[jax.Array, Any], jax.Array], tangent: jax.Array, residuals: Any, output: jax.Array
-) -> jax.Array:
-    """Apply the transpose of `cotangent_map(cotangent, residuals)`, linear in the cotangent, to the tangent.
-
-    `output` has the shape and dtype of the cotangent. The checkpoint makes what reverse mode keeps exactly the
-    residuals: without it the transposition of the transpose would keep arrays computed from them as well.
-    """
-    cotangent = jax.typeof(output)
-
-    def tangent_map(tangent: jax.Array, residuals: Any) -> jax.Array:
-        return jax.linear_transpose(lambda c: cotangent_map(c, residuals), cotangent)(tangent)[0]
-
-    return jax.checkpoint(tangent_map, prevent_cse=False)(tangent, residuals)
-
-
-def spread(cotangent: jax.Array, window: Window) -> jax.Array:
-    """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
-    for part in reversed(choose.reduction_order(window, cotangent.shape)):
-        if choose.spreads_pieces(part):
-            cotangent = spread_in_pieces(cotangent, part)
-        else:
-            cotangent = spread_by_windows(cotangent, part)
-    return cotangent
 
 
 def spread_by_windows(cotangent: jax.Array, part: Window) -> jax.Array:
@@ -77,44 +45,6 @@ def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
         last = replace(axis, kernel=rest, low=axis.low - blocks * axis.stride)
         result += spread_by_windows(cotangent, Window((last,)))
     return result
-
-
-def route_to_winners(cotangent: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
-    """Send each output's cotangent to the cell at its winner's offsets, in one group of axes after the other."""
-    dtype = cotangent.dtype
-    cotangent = cotangent.astype(accumulation_dtype(dtype))
-    for group, group_offsets in zip(reversed(groups), reversed(offsets), strict=True):
-        cotangent = _route_in_group(cotangent, group_offsets, group)
-    return cotangent.astype(dtype)
-
-
-def _route_in_group(cotangent: jax.Array, offsets: jax.Array, group: Window) -> jax.Array:
-    """Send each output's cotangent to the cell at its winner's offset.
-
-    The offset is undone one axis at a time, the first axis first: its quotient by the cells of the inner axes
-    picks the row of the window, and its remainder is the winner's offset in that row. All outputs that picked
-    the same row at the same inner position agree on that remainder, as they share the row's winner: the
-    maximum over them, 0 where none did, carries it to the next axis.
-    """
-    inner_cells = group.cells
-    *outer_parts, last_part = choose.selection_order(group)[::-1]
-    for part in outer_parts:
-        inner_cells //= part.cells
-        divisor = np.array(inner_cells, offsets.dtype)[()]
-        row, rest = lax.div(offsets, divisor), lax.rem(offsets, divisor)
-        cotangent = _route(cotangent, row, part, lax.add)
-        offsets = _route(rest, row, part, lax.max)
-    return _route(cotangent, offsets, last_part, lax.add)
-
-
-def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    if choose.routes_in_pieces(part):
-        return route_in_pieces(array, offsets, part, op)
-    # The offsets and what is sent along them are different stages: the map is linear in the latter alone.
-    step = partial(route_by_comparison, part=part, op=op)
-    if choose.is_stage(part, array.shape):
-        return stage(step, array, offsets)
-    return lax.optimization_barrier(step(array, offsets))
 
 
 def route_by_comparison(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
@@ -173,7 +103,7 @@ def _send(
     """Combine, for every piece, `into(array, start)` of those windows that have their winner in it."""
     reach = step.starts[-1] * axis.dilation
     amounts = {axis.axis: (reach - first, first + count - array.shape[axis.axis])}
-    array, offsets = (lax.optimization_barrier(pad(each, amounts, 0)) for each in (array, offsets))
+    array, offsets = (barrier(pad(each, amounts, 0)) for each in (array, offsets))
     total = None
     for number, start in enumerate(step.starts):
         begin = reach - start * axis.dilation

@@ -1,0 +1,49 @@
+"""Winners and the way back to them on the CPU, where steps of a program have to be kept apart."""
+
+from functools import partial
+from typing import Any
+
+import jax
+
+from jaxpool._engine.bins import even, expand
+from jaxpool._engine.blocks import first_in_blocks
+from jaxpool._engine.cpu import choose
+from jaxpool._engine.operations import Operation, barrier, computed_once, identity
+from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
+from jaxpool._engine.pieces import select_in_pieces
+from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
+from jaxpool._engine.stages import stage
+from jaxpool._engine.winners import Selection
+from jaxpool._geometry.window import Window
+
+
+def _select(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+    if even(part) != part:
+        # Read more than once: for the extreme, and again for the cell that has it.
+        x = computed_once(expand(x, part, identity(op, x.dtype)))
+        offsets, part = None if offsets is None else expand(offsets, part, 0), even(part)
+    if choose.selects_in_blocks(part):
+        lowering = select_by_blocks
+    else:
+        lowering = select_in_pieces if choose.folds_pieces(part) else select_by_slices
+    step = partial(lowering, place=place, part=part, op=op)
+    return stage(step, x, offsets) if choose.is_stage(part, x.shape) else barrier(step(x, offsets))
+
+
+def select_by_blocks(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+    """The extreme first, then the lowest offset among the cells that equal it; for windows that share no cells."""
+    padded, padded_offsets = pad_winners(x, offsets, part, op)
+    return first_in_blocks(padded, padded_offsets, place, part, op)
+
+
+def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+    if choose.routes_in_pieces(part):
+        return route_in_pieces(array, offsets, part, op)
+    # The offsets and what is sent along them are different stages: the map is linear in the latter alone.
+    step = partial(route_by_comparison, part=part, op=op)
+    if choose.is_stage(part, array.shape):
+        return stage(step, array, offsets)
+    return barrier(step(array, offsets))
+
+
+SELECTION = Selection(choose.selection_order, _select, _route)

@@ -1,0 +1,188 @@
+"""The doors of the engine: the maps that pools are made of, each with its contract, whatever platform evaluates it.
+
+Shapes. x has any rank; a `Window` names the pooled axes, which go from `size` cells to `output` windows; all other axes
+are batch axes. Padding: cells beyond the array change no result; what they hold, where a map needs it, is its `fill`.
+Ties: among equal cells the first one in row-major order wins. NaN: it wins over every number, the first one over later
+ones, and it reaches the windows that hold it and no others. Rounding: sums are kept in the dtype that comes in, which
+callers widen first, and their error grows with the logarithm of the window where that has more than 64 cells along an
+axis. No map scatters, so that results do not depend on the order in which a device does its work.
+
+Each door has a lowering in `cpu/` and one in `xla/`, which is for GPUs and, unless it has one of its own, for TPUs.
+`platforms` puts the choice into the traced program. Doors that are called by a lowering are plain calls.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+
+from jaxpool._engine import gather, loops, ranks, taps, weigh, winners
+from jaxpool._engine.cpu import choose as cpu_choose
+from jaxpool._engine.cpu import reduce as cpu_reduce
+from jaxpool._engine.cpu import select as cpu_select
+from jaxpool._engine.gather import Contribution
+from jaxpool._engine.operations import Operation
+from jaxpool._engine.platforms import by_platform, default_platform
+from jaxpool._engine.ranks import Rank
+from jaxpool._engine.stages import stage
+from jaxpool._engine.winners import Offsets, Winners
+from jaxpool._engine.xla import choose as xla_choose
+from jaxpool._engine.xla import reduce as xla_reduce
+from jaxpool._engine.xla import select as xla_select
+from jaxpool._engine.xla import tpu
+from jaxpool._geometry.window import Window, WindowAxis
+
+_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, tpu.SELECTION)
+
+
+@dataclass(frozen=True)
+class Format:
+    """What a selection keeps for the way back: the offsets of the winners in groups of axes, or the cells themselves.
+
+    Attributes:
+        groups: The groups of axes, the last ones first, of which the offsets are recorded apart.
+        keeps_cells: Whether the cells are kept and the winners found anew. Then there is one group.
+    """
+
+    groups: tuple[Window, ...]
+    keeps_cells: bool = False
+
+
+def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
+    lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows)
+    return _choose((partial(lowering, window=window, op=op) for lowering in lowerings), x)
+
+
+def spread(cotangent: jax.Array, window: Window) -> jax.Array:
+    """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
+    lowerings = (cpu_reduce.spread, xla_reduce.spread, tpu.spread)
+    return _choose((partial(lowering, window=window) for lowering in lowerings), cotangent)
+
+
+def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
+    """The format in which the winners of windows are kept, for the platform that is JAX's default."""
+    platform = default_platform()
+    if platform == "cpu":
+        return Format(cpu_choose.winner_groups(window))
+    if platform == "tpu" and not masked and xla_choose.keeps_cells(window, dtype):
+        return Format((window,), keeps_cells=True)
+    return Format(xla_choose.order(window))
+
+
+def first_winners(
+    x: jax.Array, groups: Sequence[Window], op: Operation, first: Sequence[jax.Array] | None = None
+) -> Winners:
+    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the cell that has it.
+
+    The offsets are row-major in the window of their group, as recorded by `winners.first_winners`. `first`,
+    broadcastable against what each group records, are the offsets of the first cells that may win, where it is not all.
+    """
+    select = partial(winners.first_winners, groups=tuple(groups), op=op)
+    return _choose((partial(select, selection=selection) for selection in _SELECTIONS), x, first)
+
+
+def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
+    """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same groups.
+
+    Cotangents of 16 bits are added up in float32 and rounded once.
+    """
+    route = partial(winners.route_to_winners, groups=tuple(groups))
+    return _choose((partial(route, selection=selection) for selection in _SELECTIONS), cotangent, offsets)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """The map that sends each output's cotangent to its winner, found anew among the cells, which have been kept.
+
+    Attributes:
+        window: The windows.
+        op: `lax.max` or `lax.min`.
+    """
+
+    window: Window
+    op: Operation
+
+    def __call__(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, *, whole: bool) -> jax.Array:
+        """The cotangent of x from that of the extremes, which are its `values`; `whole` on one device."""
+
+        def exact(cotangent: jax.Array, x: jax.Array, _: jax.Array, selection: winners.Selection) -> jax.Array:
+            _, offsets = winners.first_winners(x, None, selection, (self.window,), self.op)
+            return winners.route_to_winners(cotangent, offsets, selection, (self.window,))
+
+        cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS[:2])
+        native = partial(tpu.send_to_winners, window=self.window, op=self.op, whole=whole)
+        return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
+
+    def batched(self) -> "Sending":
+        """The same map of arrays that have one more axis in front."""
+        return Sending(self.window.behind_one_axis(), self.op)
+
+
+def terms_order(window: Window) -> tuple[Window, ...]:
+    """The windows that a norm or a smooth maximum is taken over in turn, the last one first: its format."""
+    return (cpu_choose.weighing_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
+
+
+def soft_order(window: Window) -> tuple[Window, ...]:
+    """The windows that a soft mean is taken over, one after the other, the last one first: its format."""
+    return (cpu_choose.soft_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
+
+
+def evaluate(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: int | None = None) -> Any:
+    """`step(*arrays)`, made of slices, gathers and other doors, which is one and the same everywhere.
+
+    What it holds to keep a CPU's loops apart is left out elsewhere, so that there it becomes one loop if it can. On the
+    CPU it may be a stage of the program as a whole, with a mark.
+    """
+    return by_platform(*arrays, cpu=partial(stage, step, mark=mark) if in_stage else step, gpu=step)
+
+
+def gather_windows(
+    contribution: Contribution,
+    outputs: Sequence[tuple[jax.Array, Any]],
+    window: Window,
+    inputs: Sequence[tuple[jax.Array, Any]] = (),
+) -> jax.Array:
+    """Add up, for every input cell, the contributions of the windows that hold it, as `gather.gather_windows` says."""
+    fills = [fill for _, fill in outputs], [fill for _, fill in inputs]
+
+    def gathered(outputs: Sequence[jax.Array], inputs: Sequence[jax.Array]) -> jax.Array:
+        around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
+        return gather.gather_windows(contribution, around, window, cells)
+
+    return evaluate(gathered, [array for array, _ in outputs], [array for array, _ in inputs])
+
+
+def sum_terms(
+    term: Callable[[jax.Array], Any], x: jax.Array, fill: float, window: Window, amount: jax.Array | None = None
+) -> Any:
+    """Σ amount·term(cells) over every window, as `taps.sum_terms` says."""
+    return evaluate(lambda x, amount: taps.sum_terms(term, x, fill, window, amount), x, amount)
+
+
+def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
+    """The values of these ranks in every window of x, whose absent cells hold the largest value there is."""
+    return evaluate(lambda x: ranks.values_at_ranks(x, window, wanted), x)
+
+
+def route_apart(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
+    """Send, for each of the cells chosen, each window's cotangent to the cell at its offset."""
+    return evaluate(partial(loops.route_apart, window=window), list(cotangents), list(offsets))
+
+
+def weigh_windows(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
+    """Sums of windows along one axis whose cells are weighted by their offset; padded cells are 0."""
+    return evaluate(lambda x: weigh.weigh_windows(x, axis, weights), x)
+
+
+def spread_weighted(cotangent: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
+    """The transpose of `weigh_windows`."""
+    return evaluate(lambda cotangent: weigh.spread_weighted(cotangent, axis, weights), cotangent)
+
+
+def _choose(lowerings: Iterable[Callable[..., Any]], *arrays: Any) -> Any:
+    cpu, gpu, tpu = lowerings
+    return by_platform(*arrays, cpu=cpu, gpu=gpu, tpu=tpu)

@@ -1,0 +1,57 @@
+"""The reference lowering of a reduction, `lax.reduce_window`, and of the way back from sums."""
+
+import jax
+from jax import lax
+
+from jaxpool._engine.operations import Operation, apart, identity
+from jaxpool._geometry.window import Window
+
+
+def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Every cell of the window for every output.
+
+    Not for maxima and minima of windows that do not overlap, a single one included, on a CPU: its reduction may drop
+    NaN there.
+    """
+    if any(axis.low > 0 or axis.beyond > 0 for axis in window.axes):
+        x = apart(x, identity(op, x.dtype))
+    return native_reduce_window(x, window, op)
+
+
+def native_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """`lax.reduce_window`, which JAX can differentiate, by rules of its own, where there is no dilation."""
+    rank = x.ndim
+    dimensions, strides, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank
+    for axis in window.axes:
+        dimensions[axis.axis] = axis.kernel
+        # Cells left over beyond a single window must not make another one.
+        strides[axis.axis] = axis.stride if axis.output > 1 else axis.low + axis.size + axis.extent
+        dilations[axis.axis] = axis.dilation
+        padding[axis.axis] = (axis.low, max(axis.beyond, 0))
+    return lax.reduce_window(x, identity(op, x.dtype), op, dimensions, strides, padding, window_dilation=dilations)
+
+
+def spread_by_reduce_window(cotangent: jax.Array, window: Window) -> jax.Array:
+    """The transpose of the windowed sum: a windowed sum over the cotangents with zeros between them.
+
+    With stride - 1 zeros after each, window o is at the place o·stride, and the windows that hold cell i are those at
+    the places i + low - j·dilation, j from 0 and below the kernel size: a window of its own, at every cell.
+    """
+    rank = cotangent.ndim
+    dimensions, spacing, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank
+    for axis in window.axes:
+        dimensions[axis.axis], spacing[axis.axis], dilations[axis.axis] = axis.kernel, axis.stride, axis.dilation
+        before = axis.extent - 1 - axis.low
+        length = (axis.output - 1) * axis.stride + 1
+        padding[axis.axis] = before, axis.size + axis.extent - 1 - before - length
+    zero = identity(lax.add, cotangent.dtype)
+    return lax.reduce_window(
+        cotangent,
+        zero,
+        lax.add,
+        dimensions,
+        [1] * rank,
+        padding,
+        base_dilation=spacing,
+        window_dilation=dilations,
+    )

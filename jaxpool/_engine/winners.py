@@ -1,0 +1,120 @@
+"""Winners: which cell of each window is chosen, where it is, and the way back to it.
+
+A winner is recorded as its row-major offset in the window, in the smallest unsigned dtype that numbers the cells: one
+byte per output up to 256 cells. Windows come in groups of axes, the last axes first, of which the offsets are recorded
+apart: the first winner of every row of the window, then the first row whose winner wins, is the first winner of the
+window in row-major order. Within a group a platform may take one axis after the other in the same way.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.operations import Operation, accumulation_dtype
+from jaxpool._engine.slices import Inner, Winner
+from jaxpool._geometry.extension import copied_cells
+from jaxpool._geometry.window import Window
+
+# One array for each group of axes.
+Offsets = tuple[jax.Array, ...]
+Winners = tuple[jax.Array, Offsets]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How a platform selects and routes.
+
+    Attributes:
+        order: The windows that make up a group, the last axes first.
+        select: The extreme of each of them and its offset, times a factor, plus the offset that cells bring along.
+        route: What the windows send to the cells at their offsets, combined by a sum or a maximum.
+    """
+
+    order: Callable[[Window], tuple[Window, ...]]
+    select: Callable[[jax.Array, Inner, Any, Window, Operation], Winner]
+    route: Callable[[jax.Array, jax.Array, Window, Operation], jax.Array]
+
+
+def first_winners(
+    x: jax.Array,
+    first: Sequence[jax.Array] | None,
+    selection: Selection,
+    groups: Sequence[Window],
+    op: Operation,
+) -> Winners:
+    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the cell that has it.
+
+    `first`, broadcastable against what each group records, are the offsets of the first cells that may win, where it is
+    not all of them.
+    """
+    recorded = []
+    for number, group in enumerate(groups):
+        dtype = np.min_scalar_type(group.cells - 1)
+        least = None if first is None else first[number]
+        if least is None and any(axis.low for axis in group.axes):
+            least = first_real_offsets(x.ndim, group, dtype)
+        offsets, place = None, 1
+        for part in selection.order(group):
+            x, offsets = selection.select(x, offsets, np.array(place, dtype)[()], part, op)
+            place *= part.cells
+        assert offsets is not None
+        # Low padding and masked cells in front win over cells as low as they are, but over no others.
+        recorded.append(offsets if least is None else jnp.maximum(offsets, least))
+    return x, tuple(recorded)
+
+
+def route_to_winners(
+    cotangent: jax.Array, offsets: Sequence[jax.Array], selection: Selection, groups: Sequence[Window]
+) -> jax.Array:
+    """Send each output's cotangent to the cell at its winner's offsets, in one group of axes after the other."""
+    dtype = cotangent.dtype
+    cotangent = cotangent.astype(accumulation_dtype(dtype))
+    for group, group_offsets in zip(reversed(groups), reversed(offsets), strict=True):
+        cotangent = _route_in_group(cotangent, group_offsets, selection, group)
+    return cotangent.astype(dtype)
+
+
+def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Selection, group: Window) -> jax.Array:
+    """Undo the offsets of a group one axis at a time, the first axis first.
+
+    The quotient by the cells of the inner axes picks the row of the window, and the remainder is the winner's offset in
+    that row. All outputs that picked the same row at the same inner position agree on that remainder, as they share the
+    row's winner: the maximum over them, 0 where none did, carries it to the next axis.
+    """
+    inner_cells = group.cells
+    *outer_parts, last_part = selection.order(group)[::-1]
+    for part in outer_parts:
+        inner_cells //= part.cells
+        divisor = np.array(inner_cells, offsets.dtype)[()]
+        row, rest = lax.div(offsets, divisor), lax.rem(offsets, divisor)
+        cotangent = selection.route(cotangent, row, part, lax.add)
+        offsets = selection.route(rest, row, part, lax.max)
+    return selection.route(cotangent, offsets, last_part, lax.add)
+
+
+def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
+    """Offset of the first cell of every window that is not low padding, broadcastable against the output."""
+    total, place = jnp.zeros([1] * rank, dtype), window.cells
+    for axis in window.axes:
+        place //= axis.kernel
+        total += axis.along((axis.first_real_offsets() * place).astype(dtype), rank)
+    return total
+
+
+def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
+    """Row-major position of each winner among the real cells of the pooled axes, or of the cell it copies, in int32."""
+    positions, place = jnp.zeros(offsets.shape, jnp.int32), window.cells
+    offsets = offsets.astype(jnp.int32)
+    for axis in window.axes:
+        place //= axis.kernel
+        offset = lax.rem(lax.div(offsets, np.int32(place)), np.int32(axis.kernel))
+        position = offset * axis.dilation + axis.along(axis.starts.astype(np.int32), offsets.ndim)
+        if window.extension is not None:
+            position = copied_cells(position, axis.size, window.extension)
+        positions = positions * axis.size + position
+    return positions

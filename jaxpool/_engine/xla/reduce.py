@@ -1,0 +1,51 @@
+"""Reductions and the way back from sums on GPUs and TPUs."""
+
+import jax
+from jax import lax
+
+from jaxpool._engine.bins import even, expand
+from jaxpool._engine.blocks import join_blocks, split_blocks
+from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.overlaps import spread_by_windows, spread_in_pieces
+from jaxpool._engine.pieces import reduce_in_pieces
+from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
+from jaxpool._engine.slices import reduce_by_slices
+from jaxpool._engine.taps import pad_windows
+from jaxpool._engine.xla import choose
+from jaxpool._geometry.window import Window
+
+
+def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
+    for part in choose.order(window):
+        if choose.reduces_whole_axes(part):
+            x = reduce_by_axes(x, part, op)
+            continue
+        x, part = expand(x, part, identity(op, x.dtype)), even(part)
+        if choose.is_in_pieces(part):
+            x = reduce_in_pieces(x, part, op)
+        elif choose.is_written_out(part):
+            x = reduce_by_slices(x, part, op)
+        else:
+            x = reduce_by_reduce_window(x, part, op)
+    return x
+
+
+def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """A reduction of whole axes, for windows that share no cells: an axis of windows and one of their cells."""
+    fill = identity(op, x.dtype)
+    cells, axes = split_blocks(pad_windows(x, window, fill), window)
+    reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
+    return join_blocks(reduced, axes, window)
+
+
+def spread(cotangent: jax.Array, window: Window) -> jax.Array:
+    """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
+    for part in reversed(choose.order(window)):
+        if choose.is_in_pieces(part):
+            cotangent = spread_in_pieces(cotangent, part)
+        elif choose.gathers(part):
+            cotangent = spread_by_windows(cotangent, part)
+        else:
+            cotangent = spread_by_reduce_window(cotangent, part)
+    return cotangent

@@ -1,0 +1,65 @@
+"""Winners and the way back to them on GPUs and TPUs."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.bins import even, expand
+from jaxpool._engine.blocks import join_blocks, split_blocks
+from jaxpool._engine.operations import Arrays, Operation, identity
+from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
+from jaxpool._engine.pieces import select_in_pieces
+from jaxpool._engine.slices import Inner, Winner, better, pad_winners, select_by_slices
+from jaxpool._engine.winners import Selection
+from jaxpool._engine.xla import choose
+from jaxpool._geometry.window import Window
+
+
+def select(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+    """The extreme of every window and its offset, times `place`, plus the offset that its cell brings along."""
+    if choose.reduces_whole_axes(part):
+        return select_by_axes(x, offsets, place, part, op)
+    x = expand(x, part, identity(op, x.dtype))
+    offsets, part = None if offsets is None else expand(offsets, part, 0), even(part)
+    lowering = select_in_pieces if choose.is_in_pieces(part) else select_by_slices
+    return lowering(x, offsets, place, part, op)
+
+
+def select_by_axes(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+    """A reduction of whole axes over pairs of a cell and its offset, for windows that share no cells."""
+    padded, inner = pad_winners(x, offsets, part, op)
+    cells, axes = split_blocks(padded, part)
+    # Zeros that are sharded, and vary among devices, as the cells do.
+    numbers = (cells != cells).astype(np.int32) * np.int32(0)
+    if inner is not None:
+        numbers += split_blocks(inner, part)[0].astype(np.int32)
+    step = int(place) * math.prod(cells.shape[axis] for axis in axes)
+    for axis in axes:
+        step //= cells.shape[axis]
+        numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
+
+    def first(one: Arrays, other: Arrays) -> Winner:
+        # In whatever order pairs come, the one with the lower offset is the first.
+        swapped = one[1] > other[1]
+        early = lax.select(swapped, other[0], one[0]), lax.min(one[1], other[1])
+        late = lax.select(swapped, one[0], other[0]), lax.max(one[1], other[1])
+        return better(early, late, op)
+
+    start = (identity(op, x.dtype), np.int32(np.iinfo(np.int32).max))
+    values, found = lax.reduce((cells, numbers), start, first, axes)
+    return (
+        join_blocks(lax.expand_dims(values, axes), axes, part),
+        join_blocks(lax.expand_dims(found, axes), axes, part).astype(place.dtype),
+    )
+
+
+def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+    if choose.is_in_pieces(part):
+        return route_in_pieces(array, offsets, part, op)
+    return route_by_comparison(array, offsets, part, op)
+
+
+SELECTION = Selection(choose.order, select, _route)
