@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxpool._engine import reduce, route, select
+from jaxpool._engine import overlaps, pieces, reduce_window, slices
+from jaxpool._engine.cpu import reduce as cpu_reduce
+from jaxpool._engine.xla import reduce as xla_reduce
 from jaxpool._geometry.window import Window, make_window
 from tests import oracle
 from tests.cases import distinct
@@ -26,6 +28,7 @@ def along(
 
 LINES = {
     "2": along(9, 2),
+    "4 alone": along(13, 4, 10, ((3, 0),)),
     "3 stride 2": along(10, 3, 2, ((1, 2),)),
     "8 blocks": along(24, 8, 8),
     "9 padded": along(20, 9, 1, 4),
@@ -45,9 +48,14 @@ def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
     overlaps = all(axis.extent > axis.stride for axis in window.axes)
     if op is not lax.add and overlaps:
         x.flat[[3, 17]] = np.nan
-    lowerings = [reduce.reduce_windows, reduce.reduce_by_reduce_window, reduce.reduce_by_slices]
+    lowerings = [
+        cpu_reduce.reduce_windows,
+        xla_reduce.reduce_windows,
+        reduce_window.reduce_by_reduce_window,
+        slices.reduce_by_slices,
+    ]
     if len(window.axes) == 1:
-        lowerings.append(reduce.reduce_in_pieces)
+        lowerings.append(pieces.reduce_in_pieces)
     results = [jax.jit(lowering, static_argnums=(1, 2))(x, window, op) for lowering in lowerings]
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-13, atol=1e-13)
@@ -60,10 +68,16 @@ def test_lowerings_of_spreading_agree(name: str) -> None:
     cotangent = np.random.default_rng(0).normal(size=(2, axis.output))
     results = [
         jax.jit(lowering, static_argnums=1)(cotangent, window)
-        for lowering in (route.spread, route.spread_by_windows, route.spread_in_pieces)
+        for lowering in (
+            cpu_reduce.spread,
+            xla_reduce.spread,
+            overlaps.spread_by_windows,
+            overlaps.spread_in_pieces,
+            reduce_window.spread_by_reduce_window,
+        )
     ]
     (expected,) = jax.linear_transpose(
-        lambda x: reduce.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
+        lambda x: reduce_window.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
     )(cotangent)
     for result in results:
         np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
@@ -85,8 +99,8 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
     def everything(x: jax.Array, inner: jax.Array, cotangent: jax.Array) -> Any:
         results = []
         for select_cells, route_back in [
-            (select.select_by_slices, route.route_by_comparison),
-            (select.select_in_pieces, route.route_in_pieces),
+            (slices.select_by_slices, overlaps.route_by_comparison),
+            (pieces.select_in_pieces, overlaps.route_in_pieces),
         ]:
             values, offsets = select_cells(x, inner, number.type(4), window, op)
             outer, rest = offsets // number.type(4), offsets % number.type(4)

@@ -17,8 +17,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import ndimage
 
 import jaxpool
-from jaxpool._engine import choose
 from jaxpool._engine.bisection import select_by_bisection
+from jaxpool._engine.cpu import choose
 from jaxpool._engine.networks import Exchange, selection_network
 from jaxpool._engine.ranks import Rank, select_by_network
 from jaxpool._engine.taps import pad_windows

@@ -3,6 +3,7 @@
 All of it with and without the part of JAX that calls are made by, which its next version may lack.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -130,6 +131,6 @@ def test_stages_are_for_the_processor_alone(kept_by: str) -> None:
     gradient = jax.jit(jax.grad(lambda x: jaxpool.max_pool(x, (3, 3), 1, 1).sum())).trace(
         jax.ShapeDtypeStruct((2, 8, 32, 32), np.float32)
     )
-    sign = {"call": "inlineable", "branch": "stablehlo.case"}[kept_by]
+    sign = {"call": "inlineable", "branch": r"optimization_barrier .*: tensor<i1>"}[kept_by]
     texts = {platform: gradient.lower(lowering_platforms=(platform,)).as_text() for platform in ("cpu", "cuda", "tpu")}
-    assert [platform for platform, text in texts.items() if sign in text] == ["cpu"]
+    assert [platform for platform, text in texts.items() if re.search(sign, text)] == ["cpu"]

@@ -1,0 +1,53 @@
+"""A program of its own, with four virtual devices: pools of sharded axes by the lowerings of GPUs and TPUs.
+
+It prints what differs from the same pools of whole arrays, and exits with 1 if anything does.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+import jaxpool
+from jaxpool._engine import platforms
+
+WINDOWS = ((2, 2, 0), (3, 2, 1), (3, 1, 1), (4, 2, 1))
+SPECS = (PartitionSpec("devices"), PartitionSpec(None, "devices"), PartitionSpec(None, None, "devices"))
+
+
+def main() -> int:
+    """Compare, and return the exit status."""
+    mesh = jax.make_mesh((4,), ("devices",), axis_types=(AxisType.Auto,))
+    x = np.random.default_rng(0).integers(-3, 4, (4, 16, 16, 3)).astype(np.float32)
+    wrong = 0
+    for platform in ("gpu", "tpu"):
+        for kernel, stride, padding in WINDOWS:
+            window = {"kernel_size": kernel, "stride": stride, "padding": padding, "axis": (1, 2)}
+
+            def pools(x: jax.Array, window: dict = window) -> list[jax.Array]:
+                # One array, padded by -inf, by inf and by 0.
+                names = ("max_pool", "min_pool", "sum_pool")
+                return [*(getattr(jaxpool, name)(x, **window) for name in names), jaxpool.lp_pool(x, 2, **window)]
+
+            def gradient(x: jax.Array, pools: Callable[..., list[jax.Array]] = pools) -> jax.Array:
+                return jax.grad(lambda x: sum((values**2).sum() for values in pools(x)))(x)
+
+            with platforms.only_for(platform):
+                expected = jax.jit(lambda x: (pools(x), gradient(x)))(x)
+                for spec in SPECS:
+                    found = jax.jit(lambda x: (pools(x), gradient(x)))(jax.device_put(x, NamedSharding(mesh, spec)))
+                    for number, pair in enumerate(zip(*map(jax.tree.leaves, (found, expected)), strict=True)):
+                        if not np.allclose(*pair, rtol=1e-5, atol=1e-4):
+                            wrong += 1
+                            print(f"{platform}, {kernel}×{kernel}/{stride}, {spec}: result {number}")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
