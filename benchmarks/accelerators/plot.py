@@ -4,6 +4,7 @@ On an H100 that is bytes moved beside the least possible, for jaxpool and plain 
 for a pool alone, cycles beside plain JAX's.
 """
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def draw_plot(target: str, rows: Sequence[Row], title: str, path: Path) -> None:
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
     for side in ("top", "right", "left"):
         panel.spines[side].set_visible(False)
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(textwrap.fill(title, 90), fontsize=12)
     handles = _legend(target)
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=10)
     figure.savefig(path)

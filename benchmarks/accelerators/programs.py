@@ -17,6 +17,8 @@ import jax
 import numpy as np
 from jax.experimental import topologies
 
+from jaxpool._engine import platforms
+
 TARGETS = {"gpu": "H100", "tpu": "v5e"}
 # The platform's name where a lowering is chosen by it.
 PLATFORMS = {"gpu": "cuda", "tpu": "tpu"}
@@ -75,8 +77,10 @@ def compile_for(target: str, function: Callable[..., Any], specifications: Seque
     sharding = jax.sharding.SingleDeviceSharding(_device(target))
     arrays = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype in specifications]
     start = time.perf_counter()
-    # The platform is named here: a described H100 calls itself "gpu", which JAX resolves by the devices it finds.
-    program = jax.jit(function).trace(*arrays).lower(lowering_platforms=(PLATFORMS[target],)).compile()
+    # The platform is named here: a described H100 calls itself "gpu", which JAX resolves by the devices it finds. What
+    # a rule keeps is chosen while tracing, for this platform too.
+    with platforms.only_for(target):
+        program = jax.jit(function).trace(*arrays).lower(lowering_platforms=(PLATFORMS[target],)).compile()
     seconds = time.perf_counter() - start
     text, analysis = program.as_text(), program.memory_analysis()
     if text is None or analysis is None:
