@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.platforms import by_platform, known_platform
+from jaxpool._engine.platforms import by_platform, known_platform, may_be_cpu
 
 Arrays = tuple[jax.Array, ...]
 Operation = Callable[[jax.Array, jax.Array], jax.Array]
@@ -56,7 +56,7 @@ def pad(array: jax.Array, amounts: Mapping[int, tuple[int, int]], fill: Any) -> 
 
 def barrier(array: Any) -> Any:
     """On the CPU a barrier for the compiler's simplifier; elsewhere nothing, as a barrier there ends a kernel."""
-    return lax.optimization_barrier(array) if known_platform() in (None, "cpu") else array
+    return lax.optimization_barrier(array) if may_be_cpu() else array
 
 
 def apart(array: jax.Array, fill: Any) -> jax.Array:
@@ -67,7 +67,7 @@ def apart(array: jax.Array, fill: Any) -> jax.Array:
     sum would read the -inf that surrounds the cells for a maximum. Off the CPU a barrier would end a kernel. There the
     floats are rounded to the precision that they have: not at all, once or twice, as `fill` is 0, -inf or inf.
     """
-    if known_platform() in (None, "cpu") or not jnp.issubdtype(array.dtype, jnp.floating):
+    if may_be_cpu() or not jnp.issubdtype(array.dtype, jnp.floating):
         return lax.optimization_barrier(array)
     limits = jnp.finfo(array.dtype)
     for _ in range(0 if not np.isinf(fill) else 1 if fill < 0 else 2):

@@ -2,7 +2,7 @@
 
 A map of the engine, such as a reduction or the way back from winners to cells, has a lowering for the CPU and one for
 GPUs, and may have one for TPUs. `by_platform` puts them all into the traced program, so that one program can be
-exported to every platform; what is lowered for one holds the branch of that platform alone. Inside of a branch the
+exported to every platform; what is compiled for one holds the branch of that platform alone. Inside of a branch the
 platform is known, and everything that asks again gets an answer while tracing: choices are never nested.
 
 What a rule keeps for its backward pass is chosen while tracing, for the platform that JAX runs on by default. Every
@@ -39,6 +39,11 @@ def only_for(platform: str) -> AbstractContextManager[None]:
 def known_platform() -> str | None:
     """The platform that what is traced is for, or None where it is for all of them."""
     return _platform.value
+
+
+def may_be_cpu() -> bool:
+    """Whether what is traced may run on a CPU, and must keep its compiler's habits in mind."""
+    return known_platform() in (None, "cpu")
 
 
 def default_platform() -> str:
@@ -157,7 +162,7 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
 
     On GPUs an iota, and all that is computed of it, becomes a kernel of its own.
     """
-    if known_platform() in (None, "cpu") or shape[axis] > 64:
+    if may_be_cpu() or shape[axis] > 64:
         return lax.broadcasted_iota(np.int32, shape, axis)
     return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
 

@@ -16,7 +16,7 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from jaxpool._engine.platforms import known_platform
+from jaxpool._engine.platforms import may_be_cpu
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: int | None = None) -> Any:
@@ -26,7 +26,7 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: int | None = None) -> An
     that nothing needs for long would lie in memory. Stages of different marks share nothing, where the compiler would
     keep in memory what two of them compute of the same arrays.
     """
-    if known_platform() in ("gpu", "tpu"):
+    if not may_be_cpu():
         return step(*arrays)
     leaves, structure = jax.tree.flatten(arrays)
     marks = [] if mark is None else [jnp.int32(mark)]
@@ -37,7 +37,7 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: int | None = None) -> An
 
 def finish(array: jax.Array, *others: jax.Array) -> jax.Array:
     """The array, with all of it and of the others, which are no floats, computed before what reads it starts."""
-    return array if known_platform() in ("gpu", "tpu") else _finish.bind(array, *others)
+    return _finish.bind(array, *others) if may_be_cpu() else array
 
 
 def _lower(context: mlir.LoweringRuleContext, array: Any, *others: Any) -> Any:

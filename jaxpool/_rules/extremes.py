@@ -89,8 +89,9 @@ def _present(
 #
 # The winner is constant wherever it is unique, so that these are the derivatives there, and all higher ones are zero;
 # at ties they are one element of the subdifferential (for the minimum: superdifferential). The third formula is
-# `route_to_winners`; the second is its transpose. Both need the offsets of the winners and nothing of x. `first` are
-# the winners of windows in which all cells are as low as masked ones; masks themselves act before and after the rules.
+# `route_to_winners`; the second is its transpose. Both need the offsets of the winners and nothing of x, unless the
+# format keeps x itself, among which `Sending` finds the winners anew. `first` are the winners of windows in which all
+# cells are as low as masked ones; masks themselves act before and after the rules.
 
 
 def _winners(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> Winners:
