@@ -65,10 +65,13 @@ def apart(array: jax.Array, fill: Any) -> jax.Array:
     Where a padded axis is sharded, the compiler keeps what it fetched from the neighbours for the next reader of the
     same operand through the same window, with the padding already in it, and takes no note of the padding's value: a
     sum would read the -inf that surrounds the cells for a maximum. Off the CPU a barrier would end a kernel. There the
-    floats are rounded to the precision that they have: not at all, once or twice, as `fill` is 0, -inf or inf.
+    array itself is read where `fill` is 0; floats are rounded to the precision that they have, once where it is -inf,
+    twice where it is inf, and only numbers of other kinds need a barrier.
     """
-    if may_be_cpu() or not jnp.issubdtype(array.dtype, jnp.floating):
+    if may_be_cpu():
         return lax.optimization_barrier(array)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return lax.optimization_barrier(array) if fill else array
     limits = jnp.finfo(array.dtype)
     for _ in range(0 if not np.isinf(fill) else 1 if fill < 0 else 2):
         array = lax.reduce_precision(array, limits.nexp, limits.nmant)
