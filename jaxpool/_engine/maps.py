@@ -27,7 +27,7 @@ from jaxpool._engine.operations import Operation
 from jaxpool._engine.platforms import by_platform, default_platform
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
-from jaxpool._engine.winners import Offsets, Winners
+from jaxpool._engine.winners import Masked, Offsets, Winners
 from jaxpool._engine.xla import choose as xla_choose
 from jaxpool._engine.xla import reduce as xla_reduce
 from jaxpool._engine.xla import select as xla_select
@@ -72,16 +72,23 @@ def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
     return Format(xla_choose.order(window))
 
 
-def first_winners(
-    x: jax.Array, groups: Sequence[Window], op: Operation, first: Sequence[jax.Array] | None = None
-) -> Winners:
+def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
     """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the cell that has it.
 
-    The offsets are row-major in the window of their group, as recorded by `winners.first_winners`. `first`,
-    broadcastable against what each group records, are the offsets of the first cells that may win, where it is not all.
+    The offsets are row-major in the window of their group, as recorded by `winners.first_winners`. `masked` are a mask
+    and what `first_held` says of it: then cells that it leaves out never win, and windows that it leaves empty have any
+    value, and an offset along which nothing is sent back.
     """
-    select = partial(winners.first_winners, groups=tuple(groups), op=op)
-    return _choose((partial(select, selection=selection) for selection in _SELECTIONS), x, first)
+    lowerings = winners.first_winners, xla_select.first_winners, winners.first_winners
+    by_selection = zip(lowerings, _SELECTIONS, strict=True)
+    select = (partial(one, selection=selection, groups=tuple(groups), op=op) for one, selection in by_selection)
+    return _choose(select, x, masked)
+
+
+def first_held(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+    """Which windows hold a cell of a mask, and the offsets of the first one of them; for none, those of no cell."""
+    find = partial(winners.first_held, groups=tuple(groups))
+    return _choose((partial(find, selection=selection) for selection in _SELECTIONS), mask)
 
 
 def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Window]) -> jax.Array:

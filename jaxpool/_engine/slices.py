@@ -47,6 +47,27 @@ def select_by_slices(x: jax.Array, offsets: Inner, place: Any, part: Window, op:
     return best
 
 
+def select_held_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
+    """The winner among the cells that a mask holds; without any the offset is `none`.
+
+    The mask is asked at every cell of the window: an array of filled cells, which the window reads many times, would
+    be a kernel of its own on a GPU.
+    """
+    padded, padded_mask = pad_windows(x, part, identity(op, x.dtype)), pad_windows(mask, part, False)
+    best = None
+    for number, tap in enumerate(taps(part)):
+        cells, held = at_tap(padded, part, tap), at_tap(padded_mask, part, tap)
+        place = np.array(number, none.dtype)[()]
+        if best is None:
+            best = cells, jnp.broadcast_to(jnp.where(held, place, none), cells.shape)
+        else:
+            wins = jnp.where(best[1] == none, True, replaces(best[0], cells, op))
+            wins = jnp.where(held, wins, False)
+            best = jnp.where(wins, cells, best[0]), jnp.where(wins, place, best[1])
+    assert best is not None
+    return best
+
+
 def pad_winners(x: jax.Array, offsets: Inner, part: Window, op: Operation) -> tuple[jax.Array, Inner]:
     return pad_windows(x, part, identity(op, x.dtype)), None if offsets is None else pad_windows(offsets, part, 0)
 
@@ -57,10 +78,14 @@ def times(place: Any, number: int) -> Any:
 
 def better(first: Winner, later: Winner, op: Operation) -> Winner:
     """The winner of two, where the first one stands before the later one: only a strictly better one replaces it."""
+    is_better = replaces(first[0], later[0], op)
+    return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
+
+
+def replaces(first: jax.Array, later: jax.Array, op: Operation) -> jax.Array:
+    """Whether a later cell is strictly better than the first one."""
     ordered = lax.gt if op is lax.max else lax.lt
-    if not jnp.issubdtype(first[0].dtype, jnp.floating):
-        replaces = ordered(later[0], first[0])
-    else:
-        unordered = lax.le if op is lax.max else lax.ge
-        replaces = ~unordered(later[0], first[0]) & (first[0] == first[0])
-    return lax.select(replaces, later[0], first[0]), lax.select(replaces, later[1], first[1])
+    if not jnp.issubdtype(first.dtype, jnp.floating):
+        return ordered(later, first)
+    unordered = lax.le if op is lax.max else lax.ge
+    return ~unordered(later, first) & (first == first)

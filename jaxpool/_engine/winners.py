@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Operation, accumulation_dtype
+from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.slices import Inner, Winner
 from jaxpool._geometry.extension import copied_cells
 from jaxpool._geometry.window import Window
@@ -23,6 +23,9 @@ from jaxpool._geometry.window import Window
 # One array for each group of axes.
 Offsets = tuple[jax.Array, ...]
 Winners = tuple[jax.Array, Offsets]
+# A mask that broadcasts against the cells, and the offsets of the first cells that it holds, in each group of axes; in
+# the last group the offset of no cell where a window is empty.
+Masked = tuple[jax.Array, Offsets]
 
 
 @dataclass(frozen=True)
@@ -42,20 +45,23 @@ class Selection:
 
 def first_winners(
     x: jax.Array,
-    first: Sequence[jax.Array] | None,
+    masked: Masked | None,
     selection: Selection,
     groups: Sequence[Window],
     op: Operation,
 ) -> Winners:
     """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the cell that has it.
 
-    `first`, broadcastable against what each group records, are the offsets of the first cells that may win, where it is
-    not all of them.
+    With a mask among the cells that it holds; an empty window has any value.
     """
+    first = None
+    if masked is not None:
+        mask, first = masked
+        x = jnp.where(mask, x, identity(op, x.dtype))
     recorded = []
     for number, group in enumerate(groups):
-        dtype = np.min_scalar_type(group.cells - 1)
         least = None if first is None else first[number]
+        dtype = np.min_scalar_type(group.cells - 1) if least is None else least.dtype
         if least is None and any(axis.low for axis in group.axes):
             least = first_real_offsets(x.ndim, group, dtype)
         offsets, place = None, 1
@@ -66,6 +72,23 @@ def first_winners(
         # Low padding and masked cells in front win over cells as low as they are, but over no others.
         recorded.append(offsets if least is None else jnp.maximum(offsets, least))
     return x, tuple(recorded)
+
+
+def first_held(mask: jax.Array, selection: Selection, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+    """Which windows hold a cell of a mask, and the offsets of the first one, as `first_winners` takes them."""
+    held, (*inner, first) = first_winners(mask, None, selection, groups, lax.max)
+    none = no_offset(groups[-1])
+    return held, (*inner, jnp.where(held, first.astype(none.dtype), none))
+
+
+def is_held(offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
+    """Whether the offsets are those of a cell."""
+    return offsets[-1] != no_offset(groups[-1])
+
+
+def no_offset(group: Window) -> Any:
+    """An offset that no cell has."""
+    return np.array(group.cells, np.min_scalar_type(group.cells))[()]
 
 
 def route_to_winners(

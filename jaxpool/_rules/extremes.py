@@ -16,6 +16,7 @@ from jax import lax
 from jaxpool._engine.maps import (
     Format,
     Sending,
+    first_held,
     first_winners,
     reduce_windows,
     route_to_winners,
@@ -24,10 +25,13 @@ from jaxpool._engine.maps import (
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.platforms import apply_linear_map
 from jaxpool._engine.transposes import transposed
-from jaxpool._engine.winners import Offsets, Winners, winner_positions
+from jaxpool._engine.winners import Masked, Offsets, Winners, is_held, winner_positions
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import shardable
+
+# Which windows a mask leaves a cell, broadcastable against the output, and what the engine selects by.
+Present = tuple[jax.Array, Masked]
 
 
 @shardable
@@ -37,15 +41,14 @@ def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
     kept = selection_format(window, x.dtype, mask is not None)
-    x, held, first = _present(x, mask, kept, op)
+    present = _present(mask, kept)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        values = reduce_windows(x, window, op)
+        values = _extremes(x, present, kept, op)
     elif rule == "jvp":
-        values = _extremes_jvp(x, first, kept, op)
+        values = _extremes_jvp(x, present, kept, op)
     else:
-        values = _extremes_vjp(x, first, kept, op)
-    values = values.astype(dtype)
-    return values if held is None else jnp.where(held, values, jnp.zeros_like(values))
+        values = _extremes_vjp(x, present, kept, op)
+    return values.astype(dtype)
 
 
 @shardable
@@ -58,28 +61,22 @@ def extremes_with_indices(
     x, mask, window = extended(x, mask, window)
     # One group: its offsets number the cells of the whole window.
     kept = Format((window,))
-    x, held, first = _present(x, mask, kept, lax.max)
+    present = _present(mask, kept)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        values, (offsets,) = first_winners(x, kept.groups, lax.max, first)
+        values, (offsets,) = _winners(x, present, kept, lax.max)
     elif rule == "jvp":
-        values, (offsets,) = _winners_jvp(x, first, kept, lax.max)
+        values, (offsets,) = _winners_jvp(x, present, kept, lax.max)
     else:
-        values, (offsets,) = _winners_vjp(x, first, kept, lax.max)
-    values = values.astype(dtype)
+        values, (offsets,) = _winners_vjp(x, present, kept, lax.max)
     positions = winner_positions(offsets, given)
-    if held is None:
-        return values, positions
-    return jnp.where(held, values, jnp.zeros_like(values)), jnp.where(held, positions, np.int32(-1))
+    return values.astype(dtype), positions if present is None else jnp.where(present[0], positions, np.int32(-1))
 
 
-def _present(
-    x: jax.Array, mask: jax.Array | None, kept: Format, op: Operation
-) -> tuple[jax.Array, jax.Array | None, Offsets | None]:
-    """Fill masked cells of x with what never wins; say which windows hold a cell at all, and their first one."""
+def _present(mask: jax.Array | None, kept: Format) -> Present | None:
     if mask is None:
-        return x, None, None
-    held, first = first_winners(mask, kept.groups, lax.max)
-    return jnp.where(mask, x, identity(op, x.dtype)), held, first
+        return None
+    held, first = first_held(mask, kept.groups)
+    return held, (mask, first)
 
 
 # Notation: window o holds the cells W(o); c(o) ∈ W(o) is its winner, the first cell in row-major order that no other
@@ -90,16 +87,25 @@ def _present(
 # The winner is constant wherever it is unique, so that these are the derivatives there, and all higher ones are zero;
 # at ties they are one element of the subdifferential (for the minimum: superdifferential). The third formula is
 # `route_to_winners`; the second is its transpose. Both need the offsets of the winners and nothing of x, unless the
-# format keeps x itself, among which `Sending` finds the winners anew. `first` are the winners of windows in which all
-# cells are as low as masked ones; masks themselves act before and after the rules.
+# format keeps x itself, among which `Sending` finds the winners anew. With a mask W(o) are the cells that it holds, so
+# that derivatives need no mask: no masked cell is a winner, and the offset of an empty window, of which y is 0, is that
+# of no cell, which nothing is sent along.
 
 
-def _winners(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> Winners:
-    return first_winners(x, kept.groups, op, first)
+def _winners(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> Winners:
+    if present is None:
+        return first_winners(x, kept.groups, op)
+    values, offsets = first_winners(x, kept.groups, op, present[1])
+    return jnp.where(is_held(offsets, kept.groups), values, jnp.zeros_like(values)), offsets
 
 
-def _extremes(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> jax.Array:
-    return reduce_windows(x, Window(tuple(axis for group in kept.groups[::-1] for axis in group.axes)), op)
+def _extremes(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> jax.Array:
+    window = Window(tuple(axis for group in kept.groups[::-1] for axis in group.axes))
+    if present is None:
+        return reduce_windows(x, window, op)
+    held, (mask, _) = present
+    values = reduce_windows(jnp.where(mask, x, identity(op, x.dtype)), window, op)
+    return jnp.where(held, values, jnp.zeros_like(values))
 
 
 _winners_jvp = jax.custom_jvp(_winners, nondiff_argnums=(2, 3))
@@ -127,8 +133,8 @@ def _(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Arr
     return values, values_dot
 
 
-def _winners_forward(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> tuple[Winners, Offsets]:
-    values, offsets = _winners_jvp(x, first, kept, op)
+def _winners_forward(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> tuple[Winners, Offsets]:
+    values, offsets = _winners_jvp(x, present, kept, op)
     return (values, offsets), offsets
 
 
@@ -137,11 +143,11 @@ def _winners_backward(kept: Format, op: Operation, offsets: Offsets, cotangents:
     return route_to_winners(values_bar, offsets, kept.groups), None
 
 
-def _extremes_forward(x: jax.Array, first: Offsets | None, kept: Format, op: Operation) -> tuple[jax.Array, Any]:
+def _extremes_forward(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> tuple[jax.Array, Any]:
     if kept.keeps_cells:
-        values = _extremes_jvp(x, first, kept, op)
+        values = _extremes_jvp(x, present, kept, op)
         return values, (x, values)
-    return _winners_jvp(x, first, kept, op)
+    return _winners_jvp(x, present, kept, op)
 
 
 def _extremes_backward(kept: Format, op: Operation, residuals: Any, values_bar: jax.Array) -> tuple[jax.Array, None]:

@@ -5,6 +5,7 @@ result cost less than writing and reading one more array. All numbers here come 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -27,6 +28,11 @@ def order(window: Window) -> tuple[Window, ...]:
 def reduces_whole_axes(window: Window) -> bool:
     """Whether a reduction of whole axes takes the windows: large ones that share no cells."""
     return window.tiles and window.cells > _MOST_READS and not any(isinstance(axis, BinAxis) for axis in window.axes)
+
+
+def asks_mask_at_cells(groups: Sequence[Window]) -> bool:
+    """Whether a selection asks a mask at every cell of a window, in place of filling masked cells beforehand."""
+    return len(groups) == 1 and groups[0].cells <= _MOST_READS
 
 
 def is_written_out(part: Window) -> bool:

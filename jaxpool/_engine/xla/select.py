@@ -1,21 +1,35 @@
 """Winners and the way back to them on GPUs and TPUs."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
 
+from jaxpool._engine import winners
 from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
-from jaxpool._engine.slices import Inner, Winner, better, pad_winners, select_by_slices
-from jaxpool._engine.winners import Selection
+from jaxpool._engine.slices import Inner, Winner, better, pad_winners, select_by_slices, select_held_by_slices
+from jaxpool._engine.winners import Masked, Selection, Winners
 from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window
+
+
+def first_winners(
+    x: jax.Array, masked: Masked | None, selection: Selection, groups: Sequence[Window], op: Operation
+) -> Winners:
+    """The extreme of every window by `op`, and the offset of its cell, as `winners.first_winners` says."""
+    if masked is None or not choose.asks_mask_at_cells(groups):
+        return winners.first_winners(x, masked, selection, groups, op)
+    (window,) = groups
+    x, mask = expand(x, window, identity(op, x.dtype)), expand(masked[0], window, False)
+    values, offsets = select_held_by_slices(x, mask, winners.no_offset(window), even(window), op)
+    return values, (offsets,)
 
 
 def select(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
