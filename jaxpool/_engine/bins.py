@@ -17,6 +17,7 @@ from jax import lax
 
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, barrier
+from jaxpool._engine.platforms import constant, known_platform
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
 
@@ -79,11 +80,18 @@ def _places_of_cells(axis: BinAxis) -> np.ndarray:
 
 def take(array: jax.Array, places: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
     """The entries at `places`, of two axes, in place of an axis; `fill` for those beyond it."""
-    numbers = lax.GatherDimensionNumbers(
-        offset_dims=tuple(n if n < axis else n + 1 for n in range(array.ndim) if n != axis),
-        collapsed_slice_dims=(axis,),
-        start_index_map=(axis,),
-    )
-    sizes = tuple(1 if n == axis else size for n, size in enumerate(array.shape))
+    behind = tuple(n for n in range(array.ndim) if n != axis)
+    before = tuple(n if n < axis else n + 1 for n in behind)
     starts = places[..., None].astype(np.int32)
+    if known_platform() == "gpu":
+        # Single entries, in the order of the result. Of whole slices a GPU's compiler would put the places first, and
+        # transpose the array for it, in a kernel of its own.
+        numbers = lax.GatherDimensionNumbers((), (axis,), (axis,), behind, before)
+        sizes = (1,) * array.ndim
+        shape = (*array.shape[:axis], *places.shape, *array.shape[axis + 1 :], 1)
+        starts = lax.broadcast_in_dim(constant(starts), shape, (axis, axis + 1, len(shape) - 1))
+    else:
+        # Whole slices: of all other axes the entries are copied together.
+        numbers = lax.GatherDimensionNumbers(before, (axis,), (axis,))
+        sizes = tuple(1 if n == axis else size for n, size in enumerate(array.shape))
     return lax.gather(array, starts, numbers, sizes, unique_indices=unique, mode="fill", fill_value=fill)

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
+from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.slices import Inner, Winner
 from jaxpool._geometry.extension import copied_cells
 from jaxpool._geometry.window import Window
@@ -58,8 +59,11 @@ def first_winners(
     if masked is not None:
         mask, first = masked
         x = jnp.where(mask, x, identity(op, x.dtype))
-    recorded = []
+    recorded: list[jax.Array] = []
     for number, group in enumerate(groups):
+        if recorded and known_platform() == "gpu":
+            # Groups are kernels of their own. Without this one would write all cells of a window for the next one.
+            x, recorded[-1] = lax.optimization_barrier((x, recorded[-1]))
         least = None if first is None else first[number]
         dtype = np.min_scalar_type(group.cells - 1) if least is None else least.dtype
         if least is None and any(axis.low for axis in group.axes):
