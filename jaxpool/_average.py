@@ -152,7 +152,7 @@ def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> ja
         x = jnp.where(mask, x, jnp.zeros_like(x))
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return reduce_windows(x, window, lax.add)
-    return _wide_sums(x, window, rule).astype(dtype)
+    return _over(x, window, 1.0, rule).astype(dtype)
 
 
 @shardable
@@ -167,13 +167,11 @@ def averages(
     x, mask, window = extended(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
-    sums = _wide_sums(x, window, rule)
-    real = jnp.finfo(sums.dtype).dtype
-    if divisor is not None:
-        divisors = jnp.full((1,) * x.ndim, divisor, real)
-    else:
-        divisors = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(real)
-    return divide(sums, divisors).astype(dtype)
+    counts = np.asarray(divisor) if divisor is not None else cells_counted(mask, window, include_pad, x.ndim)
+    if isinstance(counts, np.ndarray) and counts.size == 1:
+        return _over(x, window, float(counts.item()), rule).astype(dtype)
+    sums = _over(x, window, 1.0, rule)
+    return divide(sums, jnp.asarray(counts).astype(jnp.finfo(sums.dtype).dtype)).astype(dtype)
 
 
 def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> np.ndarray | jax.Array:
@@ -193,8 +191,9 @@ def _counts(window: Window, include_pad: bool, rank: int) -> np.ndarray:
     return counts.astype(np.int32)
 
 
-def _wide_sums(x: jax.Array, window: Window, rule: str) -> jax.Array:
-    return (_sums_jvp if rule == "jvp" else _sums_vjp)(x.astype(accumulation_dtype(x.dtype)), window)
+def _over(x: jax.Array, window: Window, divisor: float, rule: str) -> jax.Array:
+    wide = x.astype(accumulation_dtype(x.dtype))
+    return (_quotients_jvp if rule == "jvp" else _quotients_vjp)(wide, window, divisor)
 
 
 # y = s/d, correctly rounded. A division by constants may be compiled into a multiplication by their reciprocals, which
@@ -217,33 +216,33 @@ def _(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     return divide(sums, divisors), sums_dot / divisors.astype(sums_dot.dtype)
 
 
-# Notation: window o holds the cells W(o); a dot marks a tangent, a bar a cotangent. The sum is linear, so
+# Notation: window o holds the cells W(o), and d is one divisor of all windows, 1 of a sum; a dot marks a tangent, a bar
+# a cotangent. The quotient is linear, so
 #
-#     y(o) = Σ_{i ∈ W(o)} x(i)        ẏ(o) = Σ_{i ∈ W(o)} ẋ(i)        x̄(i) = Σ_{o : i ∈ W(o)} ȳ(o)
+#     y(o) = Σ_{i ∈ W(o)} x(i)/d        ẏ(o) = Σ_{i ∈ W(o)} ẋ(i)/d        x̄(i) = Σ_{o : i ∈ W(o)} ȳ(o)/d
 #
 # and nothing of x is kept. The third formula is `spread`; the second, written as its transpose, gives it back in
 # reverse mode, where JAX's own transpose of a windowed sum would interleave the cotangents with zeros first and sum
-# those as well.
+# those as well. Divisors that differ among windows divide these sums.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _sums_jvp(x: jax.Array, window: Window) -> jax.Array:
-    return reduce_windows(x, window, lax.add)
+def _quotients(x: jax.Array, window: Window, divisor: float) -> jax.Array:
+    sums = reduce_windows(x, window, lax.add)
+    return sums if divisor == 1 else divide(sums, jnp.full((1,) * x.ndim, divisor, jnp.finfo(x.dtype).dtype))
 
 
-@_sums_jvp.defjvp
-def _(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    sums = _sums_jvp(*primals, window)
+_quotients_jvp = jax.custom_jvp(_quotients, nondiff_argnums=(1, 2))
+_quotients_vjp = jax.custom_vjp(_quotients, nondiff_argnums=(1, 2))
+
+
+@_quotients_jvp.defjvp
+def _(window: Window, divisor: float, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    quotients = _quotients_jvp(*primals, window, divisor)
     (x_dot,) = tangents
-    return sums, transposed(lambda cotangent, _: spread(cotangent, window), x_dot, (), sums)
+    return quotients, transposed(lambda cotangent, _: spread(cotangent, window, divisor), x_dot, (), quotients)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _sums_vjp(x: jax.Array, window: Window) -> jax.Array:
-    return reduce_windows(x, window, lax.add)
-
-
-_sums_vjp.defvjp(
-    lambda x, window: (_sums_jvp(x, window), None),
-    lambda window, _, cotangent: (spread(cotangent, window),),
+_quotients_vjp.defvjp(
+    lambda x, window, divisor: (_quotients_jvp(x, window, divisor), None),
+    lambda window, divisor, _, cotangent: (spread(cotangent, window, divisor),),
 )

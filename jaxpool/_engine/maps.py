@@ -23,7 +23,7 @@ from jaxpool._engine.cpu import choose as cpu_choose
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
-from jaxpool._engine.operations import Operation
+from jaxpool._engine.operations import Operation, over
 from jaxpool._engine.platforms import by_platform, default_platform
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
@@ -56,10 +56,18 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return _choose((partial(lowering, window=window, op=op) for lowering in lowerings), x)
 
 
-def spread(cotangent: jax.Array, window: Window) -> jax.Array:
-    """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
-    lowerings = (cpu_reduce.spread, xla_reduce.spread, tpu.spread)
-    return _choose((partial(lowering, window=window) for lowering in lowerings), cotangent)
+def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
+    """Send each output's cotangent, over a divisor, to every cell of its window: the transpose of the sum over it."""
+
+    def on_cpu(cotangent: jax.Array) -> jax.Array:
+        return cpu_reduce.spread(over(cotangent, divisor), window)
+
+    def elsewhere(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
+        # Outputs that are divided beforehand, and read many times, are a kernel of their own on a GPU.
+        return over(lowering(cotangent, window), divisor)
+
+    lowerings = xla_reduce.spread, tpu.spread
+    return _choose((on_cpu, *(partial(elsewhere, lowering=lowering) for lowering in lowerings)), cotangent)
 
 
 def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
