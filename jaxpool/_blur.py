@@ -12,10 +12,8 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import divide
-from jaxpool._engine.cpu.choose import blurs_in_stages
 from jaxpool._engine.maps import reduce_windows, spread_weighted, weigh_windows
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_real
 from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
@@ -194,15 +192,13 @@ def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
     return (_weighted_sums_jvp if rule == "jvp" else _weighted_sums_vjp)(x, window)
 
 
-def _weights(kernel: int) -> list[float]:
-    return [math.comb(kernel - 1, offset) / 2 ** (kernel - 1) for offset in range(kernel)]
+def _weights(window: Window) -> list[list[float]]:
+    counts = (axis.kernel - 1 for axis in window.axes)
+    return [[math.comb(count, offset) / 2**count for offset in range(count + 1)] for count in counts]
 
 
 def _weighted_sums(x: jax.Array, window: Window) -> jax.Array:
-    in_stages = blurs_in_stages(window)
-    for number, axis in enumerate(reversed(window.axes)):
-        x = weigh_windows(finish(x) if number and in_stages else x, axis, _weights(axis.kernel))
-    return x
+    return weigh_windows(x, window, _weights(window))
 
 
 # Notation: window o holds cell i at the offset j(i, o), with the weight c(j), a product over the axes; a dot marks a
@@ -211,17 +207,12 @@ def _weighted_sums(x: jax.Array, window: Window) -> jax.Array:
 #     y(o) = Σ_i c(j(i, o)) x(i)        ẏ(o) = Σ_i c(j(i, o)) ẋ(i)        x̄(i) = Σ_o c(j(i, o)) ȳ(o)
 #
 # and nothing of x is kept. Sums run over the cells of a window and over the windows that hold a cell, so that NaN stays
-# in these. The third formula is `_spread`, one axis after the other; the second, written as its transpose, gives it
+# in these. The third formula is `_spread`; the second, written as its transpose, gives it
 # back in reverse mode. Padded cells, masked ones, which hold 0, and empty windows, divided by 1, pass nothing.
 
 
 def _spread(cotangent: jax.Array, window: Window) -> jax.Array:
-    in_stages = blurs_in_stages(window)
-    for number, axis in enumerate(window.axes):
-        cotangent = spread_weighted(
-            finish(cotangent) if number and in_stages else cotangent, axis, _weights(axis.kernel)
-        )
-    return cotangent
+    return spread_weighted(cotangent, window, _weights(window))
 
 
 _weighted_sums_jvp = jax.custom_jvp(_weighted_sums, nondiff_argnums=(1,))

@@ -82,6 +82,7 @@ def gather_windows(
     window: Window,
     inputs: Sequence[tuple[jax.Array, Any]] = (),
     combine: Operation = lax.add,
+    table: Callable[[Any], Any] | None = None,
 ) -> jax.Array:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
@@ -89,7 +90,8 @@ def gather_windows(
     the cells the windows hold at all (the others must get 0); the entries of `outputs` at the windows (arrays of the
     output's shape, or with 1 along the pooled axes, each with the value that it has outside); and those of `inputs` at
     the cells (arrays of the input's shape, each with the value that it has beyond it), all of them broadcastable
-    against each other. It returns the array that `combine` adds up.
+    against each other. It returns the array that `combine` adds up. With a `table` it gets what this makes of the
+    numbers while tracing, in place of them.
     """
     axes = [_SplitAxis(axis) for axis in even(window).axes]
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
@@ -99,6 +101,7 @@ def gather_windows(
         numbers, held = _numbers(axes, steps, outputs_around[0].shape)
         if held is False:
             continue
+        numbers, held = constant(numbers if table is None else table(numbers)), constant(held)
         windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
         added = contribution(numbers, held, windows, cells)
         total = added if total is None else combine(total, added)
@@ -128,7 +131,7 @@ def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], sizes: Sequence[i
         if here is False:
             return numbers, False
         held = here if held is True else held & here
-    return constant(numbers), constant(held)
+    return numbers, held
 
 
 def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:

@@ -27,12 +27,14 @@ from jaxpool._engine.operations import Operation, over
 from jaxpool._engine.platforms import by_platform, default_platform
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
+from jaxpool._engine.weigh import Weights
 from jaxpool._engine.winners import Masked, Offsets, Winners
 from jaxpool._engine.xla import choose as xla_choose
 from jaxpool._engine.xla import reduce as xla_reduce
 from jaxpool._engine.xla import select as xla_select
 from jaxpool._engine.xla import tpu
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._engine.xla import weigh as xla_weigh
+from jaxpool._geometry.window import Window
 
 _SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, tpu.SELECTION)
 
@@ -188,14 +190,16 @@ def route_apart(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], w
     return evaluate(partial(loops.route_apart, window=window), list(cotangents), list(offsets))
 
 
-def weigh_windows(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
-    """Sums of windows along one axis whose cells are weighted by their offset; padded cells are 0."""
-    return evaluate(lambda x: weigh.weigh_windows(x, axis, weights), x)
+def weigh_windows(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
+    """Sums of windows whose cells are weighted by a number for their offset along each axis; padded cells are 0."""
+    lowerings = weigh.weigh_windows, xla_weigh.weigh_windows, weigh.weigh_windows
+    return _choose((partial(lowering, window=window, weights=weights) for lowering in lowerings), x)
 
 
-def spread_weighted(cotangent: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
+def spread_weighted(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """The transpose of `weigh_windows`."""
-    return evaluate(lambda cotangent: weigh.spread_weighted(cotangent, axis, weights), cotangent)
+    lowerings = weigh.spread_weighted, xla_weigh.spread_weighted, weigh.spread_weighted
+    return _choose((partial(lowering, window=window, weights=weights) for lowering in lowerings), cotangent)
 
 
 def _choose(lowerings: Iterable[Callable[..., Any]], *arrays: Any) -> Any:

@@ -1,6 +1,7 @@
-"""Sums of windows whose cells are weighted by their offset, along one axis, and the transpose of such a sum.
+"""Sums of windows whose cells are weighted by their offset, and the transpose of such a sum, one axis after the other.
 
-Weights are Python numbers of the traced program. Both directions are sums of shifted slices, each times a number.
+The weight of a cell is a product of one number per axis. These are Python numbers of the traced program. Both
+directions are sums of shifted slices, each times a number.
 """
 
 from collections.abc import Sequence
@@ -10,12 +11,33 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.cpu.choose import blurs_in_stages
 from jaxpool._engine.operations import barrier, pad
+from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._geometry.window import Window, WindowAxis
 
+# The weights of the cells along each axis of a window, by their offset.
+Weights = Sequence[Sequence[float]]
 
-def weigh_windows(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
+
+def weigh_windows(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
+    """Sums of windows whose cells are weighted by their offset; padded cells are 0."""
+    in_stages = blurs_in_stages(window)
+    for number, along in enumerate(reversed(list(zip(window.axes, weights, strict=True)))):
+        x = _weigh_axis(finish(x) if number and in_stages else x, *along)
+    return x
+
+
+def spread_weighted(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
+    """The transpose of `weigh_windows`."""
+    in_stages = blurs_in_stages(window)
+    for number, along in enumerate(zip(window.axes, weights, strict=True)):
+        cotangent = _spread_axis(finish(cotangent) if number and in_stages else cotangent, *along)
+    return cotangent
+
+
+def _weigh_axis(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
     """y(o) = Σ_j weights[j]·x(o·stride - low + j·dilation); padded cells are 0."""
     window = Window((axis,))
     padded = pad_windows(x, window, 0)
@@ -31,8 +53,8 @@ def weigh_windows(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> j
 # For every r this is a sum of shifted slices of ȳ, and for all r together the terms are as many as the weights.
 
 
-def spread_weighted(cotangent: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
-    """x̄(i) = Σ_o weights[j]·ȳ(o), where window o holds cell i at its offset j: the transpose of `weigh_windows`."""
+def _spread_axis(cotangent: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
+    """x̄(i) = Σ_o weights[j]·ȳ(o), where window o holds cell i at its offset j: the transpose of `_weigh_axis`."""
     first, shift = divmod(axis.low, axis.stride)
     rows = -(-axis.size // axis.stride)
     steps = range(-1 if shift else 0, (axis.extent - 1 - shift) // axis.stride + 1)

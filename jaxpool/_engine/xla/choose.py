@@ -60,6 +60,11 @@ def terms_order(window: Window) -> tuple[Window, ...]:
     return (window,) if window.cells <= _MOST_TERMS else window.split()
 
 
+def weighing_order(window: Window) -> tuple[Window, ...]:
+    """The windows that a sum of cells weighted by numbers is taken over, one after the other, the last one first."""
+    return (window,) if window.cells <= _MOST_READS else window.split()
+
+
 def keeps_cells(window: Window, dtype: Any) -> bool:
     """Whether a TPU keeps the cells of a selection, in place of offsets, to send cotangents by `select-and-scatter`.
 
