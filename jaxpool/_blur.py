@@ -79,7 +79,7 @@ def blur_pool(
     function = "blur_pool"
     array = check_array(function, x, complex_allowed=True)
     _check_two_axes(function, array.shape, kernel_size, axis)
-    window = make_window(function, array.shape, kernel_size, stride, padding, dilation, False, axis)
+    window = make_window(function, array.shape, kernel_size, stride, padding, dilation, False, axis, remedies=("padding",))
     mask = check_mask(function, where, array.shape, window.pooled_axes)
     return _blurred(array, mask, window, check_rule(function, rule))
 
@@ -136,11 +136,11 @@ def max_blur_pool(
     """
     function = "max_blur_pool"
     array = check_array(function, x)
-    maxima = make_window(function, array.shape, kernel_size, 1, 0, 1, False, axis)
+    maxima = make_window(function, array.shape, kernel_size, 1, 0, 1, False, axis, remedies=())
     blurs = sizes(function, "blur_size", blur_size, len(maxima.axes), least=1)
     shape = maxima.output_shape(array.shape)
     strides = kernel_size if stride is None else stride
-    window = make_window(function, shape, blurs, strides, padding, 1, False, axis, "blur_size")
+    window = make_window(function, shape, blurs, strides, padding, 1, False, axis, "blur_size", ("padding",))
     mask = check_mask(function, where, array.shape, window.pooled_axes)
     return _max_blurred(array, mask, window, maxima, check_rule(function, rule))
 

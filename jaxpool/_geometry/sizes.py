@@ -129,7 +129,7 @@ def sizes(function: str, name: str, given: Sizes, count: int | None, *, least: i
 
 def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, ...]:
     """One float between 0 and 1 for each of `count` axes."""
-    entries: tuple[Any, ...] = (given,) * count if _is_scalar(given) else _entries(function, name, given, count)
+    entries: tuple[Any, ...] = (given,) * count if _is_scalar(given) else _entries(function, name, given, count, 0.5)
     for one in entries:
         if isinstance(one, jax.core.Tracer):
             raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes shape the program")
@@ -140,21 +140,23 @@ def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, 
     return tuple(float(one) for one in entries)
 
 
-def _entries(function: str, name: str, given: Any, count: int | None) -> tuple[Any, ...]:
+def _entries(function: str, name: str, given: Any, count: int | None, example: float = 2) -> tuple[Any, ...]:
+    """The entries of a sequence of numbers of the type of the `example`, `count` of them unless that is None."""
+    number, one = type(example).__name__, f"{'an' if isinstance(example, int) else 'a'} {type(example).__name__}"
     axes = given.ndim if isinstance(given, (np.ndarray, jax.Array)) else 1
     if isinstance(given, str) or not isinstance(given, _SEQUENCES) or axes > (2 if name == "padding" else 1):
         if name == "padding":
             raise TypeError(f"{function}: padding must be {_PADDINGS}, got {_shown(given)}")
-        fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else '(2, 2)'}"
+        fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
         if isinstance(given, str) and given.upper() in _PADDING_WORDS:
             fix = f"write padding={given.upper()!r}"
-        raise TypeError(f"{function}: {name} must be an int or a sequence of ints, got {_shown(given)}; {fix}")
+        raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {_shown(given)}; {fix}")
     entries = tuple(given)
     if not entries:
         raise ValueError(f"{function}: {name} () is empty; give one entry per pooled axis")
     if count is not None and len(entries) != count:
         pooled = "axis is" if count == 1 else "axes are"
-        fix = f"give one int for all axes or {_counted(count, 'entry')}"
+        fix = f"give one {number} for all axes or {_counted(count, 'entry')}"
         if name == "padding":
             fix += f", for (low, high) pairs as in padding={_pairs(entries, count)}"
         raise ValueError(

@@ -173,10 +173,12 @@ def make_window(
     ceil_mode: bool,
     axis: Sizes | None,
     name: str = "kernel_size",
+    remedies: Sequence[str] = ("padding", "ceil_mode"),
 ) -> Window:
     """Understand the size arguments that every fixed-window function shares; `function` names the caller.
 
-    `name` is what the caller calls the `kernel_size`.
+    `name` is what the caller calls the `kernel_size`. `remedies` are the arguments, of these two, that it takes itself,
+    and that are named where a window does not fit.
     """
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
     axes, kernels = axes_and_sizes(function, shape, name, kernel_size, axis)
@@ -187,7 +189,7 @@ def make_window(
     # Where a last axis that nobody named is too short for a window, it is often that of the channels.
     channels = len(shape) - 1 if axis is None and len(shape) > count else None
     made = (
-        _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, count if a == channels else 0)
+        _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, count if a == channels else 0, remedies)
         for a, k, s, d, p in zip(axes, kernels, strides, dilations, pads, strict=True)
     )
     extension = padding if isinstance(padding, str) and padding in EXTENSIONS else None
@@ -205,6 +207,7 @@ def _window_axis(
     padding: tuple[int, int] | str,
     ceil_mode: bool,
     pooled: int,
+    remedies: Sequence[str],
 ) -> WindowAxis:
     """One axis; `pooled` is how many there are where this one may be that of the channels by mistake, 0 elsewhere."""
     check_pooled_axis(function, axis, size)
@@ -216,10 +219,12 @@ def _window_axis(
         output -= 1
     if output < 1:
         needs = f"spans {extent} cells" + (f" with dilation {dilation}" if dilation > 1 else "")
+        padded, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
+        if "ceil_mode" in remedies and not ceil_mode and -(-room // stride) == 0:
+            fix += " or ceil_mode=True"
         raise ValueError(
-            f"{function}: {name} {kernel} along axis {axis} {needs} but the input has {size} and "
-            f"{low + high} of padding; use a smaller window or more padding"
-            + (" or ceil_mode=True" if not ceil_mode and -(-room // stride) == 0 else "")
+            f"{function}: {name} {kernel} along axis {axis} {needs} but the input has {size}{padded}; "
+            f"use a smaller window{fix}"
             + (f", or axis={tuple(range(-pooled - 1, -1))} where channels are last" if pooled else "")
         )
     if output == 1:
