@@ -79,7 +79,9 @@ def blur_pool(
     function = "blur_pool"
     array = check_array(function, x, complex_allowed=True)
     _check_two_axes(function, array.shape, kernel_size, axis)
-    window = make_window(function, array.shape, kernel_size, stride, padding, dilation, False, axis, remedies=("padding",))
+    window = make_window(
+        function, array.shape, kernel_size, stride, padding, dilation, False, axis, remedies=("padding",)
+    )
     mask = check_mask(function, where, array.shape, window.pooled_axes)
     return _blurred(array, mask, window, check_rule(function, rule))
 

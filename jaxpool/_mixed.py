@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._average import averages
-from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.operations import accumulation_dtype, separate_term
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
@@ -112,7 +112,7 @@ def _blends(
     assert share is not None
     terms = []
     if number != 0:
-        terms.append(share * extremes(x, mask, window, lax.max, rule))
+        terms.append(separate_term(share * extremes(x, mask, window, lax.max, rule)))
     if number != 1:
         terms.append((1 - share) * averages(x, mask, window, include_pad, None, rule))
     return sum(terms[1:], terms[0]).astype(dtype)

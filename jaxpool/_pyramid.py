@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import averages
+from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes
 from jaxpool._geometry.window import Window
@@ -46,6 +47,7 @@ def spatial_pyramid_pool(
     Returns:
         Array of x's dtype (for "avg" float32 of integers and bool). The first of the pooled axes, in x's order, becomes
         one of Σ over the levels of Π over the pooled axes of the bins; the other pooled axes are gone, the rest stays.
+        float16, bfloat16 and integers are summed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or no array, `levels` is no sequence, a size is no int, or `where` is not bool.
@@ -53,9 +55,9 @@ def spatial_pyramid_pool(
             the number of their axes, or `where` does not broadcast against x.
 
     Derivative:
-        That of the adaptive pools, added up over the levels: for "max" ties go to the first winner in row-major order
-        and NaN wins; for "avg" a share of every bin. Zeros are nothing special. A bin that `where` leaves empty is 0
-        and passes no derivative.
+        That of the adaptive pools, added up over the levels, for 16-bit floats in float32: for "max" ties go to the
+        first winner in row-major order and NaN wins; for "avg" a share of every bin. Zeros are nothing special. A bin
+        that `where` leaves empty is 0 and passes no derivative.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(1, 4, 4)
@@ -103,6 +105,9 @@ def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...],
 def _levels(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
     """The bins of all levels along the first pooled axis; the other pooled axes are left with size 1."""
     first, *others = windows[0].pooled_axes
+    dtype = x.dtype
+    # In float32 already, so that a cell's cotangents of all levels are added up before they are rounded.
+    x = x.astype(accumulation_dtype(dtype))
     levels = []
     for window in windows:
         if kind == "max":
@@ -112,4 +117,5 @@ def _levels(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], k
         together = jnp.moveaxis(pooled, others, range(first + 1, first + 1 + len(others)))
         flat = together.reshape(*together.shape[:first], window.outputs, *together.shape[first + 1 + len(others) :])
         levels.append(lax.expand_dims(flat, others))
-    return lax.concatenate(levels, first)
+    pyramid = lax.concatenate(levels, first)
+    return pyramid.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else pyramid

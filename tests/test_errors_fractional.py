@@ -21,7 +21,11 @@ WRONG: list[Row] = [
     (ValueError, r"output_size \(2,\) has 1 entry but 2 axes are pooled", {"output_size": (2,)}),
     (TypeError, r"output_size must be an int, got 2\.0 .*write 2", {"output_size": 2.0}),
     (TypeError, r"output_size must be a Python int, got a traced value", {"output_size": Traced(2)}),
-    (ValueError, r"kernel_size 9 along axis 1 spans 9 cells but the input has 8; use a smaller window$", kernel((9, 2))),
+    (
+        ValueError,
+        r"kernel_size 9 along axis 1 spans 9 cells but the input has 8; use a smaller window$",
+        kernel((9, 2)),
+    ),
     (ValueError, r"output_size 2 windows of 8 cells .* has 8; use a kernel_size below 8$", kernel((8, 2))),
     (ValueError, r"kernel_size 2 does not say how many axes to pool; write", kernel(2)),
     (TypeError, r"x is complex64, which has no order", {"x": zeros(2, 8, 8).astype(np.complex64)}),
@@ -39,7 +43,11 @@ WRONG += [
     (ValueError, r"output_ratio must lie between 0 and 1, got 1\.0; write 0\.5", {**RATIO, "output_ratio": 1.0}),
     (ValueError, r"output_ratio must lie between 0 and 1, got -0\.5", {**RATIO, "output_ratio": (0.5, -0.5)}),
     (ValueError, r"output_ratio must lie between 0 and 1, got nan", {**RATIO, "output_ratio": np.nan}),
-    (ValueError, r"output_ratio \(0\.5,\) has 1 entry but .*; give one float for all axes or 2", {**RATIO, "output_ratio": (0.5,)}),
+    (
+        ValueError,
+        r"output_ratio \(0\.5,\) has 1 entry but .*; give one float for all axes or 2",
+        {**RATIO, "output_ratio": (0.5,)},
+    ),
     (ValueError, r"output_ratio 0\.1 gives 0 windows .*; give 1 to 7$", {**RATIO, "output_ratio": 0.1}),
     (
         TypeError,

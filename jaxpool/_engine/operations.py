@@ -64,6 +64,15 @@ def barrier(array: Any) -> Any:
     return lax.optimization_barrier(array) if may_be_cpu() else array
 
 
+def separate_term(product: jax.Array) -> jax.Array:
+    """The same floats, a product that is to be added to others, each of which is computed by itself.
+
+    Compilers make a·c + b·c, for one power of two c, into (a + b)·c, whose sum may overflow where no term does.
+    """
+    limits = jnp.finfo(product.dtype)
+    return lax.reduce_precision(product, limits.nexp, limits.nmant)
+
+
 def apart(array: jax.Array, fill: Any) -> jax.Array:
     """The same array, as an operand that nothing else reads; whatever pads by `fill` reads its operand so.
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.cpu.choose import blurs_in_stages
-from jaxpool._engine.operations import barrier, pad
+from jaxpool._engine.operations import barrier, pad, separate_term
 from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._geometry.window import Window, WindowAxis
@@ -89,7 +89,9 @@ def _zeros(like: jax.Array, axis: WindowAxis, rows: int, count: int) -> list[jax
 
 
 def _times(array: jax.Array, weight: float) -> jax.Array:
-    return array * np.array(weight, array.dtype)[()]
+    """The array times a weight, by itself where all weights of an axis are one power of two."""
+    product = array * np.array(weight, array.dtype)[()]
+    return separate_term(product) if weight == 0.5 else product
 
 
 def _sum(terms: Sequence[jax.Array]) -> jax.Array:

@@ -15,7 +15,7 @@ from jax import lax
 
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import evaluate, reduce_windows, route_apart, values_at_ranks
-from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
 from jaxpool._engine.ranks import offsets_at_rank
 from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
@@ -131,7 +131,7 @@ def _mean(cells: Arrays, counts: Counts, window: Window, quantile: Quantile) -> 
         return cells[0].astype(dtype)
     lower, upper = (each.astype(accumulation_dtype(dtype)) for each in cells)
     weight = _weight(counts, window, quantile, lower)
-    mean = jnp.clip((1 - weight) * lower + weight * upper, lower, upper)
+    mean = jnp.clip(separate_term((1 - weight) * lower) + weight * upper, lower, upper)
     return jnp.where(lower == upper, lower, mean).astype(dtype)
 
 
