@@ -1,5 +1,6 @@
 """Power means of windows and of whole axes: norms over a power of the number of their cells."""
 
+import math
 from functools import partial
 
 import jax
@@ -191,6 +192,9 @@ def _power_means(
     if number is not None and number > jnp.finfo(x.dtype).max:
         return values.astype(dtype)
     counts = jnp.asarray(counts).astype(x.dtype)
+    if number is not None and math.log(window.cells) / number < math.log(jnp.finfo(x.dtype).max):
+        # Infinite norms stay so, and their windows pass nothing on as it is.
+        return divide(values, counts ** (1 / number)).astype(dtype)
     infinite = jnp.isinf(values)
     finite = jnp.where(infinite, 0, values)
     # By a power below 1, which an exponent near 0 lets underflow to 0, not overflow.
