@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.gather import Held, gather_windows
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, separate_term
 from jaxpool._engine.taps import at_tap, pad_windows, taps
 from jaxpool._engine.weigh import Weights
 from jaxpool._engine.xla import choose
@@ -27,6 +27,8 @@ def weigh_windows(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     for part, of_cells in _parts(window, weights):
         padded, table = pad_windows(x, part, 0), of_cells.astype(x.dtype)
         terms = [at_tap(padded, part, tap) * weight for tap, weight in zip(taps(part), table, strict=True)]
+        if len(set(of_cells)) == 1:
+            terms = list(map(separate_term, terms))
         x = reduce(lax.add, terms)
     return x
 
