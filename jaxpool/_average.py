@@ -1,5 +1,6 @@
 """Pools that are linear: sums and averages of every window."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,12 +11,13 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_divisor, check_mask, check_rule
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable
 
 
@@ -193,56 +195,49 @@ def _counts(window: Window, include_pad: bool, rank: int) -> np.ndarray:
 
 def _over(x: jax.Array, window: Window, divisor: float, rule: str) -> jax.Array:
     wide = x.astype(accumulation_dtype(x.dtype))
-    return (_quotients_jvp if rule == "jvp" else _quotients_vjp)(wide, window, divisor)
+    return with_rule(rule, partial(apply_linear_map, _Quotients(window, divisor)))(wide)
 
 
-# y = s/d, correctly rounded. A division by constants may be compiled into a multiplication by their reciprocals, which
-# is not: 21/7 would be 3.0000002. So the divisor is made to depend on the data, for NaN, where it does not matter. The
-# derivative divides by the constants.
+# Notation: window o holds the cells W(o) and has the divisor d(o), of a sum 1; a dot marks a tangent, a bar a
+# cotangent.
+#
+#     y(o) = Σ_{i ∈ W(o)} x(i)/d(o)        ẏ(o) = Σ_{i ∈ W(o)} ẋ(i)/d(o)        x̄(i) = Σ_{o : i ∈ W(o)} ȳ(o)/d(o)
+#
+# The map is linear, so it is its own derivative, and nothing of x is kept. It is a `LinearMap`, as JAX's own transpose
+# of a windowed sum would put zeros between the cotangents and sum those as well. Where the divisors of windows differ,
+# the division is a map of its own. Quotients are correctly rounded. A division by constants may be compiled into a
+# multiplication by their reciprocals, which is not: 21/7 would be 3.0000002. So the divisor is made to depend on the
+# data, for NaN, where it does not matter. Cotangents are divided by the constants.
 
 
-@jax.custom_jvp
+@dataclass(frozen=True)
+class _Quotients(LinearMap):
+    window: Window
+    divisor: float
+
+    def forward(self, x: jax.Array, /) -> jax.Array:
+        sums = reduce_windows(x, self.window, lax.add)
+        return sums if self.divisor == 1 else _quotient(sums, np.asarray(self.divisor, jnp.finfo(x.dtype).dtype))
+
+    def transpose(self, quotients_bar: jax.Array, /) -> jax.Array:
+        return spread(quotients_bar, self.window, self.divisor)
+
+
+@dataclass(frozen=True)
+class _Division(LinearMap):
+    def forward(self, sums: jax.Array, divisors: jax.Array, /) -> jax.Array:
+        return _quotient(sums, divisors)
+
+    def transpose(self, quotients_bar: jax.Array, divisors: jax.Array, /) -> jax.Array:
+        return quotients_bar / divisors.astype(quotients_bar.dtype)
+
+
 def divide(sums: jax.Array, divisors: jax.Array) -> jax.Array:
     """The quotients, rounded once; the divisors have no derivative."""
+    return apply_linear_map(_Division(), sums, lax.stop_gradient(divisors), like=sums)
+
+
+def _quotient(sums: jax.Array, divisors: Any) -> jax.Array:
     if jnp.iscomplexobj(sums):
-        return lax.complex(divide(sums.real, divisors), divide(sums.imag, divisors))
+        return lax.complex(_quotient(sums.real, divisors), _quotient(sums.imag, divisors))
     return sums / jnp.where(jnp.isnan(sums), sums, divisors)
-
-
-@divide.defjvp
-def _(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    sums, divisors = primals
-    sums_dot, _ = tangents
-    return divide(sums, divisors), sums_dot / divisors.astype(sums_dot.dtype)
-
-
-# Notation: window o holds the cells W(o), and d is one divisor of all windows, 1 of a sum; a dot marks a tangent, a bar
-# a cotangent. The quotient is linear, so
-#
-#     y(o) = Σ_{i ∈ W(o)} x(i)/d        ẏ(o) = Σ_{i ∈ W(o)} ẋ(i)/d        x̄(i) = Σ_{o : i ∈ W(o)} ȳ(o)/d
-#
-# and nothing of x is kept. The third formula is `spread`; the second, written as its transpose, gives it back in
-# reverse mode, where JAX's own transpose of a windowed sum would interleave the cotangents with zeros first and sum
-# those as well. Divisors that differ among windows divide these sums.
-
-
-def _quotients(x: jax.Array, window: Window, divisor: float) -> jax.Array:
-    sums = reduce_windows(x, window, lax.add)
-    return sums if divisor == 1 else divide(sums, jnp.full((1,) * x.ndim, divisor, jnp.finfo(x.dtype).dtype))
-
-
-_quotients_jvp = jax.custom_jvp(_quotients, nondiff_argnums=(1, 2))
-_quotients_vjp = jax.custom_vjp(_quotients, nondiff_argnums=(1, 2))
-
-
-@_quotients_jvp.defjvp
-def _(window: Window, divisor: float, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    quotients = _quotients_jvp(*primals, window, divisor)
-    (x_dot,) = tangents
-    return quotients, transposed(lambda cotangent, _: spread(cotangent, window, divisor), x_dot, (), quotients)
-
-
-_quotients_vjp.defvjp(
-    lambda x, window, divisor: (_quotients_jvp(x, window, divisor), None),
-    lambda window, divisor, _, cotangent: (spread(cotangent, window, divisor),),
-)

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +12,15 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import divide
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread_weighted, weigh_windows
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import pad_real
-from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._rules.extremes import extremes
+from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable
 
 
@@ -182,7 +183,7 @@ def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) ->
     averages = _linear(x, window, rule)
     if mask is not None:
         kept = pad_real(mask, window, True).astype(jnp.finfo(x.dtype).dtype)
-        weights = _weighted_sums(kept, window.after_padding())
+        weights = _WeightedSums(window.after_padding()).forward(kept)
         averages = divide(averages, jnp.where(weights == 0, 1, weights))
     return averages.astype(dtype)
 
@@ -191,16 +192,12 @@ def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
     if jnp.iscomplexobj(x):
         # A complex number times a real one is not a product of two complex ones where it is infinite.
         return lax.complex(_linear(x.real, window, rule), _linear(x.imag, window, rule))
-    return (_weighted_sums_jvp if rule == "jvp" else _weighted_sums_vjp)(x, window)
+    return with_rule(rule, partial(apply_linear_map, _WeightedSums(window)))(x)
 
 
 def _weights(window: Window) -> list[list[float]]:
     counts = (axis.kernel - 1 for axis in window.axes)
     return [[math.comb(count, offset) / 2**count for offset in range(count + 1)] for count in counts]
-
-
-def _weighted_sums(x: jax.Array, window: Window) -> jax.Array:
-    return weigh_windows(x, window, _weights(window))
 
 
 # Notation: window o holds cell i at the offset j(i, o), with the weight c(j), a product over the axes; a dot marks a
@@ -209,26 +206,15 @@ def _weighted_sums(x: jax.Array, window: Window) -> jax.Array:
 #     y(o) = Σ_i c(j(i, o)) x(i)        ẏ(o) = Σ_i c(j(i, o)) ẋ(i)        x̄(i) = Σ_o c(j(i, o)) ȳ(o)
 #
 # and nothing of x is kept. Sums run over the cells of a window and over the windows that hold a cell, so that NaN stays
-# in these. The third formula is `_spread`; the second, written as its transpose, gives it
-# back in reverse mode. Padded cells, masked ones, which hold 0, and empty windows, divided by 1, pass nothing.
+# in these. Padded cells, masked ones, which hold 0, and empty windows, divided by 1, pass nothing.
 
 
-def _spread(cotangent: jax.Array, window: Window) -> jax.Array:
-    return spread_weighted(cotangent, window, _weights(window))
+@dataclass(frozen=True)
+class _WeightedSums(LinearMap):
+    window: Window
 
+    def forward(self, x: jax.Array, /) -> jax.Array:
+        return weigh_windows(x, self.window, _weights(self.window))
 
-_weighted_sums_jvp = jax.custom_jvp(_weighted_sums, nondiff_argnums=(1,))
-_weighted_sums_vjp = jax.custom_vjp(_weighted_sums, nondiff_argnums=(1,))
-
-
-@_weighted_sums_jvp.defjvp
-def _(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    sums = _weighted_sums_jvp(*primals, window)
-    (x_dot,) = tangents
-    return sums, transposed(lambda cotangent, _: _spread(cotangent, window), x_dot, (), sums)
-
-
-_weighted_sums_vjp.defvjp(
-    lambda x, window: (_weighted_sums_jvp(x, window), None),
-    lambda window, _, cotangent: (_spread(cotangent, window),),
-)
+    def transpose(self, sums_bar: jax.Array, /) -> jax.Array:
+        return spread_weighted(sums_bar, self.window, _weights(self.window))

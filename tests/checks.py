@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpool._engine import linear_maps, platforms
+
 Function = Callable[[jax.Array], jax.Array]
 Objective = Callable[..., jax.Array]
 Split = Callable[[jax.Array], list[jax.Array]]
@@ -122,7 +124,14 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def programs_within(equation: Any) -> list[Any]:
-    """The programs that an equation runs."""
+    """The programs that an equation runs; of those traced while lowering, that for the CPU if none is forced."""
+    arrays = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in equation.invars]
+    if equation.primitive.name == "choice_of_lowering":
+        choice = equation.params["choice"]
+        return [jax.make_jaxpr(partial(choice.evaluate, choice.platform or "cpu"))(*arrays).jaxpr]
+    if equation.primitive.name == "linear_map":
+        with platforms.inside(equation.params["platform"] or "cpu"):
+            return [jax.make_jaxpr(partial(linear_maps.evaluate, **equation.params))(*arrays).jaxpr]
     parameters = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "jaxpr"))
     return [program for leaf in parameters if hasattr(program := getattr(leaf, "jaxpr", leaf), "eqns")]
 

@@ -18,11 +18,12 @@ from typing import Any
 
 import jax
 
-from jaxpool._engine import gather, loops, ranks, taps, weigh, winners
+from jaxpool._engine import gather, loops, ranks, reading, taps, weigh, winners
 from jaxpool._engine.cpu import choose as cpu_choose
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
+from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.operations import Operation, over
 from jaxpool._engine.platforms import by_platform, default_platform
 from jaxpool._engine.ranks import Rank
@@ -111,31 +112,40 @@ def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Wi
 
 
 @dataclass(frozen=True)
-class Sending:
-    """The map that sends each output's cotangent to its winner, found anew among the cells, which have been kept.
+class ReadWinners(LinearMap):
+    """The cell at each winner's offsets, as recorded for these groups, and the way back to it."""
 
-    Attributes:
-        window: The windows.
-        op: `lax.max` or `lax.min`.
+    groups: tuple[Window, ...]
+
+    def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
+        return evaluate(partial(reading.read_winners, groups=self.groups), x, offsets)
+
+    def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
+        return route_to_winners(cotangent, offsets, self.groups)
+
+
+@dataclass(frozen=True)
+class FindWinners(LinearMap):
+    """The cell that wins by `op`, and the way back to it, found anew among the cells x, which have been kept.
+
+    The other residual are the extremes.
     """
 
     window: Window
     op: Operation
 
-    def __call__(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, *, whole: bool) -> jax.Array:
-        """The cotangent of x from that of the extremes, which are its `values`; `whole` on one device."""
+    def forward(self, vector: jax.Array, x: jax.Array, _: jax.Array, /) -> jax.Array:
+        _, offsets = first_winners(x, (self.window,), self.op)
+        return ReadWinners((self.window,)).forward(vector, offsets)
 
+    def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
         def exact(cotangent: jax.Array, x: jax.Array, _: jax.Array, selection: winners.Selection) -> jax.Array:
             _, offsets = winners.first_winners(x, None, selection, (self.window,), self.op)
             return winners.route_to_winners(cotangent, offsets, selection, (self.window,))
 
         cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS[:2])
-        native = partial(tpu.send_to_winners, window=self.window, op=self.op, whole=whole)
+        native = partial(tpu.send_to_winners, window=self.window, op=self.op)
         return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
-
-    def batched(self) -> "Sending":
-        """The same map of arrays that have one more axis in front."""
-        return Sending(self.window.behind_one_axis(), self.op)
 
 
 def terms_order(window: Window) -> tuple[Window, ...]:
@@ -183,6 +193,11 @@ def sum_terms(
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
     """The values of these ranks in every window of x, whose absent cells hold the largest value there is."""
     return evaluate(lambda x: ranks.values_at_ranks(x, window, wanted), x)
+
+
+def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """The cell of every window at its row-major offset, which is that of a cell of the array."""
+    return evaluate(partial(reading.read_at_offsets, window=window), x, offsets)
 
 
 def route_apart(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.platforms import by_platform, known_platform, may_be_cpu
+from jaxpool._engine.platforms import by_platform, known_platform, may_be_cpu, on_one_device
 
 Arrays = tuple[jax.Array, ...]
 Operation = Callable[[jax.Array, jax.Array], jax.Array]
@@ -79,11 +79,13 @@ def apart(array: jax.Array, fill: Any) -> jax.Array:
     Where a padded axis is sharded, the compiler keeps what it fetched from the neighbours for the next reader of the
     same operand through the same window, with the padding already in it, and takes no note of the padding's value: a
     sum would read the -inf that surrounds the cells for a maximum. Off the CPU a barrier would end a kernel. There the
-    array itself is read where `fill` is 0; floats are rounded to the precision that they have, once where it is -inf,
-    twice where it is inf, and only numbers of other kinds need a barrier.
+    array itself is read where `fill` is 0, or all arrays are on one device; floats are rounded to the precision that
+    they have, once where it is -inf, twice where it is inf, and only numbers of other kinds need a barrier.
     """
     if may_be_cpu():
         return lax.optimization_barrier(array)
+    if on_one_device():
+        return array
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return lax.optimization_barrier(array) if fill else array
     limits = jnp.finfo(array.dtype)

@@ -4,15 +4,15 @@ Each entry of the batch axes has places of its own, in ascending order, no two e
 back to one place alone, and a place gets at most one entry: the map and its transpose are both a gather.
 """
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.transposes import transposed
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 
 
 def at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
@@ -22,7 +22,7 @@ def at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, 
     along `axis`. All of them lie on the axis.
     """
     if jnp.issubdtype(array.dtype, jnp.inexact):
-        return _at_places(array, places, axis, whole)
+        return apply_linear_map(_ReadAtPlaces(axis, array.shape[axis], whole), array, places)
     return _gather(array, places, axis, whole)
 
 
@@ -31,21 +31,23 @@ def at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, 
 #     y(o) = x(s(o))        ẏ(o) = ẋ(s(o))        x̄(p) = ȳ(o) where s(o) = p for some o, 0 elsewhere
 #
 # There is one such o at the most: the last one with s(o) ≤ p, if any. So the third formula is a gather too, from o
-# where there is one and from beyond the end, where zeros stand, for all others; each of them has a place of its own
-# there, so that the second formula, its transpose, is a scatter in which no two write to one place.
+# where there is one and from beyond the end, where zeros stand, for all others. The second is the map itself.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-def _at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
-    return _gather(array, places, axis, whole)
+@dataclass(frozen=True)
+class _ReadAtPlaces(LinearMap):
+    axis: int
+    size: int
+    whole: tuple[int, ...]
 
+    def forward(self, array: jax.Array, places: jax.Array, /) -> jax.Array:
+        return _gather(array, places, self.axis, self.whole)
 
-@_at_places.defjvp
-def _(axis: int, whole: tuple[int, ...], primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    array, places = primals
-    values = _at_places(array, places, axis, whole)
-    sources = _sources(places, axis, array.shape[axis])
-    return values, transposed(partial(_gather, axis=axis, whole=whole), tangents[0], sources, values)
+    def transpose(self, cotangent: jax.Array, places: jax.Array, /) -> jax.Array:
+        return _gather(cotangent, _sources(places, self.axis, self.size), self.axis, self.whole)
+
+    def behind_one_axis(self) -> "_ReadAtPlaces":
+        return _ReadAtPlaces(self.axis + 1, self.size, tuple(axis + 1 for axis in self.whole))
 
 
 def _sources(places: jax.Array, axis: int, size: int) -> jax.Array:

@@ -12,9 +12,11 @@ Primitives are made by parts of JAX that it keeps open without a promise: `jax.e
 They are used here and in `stages` alone.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +27,10 @@ from jax.interpreters import ad, batching, mlir
 
 PLATFORMS = ("cpu", "gpu", "tpu")
 
-# Part of the key under which JAX keeps what it has traced.
+# Parts of the key under which JAX keeps what it has traced.
 _platform = jax.make_user_context(None)
+_inside_lowering = jax.make_user_context(False)
+_one_device = jax.make_user_context(False)
 
 
 def only_for(platform: str) -> AbstractContextManager[None]:
@@ -34,6 +38,13 @@ def only_for(platform: str) -> AbstractContextManager[None]:
     if platform not in PLATFORMS:
         raise ValueError(f"only_for: platform is one of {PLATFORMS}, got {platform!r}")
     return _platform(platform)
+
+
+@contextmanager
+def inside(platform: str) -> Iterator[None]:
+    """Inside of a lowering for a platform, where whatever asks again gets an answer while tracing."""
+    with _platform(platform), _inside_lowering(True):
+        yield
 
 
 def known_platform() -> str | None:
@@ -52,65 +63,100 @@ def default_platform() -> str:
     return backend if backend in PLATFORMS else "gpu"
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Lowerings:
+    """The lowerings of a map, by platform, of arrays in this structure; batches are taken along these axes, in turn."""
+
+    by_platform: dict[str, Callable[..., Any]]
+    structure: Any
+    platform: str | None
+    batches: tuple[tuple[int | None, ...], ...] = ()
+
+    def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
+        """What the lowering of the platform makes of the arrays, flat."""
+
+        def lowering(*arrays: Any) -> list[Any]:
+            with inside(platform):
+                return jax.tree.leaves(self.by_platform[platform](*jax.tree.unflatten(self.structure, arrays)))
+
+        for axes in self.batches:
+            lowering = jax.vmap(lowering, axes)
+        return lowering(*arrays)
+
+    def everywhere(self, *arrays: Any) -> list[Any]:
+        """The same, as branches that JAX differentiates, of which every platform keeps its own."""
+        if self.platform is not None:
+            return self.evaluate(self.platform, *arrays)
+        branches = {platform: partial(self.evaluate, platform) for platform in PLATFORMS}
+        return lax.platform_dependent(*arrays, cpu=branches["cpu"], tpu=branches["tpu"], default=branches["gpu"])
+
+
 def by_platform(
     *arrays: Any, cpu: Callable[..., Any], gpu: Callable[..., Any], tpu: Callable[..., Any] | None = None
 ) -> Any:
     """The lowering of the platform applied to the arrays, any of which may be None; a TPU takes a GPU's by default."""
     lowerings = {"cpu": cpu, "gpu": gpu, "tpu": tpu or gpu}
-    known = known_platform()
-    if known is not None:
-        return lowerings[known](*arrays)
-
-    def branch(platform: str) -> Callable[..., Any]:
-        def lowering(*arrays: Any) -> Any:
-            with only_for(platform):
-                return lowerings[platform](*arrays)
-
-        return lowering
-
-    others = {} if tpu is None else {"tpu": branch("tpu")}
-    return lax.platform_dependent(*arrays, cpu=branch("cpu"), default=branch("gpu"), **others)
+    if _inside_lowering.value:
+        return lowerings[_platform.value](*arrays)
+    leaves, structure = jax.tree.flatten(arrays)
+    choice = _Lowerings(lowerings, structure, known_platform())
+    with inside(choice.platform or "gpu"):
+        traced, results = jax.make_jaxpr(lowerings[choice.platform or "gpu"], return_shape=True)(*arrays)
+    if any(isinstance(constant, jax.core.Tracer) for constant in traced.consts):
+        values = choice.everywhere(*leaves)
+    else:
+        values = _choice.bind(*leaves, choice=choice, results=tuple(traced.out_avals))
+    return jax.tree.unflatten(jax.tree.structure(results), values)
 
 
-class LinearMap(Protocol):
-    """A map that is linear in its first argument, of the type of the third one; its result is of the second one's."""
-
-    def __call__(self, vector: jax.Array, source: jax.Array, target: jax.Array, /, *, whole: bool) -> jax.Array:
-        """The map of the vector; the other two are constants. Arrays are `whole` where they are on one device."""
-        ...
-
-    def batched(self) -> "LinearMap":
-        """The same map of arrays that have one more axis in front."""
-        ...
+def _lower_choice(platform: str, context: mlir.LoweringRuleContext, *arrays: Any, choice: _Lowerings, **_: Any) -> Any:
+    platform = choice.platform or platform
+    with lowered_for(platform, context):
+        return mlir.lower_fun(partial(choice.evaluate, platform), multiple_results=True)(context, *arrays)
 
 
-def apply_linear_map(
-    linear_map: LinearMap, vector: jax.Array, source: jax.Array, target: jax.Array, *, transposed: bool = False
-) -> jax.Array:
-    """The map of a vector, or the transpose of the map of one, whose own transpose is the map itself.
-
-    JAX would transpose what it transposed, and take branches apart on the way. Batches stay one array, so that what the
-    map decides by a look at the values is decided for all of them, instead of evaluating both sides.
-    """
-    return _linear_map.bind(vector, source, target, linear_map=linear_map, transposed=transposed)
+def _differentiate_choice(primals: Sequence[Any], tangents: Sequence[Any], choice: _Lowerings, **_: Any) -> Any:
+    return jax.jvp(choice.everywhere, tuple(primals), tuple(map(ad.instantiate_zeros, tangents)))
 
 
-def _evaluate_linear_map(
-    vector: jax.Array,
-    source: jax.Array,
-    target: jax.Array,
-    *,
-    linear_map: LinearMap,
-    transposed: bool,
-    whole: bool = False,
-) -> jax.Array:
-    def forward(vector: jax.Array) -> jax.Array:
-        return linear_map(vector, source, target, whole=whole)
-
-    return jax.linear_transpose(forward, jax.typeof(target))(vector)[0] if transposed else forward(vector)
+def _batch_choice(arrays: Sequence[Any], axes: Sequence[int | None], choice: _Lowerings, **_: Any) -> tuple[Any, Any]:
+    choice = dataclasses.replace(choice, batches=(*choice.batches, tuple(axes)))
+    results = tuple(jax.make_jaxpr(partial(choice.evaluate, choice.platform or "gpu"))(*arrays).out_avals)
+    return _choice.bind(*arrays, choice=choice, results=results), [0] * len(results)
 
 
-def _lower_linear_map(context: mlir.LoweringRuleContext, *arrays: Any, **static: Any) -> Any:
+def _transpose_choice(cotangents: Sequence[Any], *arrays: Any, choice: _Lowerings, **_: Any) -> list[Any]:
+    is_linear = [ad.is_undefined_primal(array) for array in arrays]
+    vectors = [array.aval for array, linear in zip(arrays, is_linear, strict=True) if linear]
+    constants = [array for array, linear in zip(arrays, is_linear, strict=True) if not linear]
+
+    def transpose(platform: str, cotangents: list[Any], constants: list[Any]) -> list[Any]:
+        def of_vectors(*vectors: Any) -> list[Any]:
+            pools = {True: iter(vectors), False: iter(constants)}
+            return choice.evaluate(platform, *(next(pools[linear]) for linear in is_linear))
+
+        return list(jax.linear_transpose(of_vectors, *vectors)(cotangents))
+
+    transposes = {platform: partial(transpose, platform) for platform in PLATFORMS}
+    back = iter(by_platform(list(map(ad.instantiate_zeros, cotangents)), constants, **transposes))
+    return [next(back) if linear else None for linear in is_linear]
+
+
+_choice = Primitive("choice_of_lowering")
+_choice.multiple_results = True
+_choice.def_impl(lambda *arrays, choice, **_: choice.evaluate(choice.platform or default_platform(), *arrays))
+_choice.def_abstract_eval(lambda *_, results, **__: results)
+ad.primitive_jvps[_choice] = _differentiate_choice
+ad.primitive_transposes[_choice] = _transpose_choice
+batching.primitive_batchers[_choice] = _batch_choice
+mlir.register_lowering(_choice, partial(_lower_choice, "gpu"))
+for _name in ("cpu", "tpu"):
+    mlir.register_lowering(_choice, partial(_lower_choice, _name), platform=_name)
+
+
+@contextmanager
+def lowered_for(platform: str, context: mlir.LoweringRuleContext) -> Iterator[None]:
+    """Trace for a platform while a program is lowered."""
     try:
         module = context.module_context
         # What is exported for one device may be called with arrays on several.
@@ -118,43 +164,13 @@ def _lower_linear_map(context: mlir.LoweringRuleContext, *arrays: Any, **static:
         whole = devices == 1 and not module.lowering_parameters.for_export
     except AttributeError:
         whole = False
-    return mlir.lower_fun(_evaluate_linear_map, multiple_results=False)(context, *arrays, **static, whole=whole)
+    with inside(platform), _one_device(whole):
+        yield
 
 
-def _differentiate_linear_map(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> tuple[Any, Any]:
-    result = _linear_map.bind(*primals, **static)
-    if isinstance(tangents[0], ad.Zero):
-        return result, ad.Zero(jax.typeof(result))
-    return result, _linear_map.bind(tangents[0], *primals[1:], **static)
-
-
-def _transpose_linear_map(
-    cotangent: Any, _: Any, source: jax.Array, target: jax.Array, *, linear_map: LinearMap, transposed: bool
-) -> list[Any]:
-    if isinstance(cotangent, ad.Zero):
-        return [ad.Zero(jax.typeof(source if transposed else target)), None, None]
-    back = _linear_map.bind(cotangent, source, target, linear_map=linear_map, transposed=not transposed)
-    return [back, None, None]
-
-
-def _batch_linear_map(
-    arrays: Sequence[jax.Array], axes: Sequence[int | None], *, linear_map: LinearMap, transposed: bool
-) -> tuple[jax.Array, int]:
-    size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
-    batched = [
-        jnp.broadcast_to(array, (size, *array.shape)) if axis is None else jnp.moveaxis(array, axis, 0)
-        for array, axis in zip(arrays, axes, strict=True)
-    ]
-    return _linear_map.bind(*batched, linear_map=linear_map.batched(), transposed=transposed), 0
-
-
-_linear_map = Primitive("linear_map")
-_linear_map.def_impl(jax.jit(_linear_map.bind, static_argnames=("linear_map", "transposed")))
-_linear_map.def_abstract_eval(lambda vector, source, target, *, transposed, **_: target if transposed else source)
-ad.primitive_jvps[_linear_map] = _differentiate_linear_map
-ad.primitive_transposes[_linear_map] = _transpose_linear_map
-batching.primitive_batchers[_linear_map] = _batch_linear_map
-mlir.register_lowering(_linear_map, _lower_linear_map)
+def on_one_device() -> bool:
+    """Whether all arrays are known to be on one device: asked by lowerings, while they are lowered."""
+    return _one_device.value
 
 
 def numbers_along(shape: Sequence[int], axis: int) -> Any:

@@ -1,5 +1,6 @@
 """Cells drawn at random from every window, in proportion to their positive part, with both derivative rules."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -8,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.loops import fold_taps
-from jaxpool._engine.maps import evaluate, reduce_windows, route_apart
+from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.taps import pad_windows, without_unheld
-from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
+from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable, vary_together
 
 # The cells drawn, their row-major offsets in the windows, and whether there was one to draw.
@@ -34,12 +36,7 @@ def draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, 
         x = jnp.where(mask, x, jnp.zeros_like(x))
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return _draw(x, shares, window)[0]
-    draw = _draw_jvp if rule == "jvp" else _draw_vjp
-    return draw(x, shares, window)[0].astype(dtype)
-
-
-def _draw(x: jax.Array, shares: jax.Array, window: Window) -> Drawn:
-    return evaluate(partial(_drawn, window=window), x, shares)
+    return with_rule(rule, partial(_draw, window=window))(x, shares)[0].astype(dtype)
 
 
 def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> Drawn:
@@ -85,39 +82,31 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> Drawn:
 #
 #     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
 #
-# and all higher derivatives are 0. It is the rule of the maximum with another winner: the third formula is
-# `route_apart`, and the second its transpose. Where no cell was drawn, ȳ is put to 0 first.
+# and all higher derivatives are 0. It is the rule of the maximum with another winner: the second formula is
+# `read_at_offsets`, and the third `route_apart`. Where no cell was drawn, ẏ and ȳ are put to 0.
 
 
-_draw_jvp = jax.custom_jvp(_draw, nondiff_argnums=(2,))
-_draw_vjp = jax.custom_vjp(_draw, nondiff_argnums=(2,))
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _draw(x: jax.Array, shares: jax.Array, window: Window) -> Drawn:
+    return evaluate(partial(_drawn, window=window), x, shares)
 
 
-@_draw_jvp.defjvp
-def _(window: Window, primals: Any, tangents: Any) -> tuple[Drawn, Any]:
-    values, offsets, held = _draw_jvp(*primals, window)
-    x_dot, _ = tangents
-    values_dot = transposed(partial(_to_cells, window=window), x_dot, (offsets, held), values)
-    return (values, offsets, held), (
-        values_dot,
-        jax.custom_derivatives.zero_from_primal(offsets),
-        jax.custom_derivatives.zero_from_primal(held),
-    )
+@_draw.defjvp
+def _draw_jvp(window: Window, primals: Any, tangents: Any) -> tuple[Drawn, Any]:
+    values, offsets, held = _draw(*primals, window)
+    values_dot = apply_linear_map(_ReadDrawn(window), tangents[0], offsets, held, like=values)
+    no_dot = jax.custom_derivatives.zero_from_primal
+    return (values, offsets, held), (values_dot, no_dot(offsets), no_dot(held))
 
 
-def _forward(x: jax.Array, shares: jax.Array, window: Window) -> tuple[Drawn, tuple[jax.Array, jax.Array]]:
-    values, offsets, held = _draw_jvp(x, shares, window)
-    return (values, offsets, held), (offsets, held)
+@dataclass(frozen=True)
+class _ReadDrawn(LinearMap):
+    window: Window
 
+    def forward(self, x: jax.Array, offsets: jax.Array, held: jax.Array, /) -> jax.Array:
+        cells = read_at_offsets(x, offsets, self.window)
+        return jnp.where(held, cells, jnp.zeros_like(cells))
 
-def _backward(window: Window, residuals: tuple[jax.Array, jax.Array], cotangents: Any) -> tuple[jax.Array, None]:
-    return _to_cells(cotangents[0], residuals, window), None
-
-
-_draw_vjp.defvjp(_forward, _backward)
-
-
-def _to_cells(cotangent: jax.Array, residuals: tuple[jax.Array, jax.Array], window: Window) -> jax.Array:
-    offsets, held = residuals
-    wide = jnp.where(held, cotangent, jnp.zeros_like(cotangent)).astype(accumulation_dtype(cotangent.dtype))
-    return route_apart([wide], [offsets], window).astype(cotangent.dtype)
+    def transpose(self, cotangent: jax.Array, offsets: jax.Array, held: jax.Array, /) -> jax.Array:
+        wide = jnp.where(held, cotangent, jnp.zeros_like(cotangent)).astype(accumulation_dtype(cotangent.dtype))
+        return route_apart([wide], [offsets], self.window).astype(cotangent.dtype)

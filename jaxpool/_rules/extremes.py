@@ -13,21 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.linear_maps import apply_linear_map
 from jaxpool._engine.maps import (
+    FindWinners,
     Format,
-    Sending,
+    ReadWinners,
     first_held,
     first_winners,
     reduce_windows,
-    route_to_winners,
     selection_format,
 )
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.platforms import apply_linear_map
-from jaxpool._engine.transposes import transposed
-from jaxpool._engine.winners import Masked, Offsets, Winners, is_held, winner_positions
+from jaxpool._engine.winners import Masked, Winners, is_held, winner_positions
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
+from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable
 
 # Which windows a mask leaves a cell, broadcastable against the output, and what the engine selects by.
@@ -44,10 +44,8 @@ def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
     present = _present(mask, kept)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         values = _extremes(x, present, kept, op)
-    elif rule == "jvp":
-        values = _extremes_jvp(x, present, kept, op)
     else:
-        values = _extremes_vjp(x, present, kept, op)
+        values = with_rule(rule, partial(_extremes, kept=kept, op=op))(x, present)
     return values.astype(dtype)
 
 
@@ -64,10 +62,8 @@ def extremes_with_indices(
     present = _present(mask, kept)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         values, (offsets,) = _winners(x, present, kept, lax.max)
-    elif rule == "jvp":
-        values, (offsets,) = _winners_jvp(x, present, kept, lax.max)
     else:
-        values, (offsets,) = _winners_vjp(x, present, kept, lax.max)
+        values, (offsets,) = with_rule(rule, partial(_winners, kept=kept, op=lax.max))(x, present)
     positions = winner_positions(offsets, given)
     return values.astype(dtype), positions if present is None else jnp.where(present[0], positions, np.int32(-1))
 
@@ -85,13 +81,14 @@ def _present(mask: jax.Array | None, kept: Format) -> Present | None:
 #     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
 #
 # The winner is constant wherever it is unique, so that these are the derivatives there, and all higher ones are zero;
-# at ties they are one element of the subdifferential (for the minimum: superdifferential). The third formula is
-# `route_to_winners`; the second is its transpose. Both need the offsets of the winners and nothing of x, unless the
-# format keeps x itself, among which `Sending` finds the winners anew. With a mask W(o) are the cells that it holds, so
-# that derivatives need no mask: no masked cell is a winner, and the offset of an empty window, of which y is 0, is that
-# of no cell, which nothing is sent along.
+# at ties they are one element of the subdifferential (for the minimum: superdifferential). The second formula and the
+# third are the two directions of `ReadWinners`. Both need the offsets of the winners and nothing of x, unless the
+# format keeps x itself, among which `FindWinners` finds the winners anew. With a mask W(o) are the cells that it holds,
+# so that derivatives need no mask: no masked cell is a winner, and the offset of an empty window, of which y is 0, is
+# that of no cell, along which nothing is read or sent.
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
 def _winners(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> Winners:
     if present is None:
         return first_winners(x, kept.groups, op)
@@ -99,6 +96,14 @@ def _winners(x: jax.Array, present: Present | None, kept: Format, op: Operation)
     return jnp.where(is_held(offsets, kept.groups), values, jnp.zeros_like(values)), offsets
 
 
+@_winners.defjvp
+def _winners_jvp(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
+    values, offsets = _winners(*primals, kept, op)
+    values_dot = apply_linear_map(ReadWinners(kept.groups), tangents[0], offsets, like=values)
+    return (values, offsets), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, offsets))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
 def _extremes(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> jax.Array:
     window = Window(tuple(axis for group in kept.groups[::-1] for axis in group.axes))
     if present is None:
@@ -108,53 +113,11 @@ def _extremes(x: jax.Array, present: Present | None, kept: Format, op: Operation
     return jnp.where(held, values, jnp.zeros_like(values))
 
 
-_winners_jvp = jax.custom_jvp(_winners, nondiff_argnums=(2, 3))
-_extremes_jvp = jax.custom_jvp(_extremes, nondiff_argnums=(2, 3))
-_winners_vjp = jax.custom_vjp(_winners, nondiff_argnums=(2, 3))
-_extremes_vjp = jax.custom_vjp(_extremes, nondiff_argnums=(2, 3))
-
-
-@_winners_jvp.defjvp
-def _(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
-    values, offsets = _winners_jvp(*primals, kept, op)
-    x_dot, _ = tangents
-    values_dot = transposed(partial(route_to_winners, groups=kept.groups), x_dot, offsets, values)
-    return (values, offsets), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, offsets))
-
-
-@_extremes_jvp.defjvp
-def _(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+@_extremes.defjvp
+def _extremes_jvp(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     if kept.keeps_cells:
-        values = _extremes_jvp(*primals, kept, op)
+        values = _extremes(*primals, kept, op)
         (window,) = kept.groups
-        to_winners = Sending(window, op)
-        return values, apply_linear_map(to_winners, tangents[0], primals[0], values, transposed=True)
-    (values, _), (values_dot, _) = jax.jvp(lambda *x: _winners_jvp(*x, kept, op), primals, tangents)
+        return values, apply_linear_map(FindWinners(window, op), tangents[0], primals[0], values, like=values)
+    (values, _), (values_dot, _) = jax.jvp(lambda *x: _winners(*x, kept, op), primals, tangents)
     return values, values_dot
-
-
-def _winners_forward(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> tuple[Winners, Offsets]:
-    values, offsets = _winners_jvp(x, present, kept, op)
-    return (values, offsets), offsets
-
-
-def _winners_backward(kept: Format, op: Operation, offsets: Offsets, cotangents: Any) -> tuple[jax.Array, None]:
-    values_bar, _ = cotangents
-    return route_to_winners(values_bar, offsets, kept.groups), None
-
-
-def _extremes_forward(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> tuple[jax.Array, Any]:
-    if kept.keeps_cells:
-        values = _extremes_jvp(x, present, kept, op)
-        return values, (x, values)
-    return _winners_jvp(x, present, kept, op)
-
-
-def _extremes_backward(kept: Format, op: Operation, residuals: Any, values_bar: jax.Array) -> tuple[jax.Array, None]:
-    if kept.keeps_cells:
-        return apply_linear_map(Sending(kept.groups[0], op), values_bar, *residuals), None
-    return route_to_winners(values_bar, residuals, kept.groups), None
-
-
-_winners_vjp.defvjp(_winners_forward, _winners_backward)
-_extremes_vjp.defvjp(_extremes_forward, _extremes_backward)

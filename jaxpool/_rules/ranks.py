@@ -5,6 +5,7 @@ way back, shared out by the weights of the mean. What its cells are depends on h
 differs from window to window under padding and masks.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,18 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.loops import is_looped
-from jaxpool._engine.maps import evaluate, reduce_windows, route_apart, values_at_ranks
+from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart, values_at_ranks
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
 from jaxpool._engine.ranks import offsets_at_rank
-from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._rules.quantile_places import Counts, Quantile, places_in
+from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable
 
 Chosen = tuple[jax.Array, Arrays]
-Residuals = tuple[Arrays, Counts]
 
 
 @shardable
@@ -38,10 +39,8 @@ def quantiles(x: jax.Array, mask: jax.Array | None, window: Window, quantile: Qu
         counts = reduce_windows(mask.astype(np.int32), window, lax.add)
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         values = _quantiles(x, mask, counts, window, quantile)
-    elif rule == "jvp":
-        values = _quantiles_jvp(x, mask, counts, window, quantile)
     else:
-        values = _quantiles_vjp(x, mask, counts, window, quantile)
+        values = with_rule(rule, partial(_quantiles, window=window, quantile=quantile))(x, mask, counts)
     if jnp.issubdtype(dtype, jnp.inexact):
         values = values.astype(dtype)
     return values if counts is None else jnp.where(counts > 0, values, jnp.zeros_like(values))
@@ -55,56 +54,62 @@ def quantiles(x: jax.Array, mask: jax.Array | None, window: Window, quantile: Qu
 #     x̄(i) = Σ_{o : c(o) = i} (1-w(o))·ȳ(o) + Σ_{o : d(o) = i} w(o)·ȳ(o)
 #
 # The cells are constant wherever no two are equal, so that these are the derivatives there, and all higher ones are
-# zero. At ties each is the derivative along some order of the cells that are equal. The third formula is
-# `route_apart`; the second is its transpose. Both need the offsets of the cells and nothing of x. A window with
+# zero. At ties each is the derivative along some order of the cells that are equal. The second formula and the third
+# are the two directions of `_MeanOfChosen`. Both need the offsets of the cells and nothing of x. A window with
 # NaN has its first NaN for both cells. Masked cells come as the largest value there is, and are no cells to choose.
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(3, 4))
 def _chosen(x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile) -> Chosen:
     cells = evaluate(partial(_cells, window=window, quantile=quantile), x, counts, in_stage=True)
     offsets = evaluate(partial(_offsets, window=window, quantile=quantile), x, mask, counts, *cells, in_stage=True)
     return _mean(cells, counts, window, quantile), offsets
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(3, 4))
 def _quantiles(x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile) -> jax.Array:
     return _mean(_cells(x, counts, window, quantile), counts, window, quantile)
 
 
-_chosen_jvp = jax.custom_jvp(_chosen, nondiff_argnums=(3, 4))
-_quantiles_jvp = jax.custom_jvp(_quantiles, nondiff_argnums=(3, 4))
-_quantiles_vjp = jax.custom_vjp(_quantiles, nondiff_argnums=(3, 4))
-
-
-@_chosen_jvp.defjvp
-def _(window: Window, quantile: Quantile, primals: Any, tangents: Any) -> tuple[Chosen, Any]:
-    _, _, counts = primals
-    x_dot, _, _ = tangents
-    values, offsets = _chosen_jvp(*primals, window, quantile)
-    to_cells = partial(_to_cells, window=window, quantile=quantile)
-    values_dot = transposed(to_cells, x_dot, (offsets, counts), values)
+@_chosen.defjvp
+def _chosen_jvp(window: Window, quantile: Quantile, primals: Any, tangents: Any) -> tuple[Chosen, Any]:
+    values, offsets = _chosen(*primals, window, quantile)
+    values_dot = apply_linear_map(_MeanOfChosen(window, quantile), tangents[0], offsets, primals[2], like=values)
     return (values, offsets), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, offsets))
 
 
-@_quantiles_jvp.defjvp
-def _(window: Window, quantile: Quantile, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (values, _), (values_dot, _) = jax.jvp(lambda *x: _chosen_jvp(*x, window, quantile), primals, tangents)
+@_quantiles.defjvp
+def _quantiles_jvp(window: Window, quantile: Quantile, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (values, _), (values_dot, _) = jax.jvp(lambda *x: _chosen(*x, window, quantile), primals, tangents)
     return values, values_dot
 
 
-def _forward(
-    x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
-) -> tuple[jax.Array, Residuals]:
-    values, offsets = _chosen_jvp(x, mask, counts, window, quantile)
-    return values, (offsets, counts)
+@dataclass(frozen=True)
+class _MeanOfChosen(LinearMap):
+    """The mean of the cells at the offsets of c and d."""
 
+    window: Window
+    quantile: Quantile
 
-def _backward(
-    window: Window, quantile: Quantile, residuals: Residuals, cotangent: jax.Array
-) -> tuple[jax.Array, None, None]:
-    return _to_cells(cotangent, residuals, window, quantile), None, None
+    def forward(self, x: jax.Array, offsets: Arrays, counts: Counts, /) -> jax.Array:
+        cells = [read_at_offsets(x, each, self.window) for each in offsets]
+        if len(cells) == 1:
+            return cells[0]
+        lower, upper = (each.astype(accumulation_dtype(x.dtype)) for each in cells)
+        weight = self._weight(counts, lower)
+        return (separate_term((1 - weight) * lower) + weight * upper).astype(x.dtype)
 
+    def transpose(self, cotangent: jax.Array, offsets: Arrays, counts: Counts, /) -> jax.Array:
+        def route(cotangent: jax.Array, offsets: Arrays, counts: Counts) -> jax.Array:
+            wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
+            weight = None if len(offsets) == 1 else self._weight(counts, wide)
+            shares = (wide,) if weight is None else ((1 - weight) * wide, weight * wide)
+            return route_apart(shares, offsets, self.window).astype(cotangent.dtype)
 
-_quantiles_vjp.defvjp(_forward, _backward)
+        return evaluate(route, cotangent, offsets, counts, in_stage=not is_looped(self.window))
+
+    def _weight(self, counts: Counts, like: jax.Array) -> jax.Array:
+        return _weight(counts, self.window, self.quantile, like)
 
 
 def _cells(x: jax.Array, counts: Counts, window: Window, quantile: Quantile) -> Arrays:
@@ -133,22 +138,6 @@ def _mean(cells: Arrays, counts: Counts, window: Window, quantile: Quantile) -> 
     weight = _weight(counts, window, quantile, lower)
     mean = jnp.clip(separate_term((1 - weight) * lower) + weight * upper, lower, upper)
     return jnp.where(lower == upper, lower, mean).astype(dtype)
-
-
-def _to_cells(cotangent: jax.Array, residuals: Residuals, window: Window, quantile: Quantile) -> jax.Array:
-    """The cotangent x̄ from ȳ and the offsets of c and d."""
-
-    def route(cotangent: jax.Array, offsets: Arrays, counts: Counts) -> jax.Array:
-        wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
-        if len(offsets) == 1:
-            shares = (wide,)
-        else:
-            weight = _weight(counts, window, quantile, wide)
-            shares = ((1 - weight) * wide, weight * wide)
-        return route_apart(shares, offsets, window).astype(cotangent.dtype)
-
-    # A stage cannot be transposed where it holds a loop, which starts from zeros that are no cotangents.
-    return evaluate(route, cotangent, *residuals, in_stage=not is_looped(window))
 
 
 def _weight(counts: Counts, window: Window, quantile: Quantile, like: jax.Array) -> jax.Array:

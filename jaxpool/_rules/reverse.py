@@ -1,4 +1,4 @@
-"""Reverse mode alone, for functions whose derivatives are compositions of rules in both modes."""
+"""The argument `rule` of every pool: a rule for every mode of differentiation, or for reverse mode alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,12 +6,14 @@ from typing import Any
 import jax
 
 
-def reverse_only(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """The same function as a `jax.custom_vjp`, whose backward pass is the transpose of its own linearization."""
-    rule = jax.custom_vjp(function)
-    rule.defvjp(lambda *arguments: jax.vjp(function, *arguments), _pull_back)
-    return rule
+def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function: as it is for "jvp", for "vjp" as a `jax.custom_vjp` that pulls its linearization back."""
+    if rule == "jvp":
+        return function
+    reverse_only = jax.custom_vjp(function)
+    reverse_only.defvjp(lambda *arguments: jax.vjp(function, *arguments), _pull_back)
+    return reverse_only
 
 
-def _pull_back(pull_back: Callable[[jax.Array], Any], cotangent: jax.Array) -> Any:
+def _pull_back(pull_back: Callable[[Any], Any], cotangent: Any) -> Any:
     return pull_back(cotangent)

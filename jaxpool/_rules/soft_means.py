@@ -12,7 +12,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import with_zeros_in_padding, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
-from jaxpool._rules.reverse import reverse_only
+from jaxpool._rules.reverse import with_rule
 from jaxpool._rules.weighted import expand_rank, shared_along_windows
 from jaxpool._rules.weighted_sums import weighted_sums
 from jaxpool._sharding import shardable, vary_together
@@ -42,7 +42,7 @@ def soft_means(
         signs, beta = {-1, 0, 1}, expand_rank(beta.astype(x.dtype), x.ndim)
         x, beta = vary_together(x, beta)
     means = partial(_means, window=window, signs=signs)
-    y = (means if rule == "jvp" else reverse_only(means))(x, beta, mask)
+    y = with_rule(rule, means)(x, beta, mask)
     if mask is not None:
         y = jnp.where(reduce_windows(mask, window, lax.max), y, 0)
     return y.astype(dtype)

@@ -10,6 +10,7 @@ from jax import lax
 from jaxpool._engine.bins import even, expand
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces, spread_by_windows
+from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
 from jaxpool._engine.taps import taps
 from jaxpool._engine.winners import Selection, first_winners
@@ -38,7 +39,7 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
 
 
 def send_to_winners(
-    cotangent: jax.Array, x: jax.Array, values: jax.Array, *, window: Window, op: Operation, whole: bool
+    cotangent: jax.Array, x: jax.Array, values: jax.Array, *, window: Window, op: Operation
 ) -> jax.Array:
     """Send each output's cotangent to its winner by `select-and-scatter`, where that keeps the contract.
 
@@ -57,7 +58,7 @@ def send_to_winners(
         _, (offsets,) = first_winners(x, None, SELECTION, (window,), op)
         return route_between_zeros(wide, offsets, window, lax.add).astype(cotangent.dtype)
 
-    if not (whole or choose.reaches_next_alone(window)):
+    if not (on_one_device() or choose.reaches_next_alone(window)):
         return exact(cotangent)
     return lax.cond((~jnp.isfinite(values)).any(), exact, native, cotangent)
 

@@ -1,0 +1,68 @@
+"""Reading the winners: for every window, the cell at the offset that was recorded for it.
+
+This is the tangent map of every pool that selects. Like the way back, it compares the offsets with the numbers of the
+cells, so that it is one loop over slices and stays where an axis is sharded.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.bins import even, expand
+from jaxpool._engine.blocks import join_blocks, split_blocks
+from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._geometry.window import Window
+
+# Beyond, a read at a position that is data is faster than a comparison for each cell.
+_MOST_COMPARISONS = 64
+
+
+def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
+    """The cell at each winner's offsets, in one group of axes after the other, as they were recorded."""
+    for group, group_offsets in zip(groups, offsets, strict=True):
+        x = read_at_offsets(x, group_offsets, group)
+    return x
+
+
+def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """The cell of every window at its row-major offset, which is that of a cell of the array; 0 at that of no cell."""
+    padded, window = pad_windows(expand(x, window, 0), even(window), 0), even(window)
+    if window.cells <= _MOST_COMPARISONS:
+        return _read_by_comparison(padded, offsets, window)
+    return (_read_in_blocks if window.tiles else _read_at_positions)(padded, offsets, window)
+
+
+def _read_by_comparison(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    result = jnp.zeros(offsets.shape, padded.dtype)
+    for number, tap in enumerate(taps(window)):
+        result = jnp.where(offsets == np.array(number, offsets.dtype)[()], at_tap(padded, window, tap), result)
+    return result
+
+
+def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """A sum over the cells of every window, all but one of which are put to 0; for windows that share no cells."""
+    cells, axes = split_blocks(padded, window)
+    one_cell_each = (replace(axis, size=axis.output, kernel=1, stride=1, low=0, high=0) for axis in window.axes)
+    wanted, _ = split_blocks(offsets, Window(tuple(one_cell_each)))
+    numbers, step = np.zeros((), np.int32), window.cells
+    for axis in axes:
+        step //= cells.shape[axis]
+        numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
+    read = jnp.where(numbers == wanted.astype(np.int32), cells, jnp.zeros_like(cells))
+    total = lax.reduce(read, np.zeros((), read.dtype)[()], lax.add, axes)
+    return join_blocks(lax.expand_dims(total, axes), axes, window)
+
+
+def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    positions: list[jax.Array] = [lax.broadcasted_iota(np.int32, offsets.shape, axis) for axis in range(padded.ndim)]
+    rest, step = offsets.astype(np.int32), window.cells
+    for axis in window.axes:
+        step //= axis.kernel
+        offset, rest = lax.div(rest, np.int32(step)), lax.rem(rest, np.int32(step))
+        positions[axis.axis] = positions[axis.axis] * axis.stride + offset * axis.dilation
+    cells = padded.at[tuple(positions)].get(mode="clip")
+    return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))
