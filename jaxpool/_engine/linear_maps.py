@@ -24,12 +24,8 @@ from jaxpool._engine.platforms import inside, known_platform, lowered_for
 class LinearMap(abc.ABC):
     """A map that is linear in its first argument, and its transpose, each written out; a frozen dataclass.
 
-    Both get the same residuals after the vector. JAX would derive one from the other, as scatters of what a gather
-    reads, and transposing what it transposed take branches apart.
+    Both get the same residuals after the vector, which are constants to all derivatives: winners' offsets, say.
     """
-
-    # Whether the result does not depend on the residuals as far as derivatives go: they say where, not how much.
-    residuals_are_constant = True
 
     @abc.abstractmethod
     def forward(self, vector: jax.Array, /, *residuals: Any) -> jax.Array:
@@ -84,23 +80,10 @@ def _lower_linear_map(default: str, context: mlir.LoweringRuleContext, *arrays: 
 
 
 def _differentiate_linear_map(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> tuple[Any, Any]:
-    (vector, *arrays), (vector_dot, *arrays_dot) = primals, tangents
     result = _linear_map.bind(*primals, **static)
-    terms = []
-    if not isinstance(vector_dot, ad.Zero):
-        terms.append(_linear_map.bind(vector_dot, *arrays, **static))
-    varied = [] if static["linear_map"].residuals_are_constant else arrays_dot
-    moving = [number for number, each in enumerate(varied) if not isinstance(each, ad.Zero)]
-    if moving:
-
-        def of_moving(*some: jax.Array) -> jax.Array:
-            replaced = dict(zip(moving, some, strict=True))
-            every = [replaced.get(number, array) for number, array in enumerate(arrays)]
-            return evaluate(vector, *every, **static)
-
-        some, some_dot = ([each[number] for number in moving] for each in (arrays, arrays_dot))
-        terms.append(jax.jvp(of_moving, tuple(some), tuple(some_dot))[1])
-    return result, sum(terms[1:], terms[0]) if terms else ad.Zero(jax.typeof(result))
+    if isinstance(tangents[0], ad.Zero):
+        return result, ad.Zero(jax.typeof(result))
+    return result, _linear_map.bind(tangents[0], *primals[1:], **static)
 
 
 def _transpose_linear_map(cotangent: Any, vector: Any, *arrays: Any, transposed: bool, **static: Any) -> list[Any]:

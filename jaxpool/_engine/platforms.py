@@ -1,15 +1,16 @@
 """Which lowering of a map runs on which platform, and what the compilers of the platforms are told.
 
 A map of the engine, such as a reduction or the way back from winners to cells, has a lowering for the CPU and one for
-GPUs, and may have one for TPUs. `by_platform` puts them all into the traced program, so that one program can be
-exported to every platform; what is compiled for one holds the branch of that platform alone. Inside of a branch the
-platform is known, and everything that asks again gets an answer while tracing: choices are never nested.
+GPUs, and may have one for TPUs. `by_platform` puts one operation for all of them into the traced program, so that it
+can be exported to every platform, and the lowering of a platform is traced when the program is lowered for it. Inside
+of a lowering the platform is known, and everything that asks again gets an answer: choices are never nested. An
+operation that is differentiated becomes branches, one for each platform.
 
 What a rule keeps for its backward pass is chosen while tracing, for the platform that JAX runs on by default. Every
 platform evaluates the formats of all of them.
 
 Primitives are made by parts of JAX that it keeps open without a promise: `jax.extend.core` and `jax.interpreters`.
-They are used here and in `stages` alone.
+They are used here, in `linear_maps` and in `stages` alone.
 """
 
 import dataclasses
@@ -84,7 +85,7 @@ class _Lowerings:
         return lowering(*arrays)
 
     def everywhere(self, *arrays: Any) -> list[Any]:
-        """The same, as branches that JAX differentiates, of which every platform keeps its own."""
+        """The same, as branches that JAX differentiates, of which what is compiled for a platform keeps its own."""
         if self.platform is not None:
             return self.evaluate(self.platform, *arrays)
         branches = {platform: partial(self.evaluate, platform) for platform in PLATFORMS}
@@ -103,6 +104,7 @@ def by_platform(
     with inside(choice.platform or "gpu"):
         traced, results = jax.make_jaxpr(lowerings[choice.platform or "gpu"], return_shape=True)(*arrays)
     if any(isinstance(constant, jax.core.Tracer) for constant in traced.consts):
+        # Arrays that a lowering closes over are gone when it is traced again.
         values = choice.everywhere(*leaves)
     else:
         values = _choice.bind(*leaves, choice=choice, results=tuple(traced.out_avals))
