@@ -16,7 +16,7 @@ import numpy as np
 from jaxpool._engine import platforms
 from tests import fractional, oracle
 from tests.calls import BLURS, FRACTIONAL, LINEAR, ORDERED, RANKED, Call
-from tests.checks import compiled_fast
+from tests.compilation import compiled_as_usual, compiled_fast
 
 Outcome = dict[str, np.ndarray]
 
@@ -108,7 +108,9 @@ def outcome(call: Call) -> Outcome:
             found["forward mode"] = jax.jvp(lambda x: pool(x)[0], (x,), (tangent,))[1]
         return found
 
-    compiled = {"compiled": compiled_fast, "traced": jax.jit, "eager": lambda function: function}[call.mode](everything)
+    compiled = {"compiled": compiled_fast, "traced": compiled_as_usual, "eager": lambda function: function}[call.mode](
+        everything
+    )
     found = compiled(x, arrays, tangent, cotangent)
     return {what: np.asarray(result) for what, result in found.items() if result is not None}
 

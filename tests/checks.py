@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpool._engine import linear_maps, platforms
+from tests.compilation import compiled_fast
 
 Function = Callable[[jax.Array], jax.Array]
 Objective = Callable[..., jax.Array]
@@ -108,11 +109,6 @@ def check_third_order(objectives: Mapping[str, Objective], *arguments: np.ndarra
 def cubed(function: Objective) -> Objective:
     """A scalar function of the outputs with derivatives of every order up to the third that are not all equal."""
     return lambda *arguments: (function(*arguments) ** 3).sum()
-
-
-def compiled_fast(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a larger program that only has to be right, in half the time."""
-    return jax.jit(function, compiler_options={"xla_backend_optimization_level": "0"})
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:

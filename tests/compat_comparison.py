@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
 
 
 class Call(NamedTuple):

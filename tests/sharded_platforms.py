@@ -1,14 +1,11 @@
 """A program of its own, with four virtual devices: pools of sharded axes by the lowerings of GPUs and TPUs.
 
-It prints what differs from the same pools of whole arrays, and exits with 1 if anything does.
+`python tests/sharded_platforms.py` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment. It
+prints what differs from the same pools of whole arrays, and exits with 1 if anything does.
 """
 
-import os
 import sys
 from collections.abc import Callable
-
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
-os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax
 import numpy as np

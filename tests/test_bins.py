@@ -23,6 +23,8 @@ from tests import oracle
 from tests.cases import distinct
 from tests.checks import equations
 
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
 ADAPTIVE = (jaxpool.adaptive_max_pool, jaxpool.adaptive_avg_pool)
 
 
@@ -100,6 +102,7 @@ def test_programs_of_gradients_are_short_and_scatter_nothing() -> None:
             assert platform != "cpu" or lengths[2] <= lengths[1]
 
 
+@pytest.mark.every_platform
 def test_bins_that_divide_are_fixed_windows() -> None:
     x = distinct((2, 12, 8), "bins")
     for adaptive, fixed in zip(ADAPTIVE, (jaxpool.max_pool, jaxpool.avg_pool), strict=True):

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 X = np.random.default_rng(0).normal(size=(9, 7))
 MODES: dict[str, Any] = {"WRAP": "wrap", "REFLECT": "reflect", "EDGE": "edge"}

@@ -14,6 +14,8 @@ from jaxpool.compat import flax as compat
 from tests.compat_comparison import Call, check_calls, result_of, same_signature, settings_of_users
 from tests.importing import imported_with
 
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
 pooling = pytest.importorskip("flax.linen.pooling")
 
 FUNCTIONS = ("max_pool", "min_pool", "avg_pool")
@@ -169,6 +171,7 @@ def test_wrong_call(name: str, function: str) -> None:
     assert re.match(f"{function}: {message}", str(raised.value)), str(raised.value)
 
 
+@pytest.mark.every_platform
 def test_other_wrong_calls() -> None:
     with pytest.raises(TypeError, match=r"^max_pool: .* has no order"):
         compat.max_pool(np.zeros((4, 1), np.complex64), (2,))

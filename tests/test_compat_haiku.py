@@ -21,6 +21,8 @@ from tests.compat_comparison import (
     warned,
 )
 
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
 haiku = pytest.importorskip("haiku")
 
 FUNCTIONS = ("max_pool", "avg_pool")

@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.checks import compiled_fast
 from tests.compat_comparison import settings_of_users
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 optax = pytest.importorskip("optax")
 datasets = pytest.importorskip("sklearn.datasets")

@@ -18,6 +18,9 @@ from jaxpool._arguments import Rule
 from tests import oracle
 from tests.cases import distinct
 from tests.checks import check_first_derivatives
+from tests.compilation import compiled_as_usual
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 INF, NAN = math.inf, math.nan
@@ -172,7 +175,7 @@ def test_norms_neither_overflow_nor_underflow(scale: float) -> None:
         array = jnp.array(exponents[3:], jnp.float32).reshape(3, 1)
         return [jaxpool.lp_pool(x, p, (4,), 1) for p in exponents] + [jaxpool.lp_pool(x, array, (4,), 1)]
 
-    @jax.jit
+    @compiled_as_usual
     def everything(x: jax.Array) -> Any:
         values, pull_back = jax.vjp(pools, x)
         zeros = [jnp.zeros_like(one) for one in values]
@@ -196,7 +199,7 @@ def test_smooth_maximum_is_exact_for_large_products(beta: float, include: bool) 
         array = jnp.full((2, 1), beta, jnp.float32)
         return [jaxpool.smooth_max_pool(x, one, **parameters) for one in (beta, array)]
 
-    values, pull_back = jax.jit(partial(jax.vjp, pools))(x)
+    values, pull_back = compiled_as_usual(partial(jax.vjp, pools))(x)
     expected = oracle.pool(oracle.smooth, x, beta=beta, **parameters)
     gradient = pull_back([jnp.ones_like(one) for one in values])[0]
     for one in values:
@@ -245,5 +248,6 @@ def test_integer_averages_do_not_wrap() -> None:
 def test_averages_divide(cells: int) -> None:
     # 21/7 by way of the rounded reciprocal of 7 is 3.0000002.
     x = np.full((4, cells * 100), 3, np.float32)
-    for average in (jaxpool.avg_pool, jax.jit(jaxpool.avg_pool, static_argnums=1)):
-        np.testing.assert_array_equal(average(x, (cells,)), 3)
+    average = partial(jaxpool.avg_pool, kernel_size=(cells,))
+    for function in (average, compiled_as_usual(average)):
+        np.testing.assert_array_equal(function(x), 3)

@@ -17,6 +17,9 @@ import pytest
 import jaxpool
 from tests.cases import CASES, PLAIN, Case, distinct
 from tests.checks import check_first_derivatives, check_gradient_and_hessian, check_third_order, cubed
+from tests.parts import case_row
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES = ("jvp", "vjp")
 
@@ -31,6 +34,14 @@ def test_first_derivatives(case: Case) -> None:
     check_first_derivatives(both_rules(case), case.x, expected.values, expected.jacobian(), whole=False)
 
 
+# The exhaustive part traces for all platforms at once.
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_first_derivatives_for_every_platform(case: Case) -> None:
+    test_first_derivatives(case)
+
+
+@pytest.mark.every_platform
 @pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
 def test_jacobians(case: Case) -> None:
     check_first_derivatives(both_rules(case), case.x, case.expected.values, case.expected.jacobian())
@@ -75,7 +86,9 @@ def learnt(name: str, rules: tuple[str, ...]) -> tuple[np.ndarray, dict[str, Any
     return distinct((2, 3, 3), name), {rule: cubed(partial(pool, rule=rule)) for rule in rules}
 
 
-@pytest.mark.parametrize("shape", LEARNT_SHAPES, ids=str)
+@pytest.mark.parametrize(
+    "shape", [case_row(shape, id=str(shape), kept=shape in ((), (3, 1))) for shape in LEARNT_SHAPES]
+)
 @pytest.mark.parametrize("name", ["lp_pool", "smooth_max_pool", "smooth_max_pool without padding"])
 def test_derivatives_of_learnt_numbers(name: str, shape: tuple[int, ...]) -> None:
     x, objectives = learnt(name, RULES if shape in ((), (3, 1)) else ("jvp",))

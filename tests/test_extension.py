@@ -17,7 +17,9 @@ import jaxpool
 from jaxpool._geometry.extension import copied_cells
 from jaxpool.compat import flax, haiku
 from tests import oracle
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 WORDS = ("WRAP", "REFLECT", "EDGE")
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -131,6 +133,7 @@ def test_cotangents_of_copies_are_added_in_float32_and_rounded_once(name: str, d
     np.testing.assert_array_equal(gradient(x), exact.astype(dtype))
 
 
+@pytest.mark.every_platform
 def test_transformations() -> None:
     pool = partial(jaxpool.max_pool, kernel_size=(3,), stride=1, padding="REFLECT")
     x = jnp.asarray(np.random.default_rng(5).normal(size=(4, 3)))

@@ -16,8 +16,10 @@ from jaxpool import fractional_max_pool, fractional_max_pool_with_indices
 from jaxpool._geometry.samples import window_starts
 from jaxpool._geometry.window import WindowAxis
 from tests.cases import distinct
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
 from tests.fractional import fractional, starts
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 torch = pytest.importorskip("torch")
 
@@ -185,6 +187,7 @@ def test_a_long_axis_and_its_gradient() -> None:
     np.testing.assert_array_equal(gradient, expected)
 
 
+@pytest.mark.every_platform
 def test_export_and_empty_batches() -> None:
     @jax.jit
     def both(x: jax.Array) -> Any:

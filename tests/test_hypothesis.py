@@ -20,15 +20,26 @@ from tests.call_mistakes import any_calls, arbitrary_calls
 from tests.call_strategies import EXAMPLES_IN_ROUND, calls, some_calls
 from tests.calls import COMPLEX, FLOAT_KINDS, FLOATS, FUNCTIONS, INTEGER_KINDS, INTEGERS, MODES, Call
 
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
+
+# The first few of a round, and the others.
+each_part = pytest.mark.parametrize(
+    "part",
+    [pytest.param(slice(4), id="first"), pytest.param(slice(4, None), id="others", marks=pytest.mark.exhaustive)],
+)
+
+
+@each_part
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_calls(function: str) -> None:
-    check_all(some_calls(calls(function), EXAMPLES_IN_ROUND, function))
+def test_calls(function: str, part: slice) -> None:
+    check_all(some_calls(calls(function), EXAMPLES_IN_ROUND, function)[part])
 
 
+@each_part
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_arbitrary_arguments(function: str) -> None:
-    check_all(some_calls(arbitrary_calls(function), EXAMPLES_IN_ROUND, function))
+def test_arbitrary_arguments(function: str, part: slice) -> None:
+    check_all(some_calls(arbitrary_calls(function), EXAMPLES_IN_ROUND, function)[part])
 
 
 def check_all(drawn: list[Call]) -> None:

@@ -12,6 +12,8 @@ from jaxpool import avg_pool, lp_pool, max_pool, max_pool_with_indices, min_pool
 from tests.calls import RANKED
 from tests.cases import PLAIN, Case, distinct
 
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
 X = distinct((2, 7, 6), "identities")
 WINDOWS: list[dict[str, Any]] = [
     {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1))},

@@ -14,7 +14,10 @@ from jax import lax
 
 import jaxpool
 from tests import sliding
-from tests.checks import compiled_fast, equations
+from tests.checks import equations
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 SMALL = (np.int8, np.uint8, np.int16, np.uint16, np.bool_)
 ALL = (*SMALL, np.int32, np.uint32, np.int64, np.uint64)
@@ -156,6 +159,7 @@ def is_float(dtype: np.dtype) -> bool:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=named)
+@pytest.mark.every_platform
 def test_no_float_is_met(dtype: Any) -> None:
     x, mask = specials(dtype), np.ones((5, 9, 8), bool)
     for name in EXTREMES:
@@ -170,6 +174,7 @@ def test_no_float_is_met(dtype: Any) -> None:
     assert not [one for one in dtypes_in(unpool, values, indices) if is_float(one)]
 
 
+@pytest.mark.every_platform
 def test_the_checks_can_fail() -> None:
     # Controls: sums in the dtype itself wrap, and a maximum by way of float64 loses the last bits and is seen.
     x = planes(np.uint8, (1, 2))

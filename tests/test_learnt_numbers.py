@@ -20,7 +20,9 @@ import pytest
 import jaxpool
 from jaxpool._arguments import Rule
 from tests.cases import distinct
-from tests.checks import compiled_fast
+from tests.compilation import compiled_as_usual, compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 EXPONENTS = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 16.0, 64.0])
@@ -149,7 +151,7 @@ def test_norms_of_tiny_and_huge_cells(scales: tuple[float, ...]) -> None:
         return jaxpool.lp_pool(x, p, (1, 3), 1, rule=rule)
 
     ways = [jax.jacfwd(pool, (0, 1)), *(jax.jacrev(partial(pool, rule=rule), (0, 1)) for rule in RULES)]
-    everything = jax.jit(lambda *at: (pool(*at), [way(*at) for way in ways]))
+    everything = compiled_as_usual(lambda *at: (pool(*at), [way(*at) for way in ways]))
     found, slopes = jax.tree.map(np.asarray, everything(x, p.astype(np.float32)))
     np.testing.assert_allclose(found, values, rtol=1e-6)
     for by_cell, by_exponent in slopes:
@@ -204,7 +206,7 @@ def test_sharp_maxima(dtype: type, close: bool, rtol: float, rule: Rule) -> None
     def pool(x: jax.Array, beta: jax.Array) -> jax.Array:
         return jaxpool.smooth_max_pool(x, beta, (1, 3), 1, rule=rule)
 
-    everything = jax.jit(lambda *at: (pool(*at), *jax.jacrev(pool, (0, 1))(*at)))
+    everything = compiled_as_usual(lambda *at: (pool(*at), *jax.jacrev(pool, (0, 1))(*at)))
     found, by_cell, by_beta = map(np.asarray, everything(x, beta.astype(dtype)))
     np.testing.assert_allclose(found, values, rtol=min(rtol, 1e-6))
     np.testing.assert_allclose(by_cell.reshape(4, 1, 3, -1), jacobian[..., : x.size], rtol=0, atol=rtol)

@@ -20,7 +20,10 @@ from jaxpool._engine import platforms
 from tests import oracle
 from tests.calls import ORDERED
 from tests.cases import PLAIN, Case
-from tests.checks import compiled_fast, equations, programs_within
+from tests.checks import equations, programs_within
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 INF, NAN = math.inf, math.nan
@@ -114,10 +117,17 @@ def test_masked_integers_never_win(dtype: Any) -> None:
 LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool")
 
 
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        pytest.param((jnp.bfloat16, np.int8), id="small"),
+        pytest.param((np.float64, np.bool_, np.complex64), id="others", marks=pytest.mark.exhaustive),
+    ],
+)
 @pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
-def test_empty_windows(case: Case) -> None:
-    dtypes = [jnp.bfloat16, np.float64, np.int8, np.bool_]
-    dtypes += [np.complex64] if case.function in LINEAR else []
+def test_empty_windows(case: Case, dtypes: tuple[Any, ...]) -> None:
+    if case.function not in LINEAR:
+        dtypes = tuple(dtype for dtype in dtypes if dtype is not np.complex64)
     # The first plane is masked, the second is not; declared padding of a masked plane is not enough to be a cell.
     options = {"count_include_pad": False} if case.function == "smooth_max_pool" else {}
     masked = values_of(case.function, **case.parameters, **options, where=np.array([[[False]], [[True]]]))
@@ -186,8 +196,12 @@ def test_masks_of_fewer_axes(case: Case) -> None:
     small += [np.array([False]), np.array(True)]
 
     def one(x: jax.Array, where: Any) -> Any:
-        outputs, pull_back = jax.vjp(lambda x: jax.tree.leaves(case.call(x, **case.parameters, where=where))[0], x)
-        return case.call(x, **case.parameters, where=where), pull_back(jnp.ones_like(outputs))[0]
+        def values_first(x: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+            values, *indices = jax.tree.leaves(case.call(x, **case.parameters, where=where))
+            return values, indices
+
+        values, pull_back, indices = jax.vjp(values_first, x, has_aux=True)
+        return values, indices, pull_back(jnp.ones_like(values))[0]
 
     @compiled_fast
     def everything(x: jax.Array, small: list[jax.Array], full: list[jax.Array]) -> Any:
@@ -209,6 +223,7 @@ def test_masks_of_fewer_axes(case: Case) -> None:
 
 
 @pytest.mark.parametrize("function", ["max_pool", "max_pool_with_indices", "avg_pool", "lp_pool", "smooth_max_pool"])
+@pytest.mark.every_platform
 def test_shared_masks_stay_small(function: str) -> None:
     # Whatever is made of the mask and has both batch axes is a choice between cells, or between a winner and another.
     x = jnp.zeros((8, 64, 32, 32))

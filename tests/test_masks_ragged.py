@@ -19,7 +19,10 @@ import jaxpool
 from jaxpool._arguments import Rule
 from tests import oracle
 from tests.cases import distinct
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
+from tests.parts import case_row, crossed
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 INF, NAN = math.inf, math.nan
@@ -115,17 +118,16 @@ UNPADDED: list[Row] = [
 ]
 ADAPTIVE = ("adaptive_max_pool", "adaptive_max_pool_with_indices", "adaptive_avg_pool")
 SECOND_ORDER: list[Row] = [WEIGHTED[0], WEIGHTED[2], *LEARNT[:2], *SMOOTH_WITH_PADDING[1::2]]
-RAGGED: list[tuple[Row, str]] = [
-    *[(row, layout) for layout in SLIDING for row in [*UNPADDED, *LEARNT, ("avg_pool", {}), *SMOOTH_WITH_PADDING]],
-    *[(row, layout) for layout in PADDED for row in UNPADDED],
-    *[((function, {}), layout) for layout in BINS for function in ADAPTIVE],
-    *[((function, {}), layout) for layout in WHOLE for function in ("global_max_pool", "global_avg_pool")],
+# By default every row meets one layout in three, and every layout one row in three.
+RAGGED = [
+    *crossed([*UNPADDED, *LEARNT, ("avg_pool", {}), *SMOOTH_WITH_PADDING], SLIDING, 3),
+    *crossed(UNPADDED, PADDED, 3),
+    *crossed([(function, {}) for function in ADAPTIVE], BINS, 3),
+    *crossed([("global_max_pool", {}), ("global_avg_pool", {})], WHOLE, 1),
 ]
 
 
-def name_of(one: Any) -> str:
-    if isinstance(one, str):
-        return one
+def name_of(one: Row) -> str:
     return "-".join([one[0], *(f"{key}={np.shape(value) or value}" for key, value in one[1].items())])
 
 
@@ -133,7 +135,9 @@ def values_of(function: str, **arguments: Any) -> Callable[..., jax.Array]:
     return lambda x, **more: jax.tree.leaves(getattr(jaxpool, function)(x, **arguments, **more))[0]
 
 
-@pytest.mark.parametrize(("row", "layout"), RAGGED, ids=name_of)
+@pytest.mark.parametrize(
+    ("row", "layout"), [case_row(one, layout, id=f"{name_of(one)}-{layout}", kept=kept) for one, layout, kept in RAGGED]
+)
 def test_ragged_batches(row: Row, layout: str) -> None:
     (function, options), ragged = row, LAYOUTS[layout]
     x, mask, samples = ragged.batch()

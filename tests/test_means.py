@@ -24,7 +24,10 @@ from jaxpool import (
 )
 from tests import oracle
 from tests.cases import distinct
-from tests.checks import check_gradient_and_hessian, check_third_order, compiled_fast, cubed
+from tests.checks import check_gradient_and_hessian, check_third_order, cubed
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 WINDOW: dict[str, Any] = {"kernel_size": (3, 2), "stride": (1, 2), "padding": ((1, 0), (0, 1)), "ceil_mode": True}
 X = distinct((2, 4, 5), "means")

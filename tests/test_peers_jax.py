@@ -17,6 +17,8 @@ from jax import lax
 
 import jaxpool
 
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
 equinox = pytest.importorskip("equinox")
 haiku = pytest.importorskip("haiku")
 pooling = pytest.importorskip("flax.linen.pooling")

@@ -24,7 +24,10 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
+from tests.parts import case_row
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 torch = pytest.importorskip("torch")
 
@@ -142,12 +145,16 @@ def function(name: str, rank: int) -> Callable[..., Any]:
     return getattr(torch.nn.functional, f"{name}{rank}d")
 
 
+# By default three chunks in ten. All of them are the 500 configurations that are spoken of.
+each_chunk = pytest.mark.parametrize("chunk", [case_row(n, id=str(n), kept=n < 3) for n in range(CHUNKS)])
+
+
 def test_enough_configurations_are_compared() -> None:
     drawn = [draws(chunk) for draws in (maxima, averages) for chunk in range(CHUNKS)]
     assert len(set(itertools.chain(*drawn))) >= 500
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@each_chunk
 def test_max_and_min(chunk: int) -> None:
     random = np.random.default_rng(chunk)
     for number, configuration in enumerate(maxima(chunk)):
@@ -167,7 +174,7 @@ def test_max_and_min(chunk: int) -> None:
             np.testing.assert_array_equal(one, other, err_msg=str(configuration))
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@each_chunk
 def test_average(chunk: int) -> None:
     random = np.random.default_rng(chunk)
     for number, configuration in enumerate(averages(chunk)):
@@ -183,7 +190,7 @@ def test_average(chunk: int) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-5, err_msg=f"{configuration} {options}")
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@each_chunk
 def test_norm(chunk: int) -> None:
     random = np.random.default_rng(chunk)
     for number, configuration in enumerate(norms(chunk)):

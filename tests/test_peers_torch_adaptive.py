@@ -25,7 +25,10 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
+from tests.parts import case_row
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 torch = pytest.importorskip("torch")
 
@@ -163,6 +166,10 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+# By default three chunks in ten. All of them are the 500 configurations that are spoken of.
+each_chunk = pytest.mark.parametrize("chunk", [case_row(n, id=str(n), kept=n < 3) for n in range(CHUNKS)])
+
+
 def test_enough_configurations_are_compared() -> None:
     adaptive = list(itertools.chain(*map(bins, range(CHUNKS))))
     assert len({*adaptive, *itertools.chain(*map(ways_back, range(CHUNKS)))}) >= 500
@@ -183,7 +190,7 @@ def adaptive_pools(configuration: Adaptive, indices: bool, axis: Any, x: Any, y:
     return [maximum, average], positions
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@each_chunk
 def test_adaptive(chunk: int) -> None:
     random = np.random.default_rng(chunk)
     for number, configuration in enumerate(bins(chunk)):
@@ -211,7 +218,7 @@ def unpool(sizes: tuple[int, ...], places: np.ndarray, axis: Any, values: Any) -
     return [jaxpool.max_unpool(values, places, sizes, axis=axis)], None
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@each_chunk
 def test_unpool(chunk: int) -> None:
     random = np.random.default_rng(chunk)
     overwritten = 0

@@ -1,5 +1,8 @@
 """Wrong derivative rules, planted on purpose: the checks that the other files rely on must reject every one of them.
 
+`python -m tests.plant_faults` plants faults in the package itself, and takes hours; that there is a place for each of
+them is tested here.
+
 Each is a max pool of 3 cells with a right value and a slightly wrong derivative, on inputs of a few cells and of a
 few hundred, where numerical checks with tolerances that grow with the size are known to fail.
 """
@@ -15,6 +18,8 @@ import jaxpool
 from tests import oracle
 from tests.cases import distinct
 from tests.checks import check_first_derivatives, check_gradient_and_hessian, check_third_order, cubed
+from tests.fault import Fault
+from tests.plant_faults import FAULTS, found_in
 
 TangentMap = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -135,3 +140,17 @@ def _cosine(x: jax.Array) -> jax.Array:
 
 
 _cosine.defjvp(lambda primals, tangents: (_cosine(*primals), -jax.lax.stop_gradient(jnp.sin(*primals)) * tangents[0]))
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_faults_have_a_place(fault: Fault) -> None:
+    path, text = found_in(fault)
+    changed = text.replace(fault.right, fault.wrong)
+    assert changed != text
+    compile(changed, str(path), "exec")
+
+
+def test_a_fault_without_a_place_is_refused() -> None:
+    for right in ("no such text", "import jax\n"):
+        with pytest.raises(LookupError, match="must occur once in the package"):
+            found_in(Fault("nowhere", right, ""))

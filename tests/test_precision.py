@@ -20,7 +20,10 @@ from jax import lax
 import jaxpool
 from jaxpool._arguments import Rule
 from tests import sliding
-from tests.checks import compiled_fast, equations
+from tests.checks import equations
+from tests.compilation import compiled_as_usual, compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 KERNELS = (3, 5, 8, 16, 31, 64, 128)
@@ -204,7 +207,7 @@ def test_sums_of_a_million_float32(name: str, derivative: bool) -> None:
     if derivative and name == "overlapping lines":
         check_program_does_not_grow()
 
-    @jax.jit
+    @compiled_as_usual
     def everything(x: jax.Array, tangent: jax.Array, cotangent: jax.Array) -> dict[str, jax.Array]:
         if not derivative:
             return {"values": pool(x)}

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.compilation import flags
 from tests.two_processes import initial_weights
 
 ROOT = Path(__file__).parent.parent
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    given = flags("--xla_force_host_platform_device_count=2")
+    environment = os.environ | {"XLA_FLAGS": given, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-W", "error", "-m", "tests.two_processes", *arguments]
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -28,7 +28,10 @@ from jaxpool._rules.quantile_places import Quantile
 from tests.call_checks import check
 from tests.calls import FLOAT_KINDS, Call
 from tests.cases import distinct
-from tests.checks import compiled_fast, equations
+from tests.checks import equations
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 METHODS: tuple[QuantileMethod, ...] = ("linear", "lower", "higher")
 
@@ -228,6 +231,7 @@ def test_backward_passes_keep_one_offset_per_cell_chosen(kernel: int, kept: list
 
 
 @pytest.mark.parametrize("kernel", [5, 9])
+@pytest.mark.every_platform
 def test_no_array_holds_several_copies_of_the_cells(kernel: int) -> None:
     program = jax.make_jaxpr(lambda x: jaxpool.median_pool(x, (kernel, kernel), 1, kernel // 2))(jnp.ones((16, 16)))
     sizes = [variable.aval.size for equation in equations(program.jaxpr) for variable in equation.outvars]

@@ -14,8 +14,11 @@ import pytest
 from jaxpool import adaptive_max_pool, roi_align, roi_pool
 from tests import boxes as reference
 from tests.cases import distinct
-from tests.checks import check_gradient_and_hessian, check_third_order, compiled_fast, cubed
+from tests.checks import check_gradient_and_hessian, check_third_order, cubed
+from tests.compilation import compiled_fast
 from tests.errors import Row, Traced, check_wrong_call, zeros
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 BOXES = np.array([[0.3, 0.8, 2.1, 3.3], [-1.4, 1.1, 1.9, 4.6]])
 
@@ -180,6 +183,7 @@ def test_cotangents_of_16_bits_are_summed_in_float32(pool: Any) -> None:
 
 
 @pytest.mark.parametrize("pool", [roi_align, roi_pool])
+@pytest.mark.every_platform
 def test_transformations(pool: Any) -> None:
     images = distinct((3, 2, 5, 6), "images")
     boxes = np.stack([BOXES, BOXES + 0.7, BOXES[::-1]])

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.compilation import flags
 from tests.sharded import POOLS, UNEVEN
-
-# The programs are many, and they are small.
-FLAGS = "--xla_force_host_platform_device_count={} --xla_backend_optimization_level=0"
 
 
 @pytest.mark.parametrize("count", [4, 8])
 def test_arrays_on_several_devices(count: int) -> None:
-    environment = os.environ | {"XLA_FLAGS": FLAGS.format(count), "JAX_PLATFORMS": "cpu"}
+    # The programs are many, and they are small; what devices send each other is settled before loops are emitted.
+    given = flags(f"--xla_force_host_platform_device_count={count}")
+    environment = os.environ | {"XLA_FLAGS": given, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-W", "error", "-m", "tests.sharded", str(count)]
     root = Path(__file__).parent.parent
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)

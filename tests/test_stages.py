@@ -17,6 +17,7 @@ from jax.interpreters import mlir
 import jaxpool
 from jaxpool._engine.stages import finish, stage
 from tests.cases import distinct
+from tests.compilation import compiled_as_usual
 
 X = np.linspace(-1, 1, 12).reshape(3, 4)
 NUMBERS = np.arange(4, dtype=np.int32)
@@ -46,7 +47,7 @@ def plain(x: jax.Array, numbers: Any = NUMBERS) -> jax.Array:
 
 
 def computations(function: Callable[..., Any], *arguments: Any) -> list[str]:
-    text = jax.jit(function).lower(*arguments).compile().as_text()
+    text = compiled_as_usual(function).lower(*arguments).compile().as_text()
     assert text is not None
     return text.split("\n\n")
 
@@ -119,7 +120,7 @@ def test_pools_are_the_same_whatever_keeps_stages_apart(kernel: int, kept_by: st
     padded = np.pad(x, ((0, 0), (0, 0), *[(kernel // 2, kernel // 2)] * 2), constant_values=-np.inf)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))
     winners = windows.max((-2, -1))
-    value, gradient = jax.jit(jax.value_and_grad(objective))(x)
+    value, gradient = compiled_as_usual(jax.value_and_grad(objective))(x)
     np.testing.assert_allclose(value, (winners**2).sum(), rtol=1e-12)
     # No two cells are equal, so that each has the windows that it is the largest cell of.
     counts = np.bincount(np.searchsorted(np.sort(x, axis=None), winners).ravel(), minlength=x.size)

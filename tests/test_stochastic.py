@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from jaxpool import stochastic_pool
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 WINDOW: dict[str, Any] = {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0)}
 # Beyond so many cells windows are folded in a loop.

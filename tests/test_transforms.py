@@ -17,7 +17,10 @@ import pytest
 
 import jaxpool
 from tests.cases import PLAIN, Case, distinct
-from tests.checks import compiled_fast, cubed
+from tests.checks import cubed
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES = ("jvp", "vjp")
 
@@ -33,22 +36,30 @@ def small(case: Case) -> Case:
 
 SMALL = {name: small(case) for name, case in PLAIN.items()}
 
-each_function = pytest.mark.parametrize("case", SMALL.values(), ids=list(SMALL))
-each_rule = pytest.mark.parametrize("rule", RULES)
-
+# Between them they pass all doors of the engine, and are traced for all platforms; the others for this machine's alone.
+_THROUGH_ALL_DOORS = ("max_pool", "avg_pool", "lp_pool", "soft_pool", "quantile_pool", "blur_pool", "adaptive_max_pool")
 # Pools that share their backward passes with another one, or are put together of others: of these the first derivatives
 # are held to the reference by both rules, and all else by one.
 _ALIKE = ("min_pool", "max_pool_with_indices", "sum_pool", "gem_pool", "mixed_pool", "max_blur_pool", "median_pool")
 _ALIKE += ("adaptive_max_pool_with_indices", "global_max_pool", "global_gem_pool", "spatial_pyramid_pool")
-each_function_and_rule = pytest.mark.parametrize(
-    ("case", "rule"),
-    [
-        pytest.param(case, rule, id=f"{function}-{rule}")
-        for function, case in SMALL.items()
-        for rule in RULES
-        if rule == "jvp" or function not in _ALIKE
-    ],
-)
+# Of the second rule all that is its own is the pair of functions that JAX calls: these have one of each kind.
+_SECOND_RULES = ("max_pool", "avg_pool", "lp_pool", "quantile_pool", "blur_pool", "stochastic_pool", "soft_pool")
+
+
+def rows(*rules: str, but: tuple[str, ...] = ()) -> list[Any]:
+    """Rows of every function by the first of the rules, and by the others of every function but some."""
+    made = []
+    for function, case in SMALL.items():
+        for rule in rules if function not in but else rules[:1]:
+            marks = [pytest.mark.every_platform] * (rule == "jvp" and function in _THROUGH_ALL_DOORS)
+            marks += [pytest.mark.exhaustive] * (rule == "vjp" and function not in _SECOND_RULES)
+            made.append(pytest.param(case, rule, id=f"{function}-{rule}", marks=marks))
+    return made
+
+
+each_function = pytest.mark.parametrize("case", SMALL.values(), ids=list(SMALL))
+each_function_and_rule = pytest.mark.parametrize(("case", "rule"), rows(*RULES, but=_ALIKE))
+each_function_and_both_rules = pytest.mark.parametrize(("case", "rule"), rows(*RULES))
 
 
 def close(left: Any, right: Any, what: str = "") -> None:
@@ -118,9 +129,26 @@ def test_modes_in_every_order(case: Case, rule: str) -> None:
         close(curvature, np.vdot(expected, v))
 
 
-@each_rule
-@each_function
+@each_function_and_both_rules
 def test_first_order_by_every_road(case: Case, rule: str) -> None:
+    check_first_order(case, rule, compiled_fast)
+
+
+# One operation after the other, by one of the rules: what differs between them does not run otherwise there. The random
+# calls of `test_hypothesis` run every function so as well.
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=function, marks=[pytest.mark.exhaustive] * (function not in _THROUGH_ALL_DOORS))
+        for function, case in SMALL.items()
+    ],
+)
+def test_first_order_operation_by_operation(case: Case) -> None:
+    check_first_order(case, "jvp", lambda function: function)
+
+
+def check_first_order(case: Case, rule: str, compiled: Callable[[Any], Any]) -> None:
+    """Hold gradients and tangents, had in several ways, to the reference."""
     pool, v = partial(case.values, rule=rule), distinct((4, 3), "direction")
     g = 3 * case.expected.values**2
 
@@ -135,13 +163,11 @@ def test_first_order_by_every_road(case: Case, rule: str) -> None:
             pushed = {"jvp": jax.jvp(pool, (x,), (v,))[1], "linearized": jax.linearize(pool, x)[1](v)}
         return gradients, pushed
 
-    # Operation by operation by one of the rules: what differs between them does not run otherwise there.
-    for run in (compiled_fast(everything), *([everything] if rule == "jvp" else [])):
-        gradients, pushed = run(jnp.asarray(case.x))
-        for name, gradient in gradients.items():
-            close(gradient, case.expected.backward(g), name)
-        for name, tangent in pushed.items():
-            close(tangent, case.expected.forward(v), name)
+    gradients, pushed = compiled(everything)(jnp.asarray(case.x))
+    for name, gradient in gradients.items():
+        close(gradient, case.expected.backward(g), name)
+    for name, tangent in pushed.items():
+        close(tangent, case.expected.forward(v), name)
 
 
 @each_function_and_rule

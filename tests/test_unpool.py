@@ -14,6 +14,8 @@ import jaxpool
 from tests import oracle
 from tests.cases import distinct
 
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
 CALLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "line": ((3, 12), {"kernel_size": 4, "axis": (1,)}),
     "plane": ((2, 3, 6, 8), {"kernel_size": (2, 4), "axis": (2, 3)}),
@@ -69,6 +71,7 @@ def test_the_last_writer_has_the_cell() -> None:
     np.testing.assert_array_equal(gradient, expected.backward(cotangent))
 
 
+@pytest.mark.every_platform
 def test_no_scatter_of_its_own_meets_a_place_twice() -> None:
     def gradient(values: jax.Array, indices: jax.Array) -> jax.Array:
         return jax.grad(lambda values: (jaxpool.max_unpool(values, indices, (9,)) ** 2).sum())(values)

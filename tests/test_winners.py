@@ -19,7 +19,9 @@ import jaxpool
 from jaxpool._arguments import Rule
 from tests import sliding
 from tests.cases import distinct
-from tests.checks import compiled_fast
+from tests.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 INF, NAN = math.inf, math.nan
 HEIGHT, WIDTH = 15, 34
