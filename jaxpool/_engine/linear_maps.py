@@ -21,19 +21,20 @@ from jax.interpreters import ad, batching, mlir
 from jaxpool._engine.platforms import inside, known_platform, lowered_for
 
 
+@dataclasses.dataclass(frozen=True)
 class LinearMap(abc.ABC):
-    """A map that is linear in its first argument, and its transpose, each written out; a frozen dataclass.
+    """A map that is linear in its first argument, and its transpose, each written out.
 
     Both get the same residuals after the vector, which are constants to all derivatives: winners' offsets, say.
     """
 
     @abc.abstractmethod
-    def forward(self, vector: jax.Array, /, *residuals: Any) -> jax.Array:
-        """The map of the vector."""
+    def forward(self, *arrays: Any, **_: Any) -> jax.Array:
+        """The map of the vector, which is followed by the residuals."""
 
     @abc.abstractmethod
-    def transpose(self, cotangent: jax.Array, /, *residuals: Any) -> jax.Array:
-        """The cotangent of the vector from that of the result."""
+    def transpose(self, *arrays: Any, **_: Any) -> jax.Array:
+        """The cotangent of the vector from that of the result, which is followed by the residuals."""
 
     def behind_one_axis(self) -> "LinearMap":
         """The same map of arrays that have one more axis in front."""

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -103,7 +104,7 @@ def by_platform(
     choice = _Lowerings(lowerings, structure, known_platform())
     with inside(choice.platform or "gpu"):
         traced, results = jax.make_jaxpr(lowerings[choice.platform or "gpu"], return_shape=True)(*arrays)
-    if any(isinstance(constant, jax.core.Tracer) for constant in traced.consts):
+    if any(isinstance(constant, Tracer) for constant in traced.consts):
         # Arrays that a lowering closes over are gone when it is traced again.
         values = choice.everywhere(*leaves)
     else:
