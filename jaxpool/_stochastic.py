@@ -14,6 +14,7 @@ from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._lp import norms
 from jaxpool._rules.draws import draws
+from jaxpool._rules.powers import quotient
 from jaxpool._sharding import shardable
 
 
@@ -100,5 +101,5 @@ def _means(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> j
     positive = jnp.where(x <= 0, 0, x)
     first, second = (norms(positive, mask, None, window, p, rule) for p in (1.0, 2.0))
     dead = (first == 0) | jnp.isinf(first)
-    ratio = jnp.where(dead, 0, second) / jnp.where(dead, 1, first)
+    ratio = quotient(jnp.where(dead, 0, second), jnp.where(dead, 1, first))
     return jnp.where(jnp.isinf(first), first, jnp.where(dead, 0, second) * ratio).astype(dtype)
