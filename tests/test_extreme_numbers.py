@@ -15,6 +15,7 @@ import pytest
 
 import jaxpool
 from jaxpool._arguments import Rule
+from tests import oracle
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
 LARGEST = float(np.finfo(np.float32).max)
@@ -59,3 +60,53 @@ def test_gradients_of_16_bits_are_rounded_once_for_all_levels(kind: Any, rule: R
     np.testing.assert_array_equal(values, wide_values.astype(jnp.bfloat16))
     (wide,) = wide_pull_back(cotangent.astype(np.float32))
     np.testing.assert_array_equal(pull_back(cotangent)[0], wide.astype(jnp.bfloat16))
+
+
+# A single largest cell, ties, cells that differ in the last place alone, large ones, and both ends of the dtype.
+CELLS = np.array(
+    [[1000, 1000.4, 1000.1], [1000.3, 1000.3, 1000.1], [1e10, 1e10, 1e10 * (1 + 2**-23)], [3e38, 3e38, 3.2e38]],
+    np.float32,
+)
+ENDS = np.array([[-LARGEST, LARGEST, 1], [-LARGEST, LARGEST, LARGEST], [1, -3e38, -1], [0, 1e38, -3e38]], np.float32)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("by_array", [False, True], ids=["number", "array"])
+@pytest.mark.parametrize("function", ["soft_pool"])
+def test_weights_add_up_under_every_beta(function: str, by_array: bool, rule: Rule) -> None:
+    x = np.concatenate([CELLS, ENDS])
+    for beta in (1e-3, 1.0, -1e3, 1e4, -1e4, 3e38):
+        given = jnp.full((1, 1), beta, jnp.float32) if by_array else beta
+        pool = partial(getattr(jaxpool, function), beta=given, kernel_size=(3,), rule=rule)
+        values, pull_back = jax.vjp(pool, x)
+        expected = oracle.evaluate(function, x, kernel_size=(3,), beta=beta)
+        np.testing.assert_allclose(values, expected.values, rtol=1e-6, atol=1e-6, err_msg=f"{beta}")
+        (gradient,) = pull_back(jnp.ones_like(values))
+        wanted = expected.backward(np.ones(values.shape))
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6, err_msg=f"{beta}")
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("function", ["soft_pool"])
+def test_weights_add_up_over_all_axes(function: str, rule: Rule) -> None:
+    # One axis after the other: rows of one, two and three largest cells are as far apart as rounding of their values.
+    x = np.full((2, 6, 6), 1000.3, np.float32)
+    x[:, 1, 2] = x[:, 3, 1:4] = x[:, 5, 4] = 1000.25
+    x[1] *= -1
+    for beta in (1e3, 1e4, 1e6):
+        expected = oracle.evaluate(function, x, kernel_size=(5, 5), stride=1, beta=beta, where=x != np.float32(1000.25))
+        pool = partial(getattr(jaxpool, function), beta=beta, kernel_size=(5, 5), stride=1, rule=rule)
+        gradient = jax.vjp(partial(pool, where=x != np.float32(1000.25)), x)[1](jnp.ones((2, 2, 2), jnp.float32))[0]
+        np.testing.assert_allclose(gradient, expected.backward(np.ones((2, 2, 2))), rtol=1e-5, atol=1e-7)
+        gradient = jax.vjp(pool, x)[1](jnp.ones((2, 2, 2), jnp.float32))[0]
+        expected = oracle.evaluate(function, x, kernel_size=(5, 5), stride=1, beta=beta)
+        np.testing.assert_allclose(gradient, expected.backward(np.ones((2, 2, 2))), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-37, 1e-20, 1e20, 1e37])
+def test_means_of_draws_have_derivatives_at_every_magnitude(scale: float) -> None:
+    x = (np.array([[1.0, 3.0, 2.0], [2.0, -1.0, 0.0]]) * scale).astype(np.float32)
+    values, pull_back = jax.vjp(partial(jaxpool.stochastic_pool, kernel_size=(3,)), x)
+    expected = oracle.evaluate("stochastic_pool", x, kernel_size=(3,))
+    np.testing.assert_allclose(values, expected.values, rtol=1e-6)
+    np.testing.assert_allclose(pull_back(jnp.ones_like(values))[0], expected.backward(np.ones((2, 1))), atol=1e-6)

@@ -14,6 +14,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+
+
+def without_tiny(beta: jax.Array) -> jax.Array:
+    """The factor β of exponents, 0 where it is so small that its products with cells would hardly be normal numbers.
+
+    The derivative is that of β: a mean is differentiable there. Cells beyond its inverse are averaged as the others.
+    """
+    limits = jnp.finfo(beta.dtype)
+    tiny = jnp.abs(beta) < limits.tiny / limits.eps
+    return beta - lax.stop_gradient(jnp.where(tiny, beta, 0))
 
 
 def exponential_less_one(z: jax.Array) -> jax.Array:

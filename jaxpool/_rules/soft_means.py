@@ -12,6 +12,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import with_zeros_in_padding, without_unheld
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
+from jaxpool._rules.moments import without_tiny
 from jaxpool._rules.reverse import with_rule
 from jaxpool._rules.weighted import expand_rank, shared_along_windows
 from jaxpool._rules.weighted_sums import weighted_sums
@@ -37,12 +38,17 @@ def soft_means(
     x = without_unheld(x, window)
     if beta is None:
         assert number is not None
-        signs, beta = {int(np.sign(number))}, jnp.full((1,) * x.ndim, number, x.dtype)
+        if number < 0:
+            x = -x
+        beta = without_tiny(jnp.full((1,) * x.ndim, abs(number), x.dtype))
+        signs = {1} if abs(number) > 1e-30 else {0, 1}
     else:
-        signs, beta = {-1, 0, 1}, expand_rank(beta.astype(x.dtype), x.ndim)
+        signs, beta = {-1, 0, 1}, without_tiny(expand_rank(beta.astype(x.dtype), x.ndim))
         x, beta = vary_together(x, beta)
     means = partial(_means, window=window, signs=signs)
     y = with_rule(rule, means)(x, beta, mask)
+    if number is not None and number < 0:
+        y = -y
     if mask is not None:
         y = jnp.where(reduce_windows(mask, window, lax.max), y, 0)
     return y.astype(dtype)
@@ -58,25 +64,30 @@ def soft_means(
 #
 # As c serves the largest cell, for β < 0 the smallest: no exponential overflows, Σ e ≥ 1, and no weight is off by more
 # than a few units in the last place, however large β·x. One axis after the other, a window of windows with the sums
-# Σ e and Σ e·(x - c) about their own c is shifted to a common one as a cell is, by another exponential.
+# Σ e and Σ e·(x - c) about their own c is shifted to a common one as a cell is, by another exponential. A negative
+# number β is the same pool of -x under -β, negated.
 
 
 def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, signs: set[int]) -> jax.Array:
+    power, gap = (_power, _gap) if signs == {1} else (_learnt_power, _learnt_gap)
     present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
     shift, mass, moment = jnp.where(present, x, 0), present.astype(x.dtype), None
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
     for part in soft_order(window) if shared_along_windows(beta, window) else (window,):
-        # Of a β whose sign is known one of the two does.
-        if signs != {-1}:
-            largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)
+        largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)
+        # Of a β that is positive the largest does.
         if signs != {1}:
             smallest = reduce_windows(lax.stop_gradient(smallest), part, lax.min)
         extreme = _either(signs, beta, smallest, largest)
         common = jnp.where(jnp.isinf(extreme), 0, extreme)
-        sums = weighted_sums(_gap, shift, (common, beta), mass, part)
+        if 0 in signs:
+            # Nothing is so far from the middle that it overflows. Under any other β what is has no weight.
+            middle = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), common, largest / 2 + smallest / 2)
+            common = jnp.where(beta == 0, middle, common)
+        sums = weighted_sums(gap, shift, (common, beta), mass, part)
         if moment is not None:
-            sums += weighted_sums(_power, shift, (common, beta), moment, part)
-        mass = weighted_sums(_power, shift, (common, beta), mass, part)
+            sums += weighted_sums(power, shift, (common, beta), moment, part)
+        mass = weighted_sums(power, shift, (common, beta), mass, part)
         shift, moment = common, sums
     assert moment is not None, "a window has an axis"
     y = shift + moment / jnp.where(mass == 0, 1, mass)
@@ -90,16 +101,46 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
 
 def _either(signs: set[int], beta: jax.Array, smallest: jax.Array, largest: jax.Array) -> jax.Array:
     """The cells of each window with the largest exponential."""
-    if len(signs) == 1:
-        return smallest if signs == {-1} else largest
-    return jnp.where(beta < 0, smallest, largest)
+    return largest if signs == {1} else jnp.where(beta < 0, smallest, largest)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
+    """The distance of cells from a shift above them, or `above` or below: the end of the dtype where it overflows.
+
+    Such a cell has no weight.
+    """
+    largest = jnp.finfo(cells.dtype).max
+    gap = jnp.maximum(cells - shift, -largest)
+    return jnp.minimum(gap, largest) if above else gap
+
+
+@_difference.defjvp
+def _(
+    above: bool, primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    return _difference(*primals, above), tangents[0] - tangents[1]
 
 
 def _power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    product = beta * (cells - shift)
-    # Positive for pairs that do not meet, or of which one is infinite, alone.
-    return jnp.exp(jnp.where(product > 0, 0, product))
+    return _exponential(beta * (cells - shift))
 
 
 def _gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return _power(cells, shift, beta) * (cells - shift)
+    return _power(cells, shift, beta) * _difference(cells, shift, False)
+
+
+# What a derivative by β multiplies is a difference, too.
+
+
+def _learnt_power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
+    return _exponential(beta * _difference(cells, shift, True))
+
+
+def _learnt_gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
+    return _learnt_power(cells, shift, beta) * _difference(cells, shift, True)
+
+
+def _exponential(product: jax.Array) -> jax.Array:
+    # Positive for pairs that do not meet, or of which one is infinite, alone.
+    return jnp.exp(jnp.where(product > 0, 0, product))
