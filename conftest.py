@@ -1,4 +1,6 @@
-"""Names that the examples in docstrings and in the README use without importing them."""
+"""Names that the examples in docstrings and in the README use without importing them, and how notebooks compile."""
+
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +8,21 @@ import numpy as np
 import pytest
 
 import jaxpool
+from tests.compilation import environment_of_fast_processes
+
+# The notebook that measures.
+COMPILED_AS_USUAL = ("05_speed.ipynb",)
 
 
 @pytest.fixture(autouse=True)
 def _names_of_examples(doctest_namespace: dict[str, object]) -> None:
     doctest_namespace.update(jax=jax, jnp=jnp, np=np, jaxpool=jaxpool)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Give the flags of programs that only have to be right to the kernels of notebooks."""
+    if item.path.suffix != ".ipynb" or item.path.name in COMPILED_AS_USUAL:
+        return (yield)
+    with environment_of_fast_processes():
+        return (yield)

@@ -7,7 +7,8 @@ compile by `compiled_as_usual`, and so does everything in the exhaustive part.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -43,13 +44,22 @@ def flags(*others: str) -> str:
     return " ".join([*others, *(f"--{name}={str(value).lower()}" for name, value in UNOPTIMISED.items())])
 
 
-def compile_fast_from_now_on() -> None:
-    """Compile without optimisation in this process, as long as nothing has been compiled yet, and in no other."""
+@contextmanager
+def environment_of_fast_processes() -> Iterator[None]:
+    """Let the processes that are started meanwhile compile without optimisation."""
     given = os.environ.get("XLA_FLAGS")
     os.environ["XLA_FLAGS"] = flags(*filter(None, [given]))
-    # The flags are read once, when the first device is asked for.
-    jax.devices()
-    if given is None:
-        del os.environ["XLA_FLAGS"]
-    else:
-        os.environ["XLA_FLAGS"] = given
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ["XLA_FLAGS"]
+        else:
+            os.environ["XLA_FLAGS"] = given
+
+
+def compile_fast_from_now_on() -> None:
+    """Compile without optimisation in this process, as long as nothing has been compiled yet, and in no other."""
+    with environment_of_fast_processes():
+        # The flags are read once, when the first device is asked for.
+        jax.devices()

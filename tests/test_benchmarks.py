@@ -25,6 +25,8 @@ from benchmarks.growth import Growth, growth_cases, measure_growth
 from benchmarks.measure import Row, measure
 from benchmarks.options import Options, parse
 
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
 GROUPS = WINDOW_GROUPS + ZOO_GROUPS + BIN_GROUPS + GLOBAL_GROUPS
 FLOAT32 = np.dtype(np.float32)
 

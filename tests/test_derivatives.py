@@ -41,7 +41,6 @@ def test_first_derivatives_for_every_platform(case: Case) -> None:
     test_first_derivatives(case)
 
 
-@pytest.mark.every_platform
 @pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
 def test_jacobians(case: Case) -> None:
     check_first_derivatives(both_rules(case), case.x, case.expected.values, case.expected.jacobian())

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.compilation import compiled_as_usual
+from tests.compilation import compiled_fast
 
 optax = pytest.importorskip("optax")
 datasets = pytest.importorskip("sklearn.datasets")
@@ -53,7 +53,7 @@ def train(predict: Predict, weights: Any, digits: Digits, steps: int) -> tuple[l
     def loss(weights: Any, images: jax.Array, labels: jax.Array) -> jax.Array:
         return optax.softmax_cross_entropy_with_integer_labels(predict(weights, images), labels).mean()
 
-    @compiled_as_usual
+    @compiled_fast
     def step(weights: Any, state: Any, images: jax.Array, labels: jax.Array) -> tuple[Any, Any, jax.Array]:
         value, gradient = jax.value_and_grad(loss)(weights, images, labels)
         updates, state = optimiser.update(gradient, state)
@@ -64,7 +64,7 @@ def train(predict: Predict, weights: Any, digits: Digits, steps: int) -> tuple[l
         batch = random.choice(1500, BATCH, replace=False)
         weights, state, value = step(weights, state, images[batch], labels[batch])
         losses.append(float(value))
-    right = jnp.argmax(compiled_as_usual(predict)(weights, images[1500:]), -1) == labels[1500:]
+    right = jnp.argmax(compiled_fast(predict)(weights, images[1500:]), -1) == labels[1500:]
     return losses, float(right.mean()), weights
 
 
@@ -203,7 +203,7 @@ def test_autoencoder_learns_digits(digits: Digits) -> None:
     def loss(weights: Any, images: jax.Array) -> jax.Array:
         return ((network.apply(weights, images) - images) ** 2).mean()
 
-    @compiled_as_usual
+    @compiled_fast
     def step(weights: Any, state: Any, images: jax.Array) -> tuple[Any, Any, jax.Array]:
         value, gradient = jax.value_and_grad(loss)(weights, images)
         updates, state = optimiser.update(gradient, state)
@@ -214,4 +214,4 @@ def test_autoencoder_learns_digits(digits: Digits) -> None:
         weights, state, _ = step(weights, state, images[random.choice(1500, 64, replace=False)])
     unseen = images[1500:]
     of_the_mean_digit = float(((unseen - images[:1500].mean(0)) ** 2).mean())
-    assert float(compiled_as_usual(loss)(weights, unseen)) < 0.3 * of_the_mean_digit
+    assert float(compiled_fast(loss)(weights, unseen)) < 0.3 * of_the_mean_digit

@@ -92,8 +92,15 @@ NAN_WINDOWS = {
 }
 
 
-@pytest.mark.parametrize(("layout", "dtype"), [("first", np.float32), ("last", np.float64)], ids=["first", "last"])
-@pytest.mark.parametrize("cells", [64, 20000])
+@pytest.mark.parametrize(
+    ("cells", "layout", "dtype"),
+    [
+        # `test_nan` has few cells as well.
+        case_row(cells, layout, dtype, id=f"{cells}-{layout}", kept=cells == 20000)
+        for cells in (64, 20000)
+        for layout, dtype in (("first", np.float32), ("last", np.float64))
+    ],
+)
 @pytest.mark.parametrize("windows", NAN_WINDOWS)
 def test_nan_stays_in_its_windows(windows: str, cells: int, layout: str, dtype: Any) -> None:
     parameters = {**NAN_WINDOWS[windows], "axis": (-2, -1) if layout == "first" else (-3, -2)}
@@ -134,8 +141,14 @@ def test_array_kinds(case: Case) -> None:
         np.testing.assert_allclose(case.values(x), case.reference(x).values, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("rule", ["jvp", "vjp"])
-@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+@pytest.mark.parametrize(
+    ("case", "rule"),
+    [
+        case_row(case, rule, id=f"{name}-{rule}", kept=rule == "jvp")
+        for name, case in PLAIN.items()
+        for rule in ("jvp", "vjp")
+    ],
+)
 def test_batches_of_no_entries(case: Case, rule: str) -> None:
     x = np.zeros((3, 0, 7, 6))
     value, gradient = compiled_fast(jax.value_and_grad(lambda x: case.values(x, rule).sum()))(x)
