@@ -177,8 +177,7 @@ def make_window(
 ) -> Window:
     """Understand the size arguments that every fixed-window function shares; `function` names the caller.
 
-    `name` is what the caller calls the `kernel_size`. `remedies` are the arguments, of these two, that it takes itself,
-    and that are named where a window does not fit.
+    `name` is what the caller calls the `kernel_size`; `remedies` are arguments of its own that help where nothing fits.
     """
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
     axes, kernels = axes_and_sizes(function, shape, name, kernel_size, axis)
