@@ -62,15 +62,15 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
     """Send each output's cotangent, over a divisor, to every cell of its window: the transpose of the sum over it."""
 
-    def on_cpu(cotangent: jax.Array) -> jax.Array:
-        return cpu_reduce.spread(over(cotangent, divisor), window)
+    def divided_first(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
+        return lowering(over(cotangent, divisor), window)
 
-    def elsewhere(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        # Outputs that are divided beforehand, and read many times, are a kernel of their own on a GPU.
-        return over(lowering(cotangent, window), divisor)
+    def on_gpu(cotangent: jax.Array) -> jax.Array:
+        # Outputs that are divided beforehand, and read many times, are a kernel of their own.
+        return over(xla_reduce.spread(cotangent, window), divisor)
 
-    lowerings = xla_reduce.spread, tpu.spread
-    return _choose((on_cpu, *(partial(elsewhere, lowering=lowering) for lowering in lowerings)), cotangent)
+    on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
+    return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
 
 
 def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
