@@ -147,7 +147,7 @@ FAULTS = (
     ),
     Fault(
         "soft means forget their moments",
-        "sums += weighted_sums(_power, shift, (common, beta), moment, part)",
+        "sums += weighted_sums(power, shift, (common, beta), moment, part)",
         "pass",
         "test_derivatives test_means -k soft_pool",
     ),
