@@ -204,15 +204,16 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
 def _largest(x: jax.Array, boxes: jax.Array, plan: Plan) -> jax.Array:
     axes = [axis for axis, *_ in plan]
     bounds = [bin_bounds(boxes[:, low], boxes[:, high], count, x.shape[axis]) for axis, count, low, high in plan]
-    positions = first_largest(lax.stop_gradient(x), axes, lax.stop_gradient(bounds))
+    # The pooled axes first, so that one read takes all entries of the others.
+    cells = jnp.moveaxis(x, axes, range(len(axes)))
+    positions = first_largest(lax.stop_gradient(cells), lax.stop_gradient(bounds))
     # A gather, whose derivatives are JAX's own; in float32, so that cotangents of several bins are rounded once.
-    lines = jnp.moveaxis(x.astype(accumulation_dtype(x.dtype)), axes, range(-len(axes), 0))
-    lines = lax.collapse(lines, x.ndim - len(axes))
-    places = jnp.moveaxis(positions, [axis + 1 for axis in axes], range(-len(axes), 0))
-    flat = lax.collapse(places, x.ndim + 1 - len(axes))
-    read = jax.vmap(lambda places: jnp.take_along_axis(lines, places, -1, mode="clip"))(flat).reshape(places.shape)
-    values = jnp.where(places < 0, jnp.zeros_like(read), read)
-    values = jnp.moveaxis(values, range(-len(axes), 0), [axis + 1 for axis in axes]).astype(x.dtype)
+    lines = lax.collapse(cells.astype(accumulation_dtype(x.dtype)), 0, len(axes))
+    flat = lax.collapse(positions, 1, 1 + len(axes))
+    read = jax.vmap(lambda positions: jnp.take_along_axis(lines, positions, 0, mode="clip"))(flat)
+    read = read.reshape(positions.shape)
+    values = jnp.where(positions < 0, jnp.zeros_like(read), read)
+    values = jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes]).astype(x.dtype)
     if not jnp.issubdtype(x.dtype, jnp.floating):
         return values
     return jnp.where(unknown(boxes, x.ndim), jnp.full_like(values, jnp.nan), values)
