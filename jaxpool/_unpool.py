@@ -1,6 +1,7 @@
 """The way back from a max pool: values return to the cells that they came from."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -10,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_array, check_indices
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._geometry.sizes import Sizes, axes_and_sizes
 from jaxpool._geometry.window import check_pooled_axis
 from jaxpool._sharding import evaluate
@@ -71,26 +73,24 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
     return evaluate(lambda *arrays: _unpool(*arrays, axes, sizes), (array, positions), axes, shape)
 
 
-# Notation: c(o) the cell that output o names; o is *written* where no later o' has c(o') = c(o). The bar marks a
+# Notation: c(o) the cell that output o names, l(c) the last output that names the cell c, if any does; the bar marks a
 # cotangent, the dot a tangent.
 #
-#     x(c) = values(o), o written, c(o) = c        ẋ(c) = values_dot(o)        values_bar(o) = x̄(c(o)) if o is written
+#     x(c) = values(l(c))        ẋ(c) = values_dot(l(c))        values_bar(o) = x̄(c(o)) if l(c(o)) = o, else 0
 #
-# Which ones are written depends on integers alone: the largest number that reaches each cell, a maximum, which comes
-# out the same in any order. The others are then sent beyond the end, each to a place of its own, so that no two
-# write to one place: what remains is linear, and JAX's own derivatives of it are the formulas above, a scatter to
-# different places one way and a gather the other, at every order.
+# Cells without an l(c) are 0. It depends on integers alone: the largest number that reaches each cell, a maximum, which
+# comes out the same in any order. So the map and its transpose both read: one at l, the other one at c.
 
 
 @partial(jax.jit, static_argnums=(2, 3))
 def _unpool(values: jax.Array, positions: jax.Array, axes: tuple[int, ...], sizes: tuple[int, ...]) -> jax.Array:
-    def write(values: jax.Array, positions: jax.Array) -> jax.Array:
-        return _write_last(values, positions, math.prod(sizes))
-
-    for _ in range(values.ndim - len(axes)):
-        write = jax.vmap(write)
     last = range(values.ndim - len(axes), values.ndim)
-    written = write(*(_flatten_last(jnp.moveaxis(array, axes, last), len(axes)) for array in (values, positions)))
+    if jnp.iinfo(positions.dtype).bits < 32:  # the number of cells may be too large for the dtype
+        positions = positions.astype(np.int32)
+    lines, places = (_flatten_last(jnp.moveaxis(array, axes, last), len(axes)) for array in (values, positions))
+    write = _WriteLast(math.prod(sizes))
+    is_floating = jnp.issubdtype(values.dtype, jnp.inexact)
+    written = apply_linear_map(write, lines, places) if is_floating else write.forward(lines, places)
     return jnp.moveaxis(written.reshape(*written.shape[:-1], *sizes), last, axes)
 
 
@@ -100,14 +100,38 @@ def _flatten_last(array: jax.Array, count: int) -> jax.Array:
     return array
 
 
-def _write_last(values: jax.Array, positions: jax.Array, cells: int) -> jax.Array:
-    """Write values of one axis into a line of cells; of several for one cell the last one."""
-    numbers = np.arange(values.size, dtype=np.int32)
-    if jnp.iinfo(positions.dtype).bits < 32:
-        positions = positions.astype(np.int32)  # the number of cells may be too large for the dtype
-    inside = (positions >= 0) & (positions < cells)
-    places = jnp.where(inside, positions, cells).astype(np.int32)
-    last = jnp.full(cells, -1, np.int32).at[places].max(numbers, mode="drop")
-    written = last.at[places].get(mode="fill", fill_value=-1) == numbers
-    places = jnp.where(written, places, cells + numbers)
-    return jnp.zeros(cells, values.dtype).at[places].set(values, mode="drop", unique_indices=True)
+@dataclass(frozen=True)
+class _WriteLast(LinearMap):
+    """Values written into lines of so many cells along the last axis; of several for one cell the last one."""
+
+    cells: int
+
+    def forward(self, values: jax.Array, positions: jax.Array, /) -> jax.Array:
+        last = self._last(positions)
+        return _read(values, jnp.where(last < 0, positions.shape[-1], last))
+
+    def transpose(self, cotangent: jax.Array, positions: jax.Array, /) -> jax.Array:
+        # For a position beyond the cells an end is read, which no number from there can have reached.
+        places = jnp.clip(positions, 0, self.cells - 1).astype(np.int32)
+        last = jnp.take_along_axis(self._last(positions), places, -1, mode="clip")
+        is_written = last == np.expand_dims(self._numbers(positions), tuple(range(positions.ndim - 1)))
+        return _read(cotangent, jnp.where(is_written, places, self.cells))
+
+    def _last(self, positions: jax.Array) -> jax.Array:
+        """The largest number along the last axis that reaches each cell; -1 where none does."""
+        is_inside = (positions >= 0) & (positions < self.cells)
+        places = jnp.where(is_inside, positions, self.cells).astype(np.int32)
+
+        @partial(jnp.vectorize, signature="(o)->(c)")
+        def last(places: jax.Array) -> jax.Array:
+            return jnp.full(self.cells, -1, np.int32).at[places].max(self._numbers(positions), mode="drop")
+
+        return last(places)
+
+    def _numbers(self, positions: jax.Array) -> np.ndarray:
+        return np.arange(positions.shape[-1], dtype=np.int32)
+
+
+def _read(array: jax.Array, places: jax.Array) -> jax.Array:
+    """Entries along the last axis, 0 at places beyond its end."""
+    return jnp.take_along_axis(array, places, -1, mode="fill", fill_value=0)
