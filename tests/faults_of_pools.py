@@ -147,14 +147,14 @@ FAULTS = (
     ),
     Fault(
         "soft means forget their moments",
-        "sums += weighted_sums(power, shift, (common, beta), moment, part)",
+        "sums += weighted_sums((power,), shift, (common, beta), moment, part)[0]",
         "pass",
         "test_derivatives test_means -k soft_pool",
     ),
     Fault(
         "soft means without β's slope",
-        "terms.append(slopes * output_dot)",
-        "terms.append(0 * slopes * output_dot)",
+        "terms.append(tuple(slope * output_dot for slope in slopes))",
+        "terms.append(tuple(0 * slope * output_dot for slope in slopes))",
         "test_means test_derivatives -k soft",
     ),
     Fault("infinite means", "jnp.where(infinite, jnp.inf, means)", "means", "test_means"),

@@ -70,8 +70,11 @@ def soft_means(
 
 def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, signs: set[int]) -> jax.Array:
     power, gap = (_power, _gap) if signs == {1} else (_learnt_power, _learnt_gap)
-    present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
-    shift, mass, moment = jnp.where(present, x, 0), present.astype(x.dtype), None
+    shift, mass, moment = x, None, None
+    # With the largest cells for shifts, cells of -inf have no weight, and windows with a cell of inf no derivative.
+    if signs != {1} or mask is not None:
+        present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
+        shift, mass = jnp.where(present, x, 0), present.astype(x.dtype)
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
     for part in soft_order(window) if shared_along_windows(beta, window) else (window,):
         largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)
@@ -84,11 +87,11 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
             # Nothing is so far from the middle that it overflows. Under any other β what is has no weight.
             middle = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), common, largest / 2 + smallest / 2)
             common = jnp.where(beta == 0, middle, common)
-        sums = weighted_sums(gap, shift, (common, beta), mass, part)
+        sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)
         if moment is not None:
-            sums += weighted_sums(power, shift, (common, beta), moment, part)
-        mass = weighted_sums(power, shift, (common, beta), mass, part)
-        shift, moment = common, sums
+            sums += weighted_sums((power,), shift, (common, beta), moment, part)[0]
+        shift, mass, moment = common, masses, sums
+    assert mass is not None, "a window has an axis"
     assert moment is not None, "a window has an axis"
     y = shift + moment / jnp.where(mass == 0, 1, mass)
     extreme = _either(signs, beta, smallest, largest)
@@ -108,11 +111,10 @@ def _either(signs: set[int], beta: jax.Array, smallest: jax.Array, largest: jax.
 def _difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
     """The distance of cells from a shift above them, or `above` or below: the end of the dtype where it overflows.
 
-    Such a cell has no weight.
+    Such a cell has no weight. One above a shift that is above all cells of its window has no part in that, or is inf.
     """
     largest = jnp.finfo(cells.dtype).max
-    gap = jnp.maximum(cells - shift, -largest)
-    return jnp.minimum(gap, largest) if above else gap
+    return jnp.clip(cells - shift, -largest, largest if above else 0)
 
 
 @_difference.defjvp
@@ -123,24 +125,20 @@ def _(
 
 
 def _power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return _exponential(beta * (cells - shift))
+    return jnp.exp(beta * _difference(cells, shift, False))
 
 
 def _gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
     return _power(cells, shift, beta) * _difference(cells, shift, False)
 
 
-# What a derivative by β multiplies is a difference, too.
+# The same for a β of any sign, under which a cell that has no part in the window may be on either side of the shift.
 
 
 def _learnt_power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return _exponential(beta * _difference(cells, shift, True))
+    product = beta * _difference(cells, shift, True)
+    return jnp.exp(jnp.where(product > 0, 0, product))
 
 
 def _learnt_gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
     return _learnt_power(cells, shift, beta) * _difference(cells, shift, True)
-
-
-def _exponential(product: jax.Array) -> jax.Array:
-    # Positive for pairs that do not meet, or of which one is infinite, alone.
-    return jnp.exp(jnp.where(product > 0, 0, product))

@@ -20,6 +20,7 @@ from jaxpool._rules.weighted import is_zero
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, also those that do not meet.
 Weight = Callable[..., jax.Array]
+Sums = tuple[jax.Array, ...]
 
 
 @dataclass(frozen=True)
@@ -41,58 +42,75 @@ def _mark(weight: Weight) -> int:
     return zlib.crc32(weight.__name__.encode()) % 2**31
 
 
-# Notation: window o holds the cells W(o); k is the weight, x(i) the cells, v(o) what goes with the windows, a(i) the
+# Notation: window o holds the cells W(o); k are the weights, x(i) the cells, v(o) what goes with the windows, a(i) the
 # amounts; a dot marks a tangent, a bar a cotangent.
 #
-#     y(o) = Σ_{i ∈ W(o)} k(x(i), v(o))·a(i)
-#     ẏ(o) = Σ_{i ∈ W(o)} k·ȧ(i) + Σ_{i ∈ W(o)} ∂k/∂x·a(i)·ẋ(i) + v̇(o)·Σ_{i ∈ W(o)} ∂k/∂v·a(i)
-#     ā(i) = Σ_{o : i ∈ W(o)} k·ȳ(o)        x̄(i) = a(i)·Σ_{o : i ∈ W(o)} ∂k/∂x·ȳ(o)
+#     y_k(o) = Σ_{i ∈ W(o)} k(x(i), v(o))·a(i)
+#     ẏ_k(o) = Σ_{i ∈ W(o)} k·ȧ(i) + Σ_{i ∈ W(o)} ∂k/∂x·a(i)·ẋ(i) + v̇(o)·Σ_{i ∈ W(o)} ∂k/∂v·a(i)
+#     ā(i) = Σ_k Σ_{o : i ∈ W(o)} k·ȳ_k(o)        x̄(i) = a(i)·Σ_k Σ_{o : i ∈ W(o)} ∂k/∂x·ȳ_k(o)
 #
 # All are sums of the same form, whose weights are k or a derivative of it, and so are those of every order. The third
-# line is the map written out, in `_to_cells`; the first two sums of the second line are its transpose.
+# line is the map written out, in `_to_cells`, for all weights at once, so that it reads the cells once; the first two
+# sums of the second line are its transpose.
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 4))
 def weighted_sums(
-    weight: Weight, cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array, window: Window
-) -> jax.Array:
-    """Σ weight(cell, *outputs)·amount over every window.
+    weights: tuple[Weight, ...],
+    cells: jax.Array,
+    outputs: Sequence[jax.Array],
+    amounts: jax.Array | None,
+    window: Window,
+) -> Sums:
+    """Σ weight(cell, *outputs)·amount over every window, for each of the weights.
 
     `outputs` have the output's shape, or 1 along axes; so have `amounts`, of the input's shape. Padded cells have none.
+    Without amounts all cells have 1, and padded ones are -inf, which the weights have to make 0 of.
     """
 
-    def total(cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array) -> jax.Array:
+    def total(cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array | None, weight: Weight) -> jax.Array:
+        if amounts is None:
+            return sum_over_taps(lambda cells: weight(cells, *outputs), [pad_windows(cells, window, -jnp.inf)], window)
         padded = [pad_windows(array, window, 0) for array in (cells, amounts)]
         return sum_over_taps(lambda cells, amounts: weight(cells, *outputs) * amounts, padded, window)
 
-    return evaluate(total, cells, outputs, amounts, in_stage=True, mark=_mark(weight))
+    return tuple(
+        evaluate(partial(total, weight=weight), cells, outputs, amounts, in_stage=True, mark=_mark(weight))
+        for weight in weights
+    )
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)
-def _(weight: Weight, window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) -> tuple[Sums, Sums]:
     cells, outputs, amounts = primals
     cells_dot, outputs_dot, amounts_dot = tangents
-    y = weighted_sums(weight, cells, outputs, amounts, window)
+    y = weighted_sums(weights, cells, outputs, amounts, window)
     terms = []
-    if not is_zero(amounts_dot):
-        terms.append(transposed(partial(_to_cells, weight, window), amounts_dot, (cells, outputs), y))
+    if amounts is not None and not is_zero(amounts_dot):
+        terms.append(transposed(partial(_to_cells, weights, window), amounts_dot, (cells, outputs), y))
     if not is_zero(cells_dot):
-        slopes_to_cells = partial(_to_cells, _Slope(weight, 0), window)
-        terms.append(transposed(slopes_to_cells, cells_dot * amounts, (cells, outputs), y))
+        slopes_to_cells = partial(_to_cells, _slopes(weights, 0), window)
+        weighed = cells_dot if amounts is None else cells_dot * amounts
+        terms.append(transposed(slopes_to_cells, weighed, (cells, outputs), y))
     for number, output_dot in enumerate(outputs_dot):
         if not is_zero(output_dot):
-            slopes = weighted_sums(_Slope(weight, number + 1), cells, outputs, amounts, window)
-            terms.append(slopes * output_dot)
-    return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
+            slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, amounts, window)
+            terms.append(tuple(slope * output_dot for slope in slopes))
+    return y, tuple(map(sum, zip(*terms, strict=True))) if terms else tuple(map(jnp.zeros_like, y))
 
 
-def _to_cells(weight: Weight, window: Window, cotangent: jax.Array, residuals: Any) -> jax.Array:
+def _slopes(weights: Sequence[Weight], argument: int) -> tuple[Weight, ...]:
+    return tuple(_Slope(weight, argument) for weight in weights)
+
+
+def _to_cells(weights: Sequence[Weight], window: Window, cotangents: Sums, residuals: Any) -> jax.Array:
     cells, outputs = residuals
 
     def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
-        cotangent, *outputs = windows
-        sent = cotangent * weight(cells[0], *outputs)
-        return sent if held is True else jnp.where(held, sent, 0)
+        cotangents, outputs = windows[: len(weights)], windows[len(weights) :]
+        sent = [cotangent * weight(cells[0], *outputs) for weight, cotangent in zip(weights, cotangents, strict=True)]
+        total = sum(sent[1:], sent[0])
+        return total if held is True else jnp.where(held, total, 0)
 
-    around = [(array, 0) for array in (finish(cotangent), *outputs)]
+    around = [(array, 0) for array in (*map(finish, cotangents), *outputs)]
     return gather_windows(contribution, around, window, [(cells, 0)])
