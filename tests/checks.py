@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._engine import linear_maps, platforms
+from jaxpool._engine import platforms
 from tests.compilation import compiled_fast
 
 Function = Callable[[jax.Array], jax.Array]
@@ -126,8 +126,9 @@ def programs_within(equation: Any) -> list[Any]:
         choice = equation.params["choice"]
         return [jax.make_jaxpr(partial(choice.evaluate, choice.platform or "cpu"))(*arrays).jaxpr]
     if equation.primitive.name == "linear_map":
-        with platforms.inside(equation.params["platform"] or "cpu"):
-            return [jax.make_jaxpr(partial(linear_maps.evaluate, **equation.params))(*arrays).jaxpr]
+        direction = equation.params["direction"]
+        with platforms.inside(direction.platform or "cpu"):
+            return [jax.make_jaxpr(direction.evaluate)(*arrays).jaxpr]
     parameters = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "jaxpr"))
     return [program for leaf in parameters if hasattr(program := getattr(leaf, "jaxpr", leaf), "eqns")]
 

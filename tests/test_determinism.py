@@ -101,15 +101,15 @@ def test_unpooling_scatters_in_any_order() -> None:
     cases = [case for case in CASES if case.function == "max_unpool"]
     assert cases
     for case in cases:
+        # The writers are numbered, and what is linear reads, either way.
         forward = list(scatters(case.values, case.x))
-        assert len(forward) == 2
+        assert [one.primitive.name in IN_ANY_ORDER for one in forward] == [True]
         assert not any(map(depends_on_order, forward))
 
         def backward(cotangent: jax.Array, x: np.ndarray = case.x, case: Case = case) -> jax.Array:
             return jax.linear_transpose(case.values, x)(cotangent)[0]
 
         backwards = list(scatters(backward, case.expected.values))
-        # The writers are numbered again; what is linear is a gather.
         assert [one.primitive.name in IN_ANY_ORDER for one in backwards] == [True]
         assert not any(map(depends_on_order, backwards))
 

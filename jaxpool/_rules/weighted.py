@@ -16,11 +16,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.gather import Held
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, gather_windows, reduce_windows, sum_terms, terms_order
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import finish
-from jaxpool._engine.transposes import transposed
+from jaxpool._engine.taps import pad_windows, sum_over_taps
 from jaxpool._geometry.window import Window
+from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import vary_together
 
 Parameter = float | jax.Array
@@ -70,7 +72,6 @@ def weighted_pool(
 
     A mean takes the `amount` of every cell, whole along the pooled axes; None is 1.
     """
-    step = _pool_jvp if rule == "jvp" else _pool_vjp
     in_turn = terms_order(window)
     if parameter is None:
         parts = in_turn
@@ -85,12 +86,10 @@ def weighted_pool(
         parameter = jnp.broadcast_to(parameter, shape)
         x, parameter = vary_together(x, parameter)
     for part in parts:
-        if amount is None:
-            x = step(x, parameter, None, part, pool, number)
-        else:
-            total = reduce_windows(amount, part, lax.add)
-            x = step(x, parameter, (amount, total), part, pool, number)
-            amount = total
+        step = with_rule(rule, partial(_pool, window=part, pool=pool, number=number))
+        total = None if amount is None else reduce_windows(amount, part, lax.add)
+        x = step(x, parameter, None if amount is None or total is None else (amount, total))
+        amount = total
     return x
 
 
@@ -110,14 +109,14 @@ def shared_along_windows(parameter: jax.Array, window: Window) -> bool:
 #     ẏ(o) = Σ_{i ∈ W(o)} w(i, o) ẋ(i) + θ̇ Σ_{i ∈ W(o)} s(i, o)
 #     x̄(i) = Σ_{o : i ∈ W(o)} w(i, o) ȳ(o)        θ̄ = Σ_o ȳ(o) Σ_{i ∈ W(o)} s(i, o)
 #
-# where the outer sum of θ̄ runs over the outputs that share θ. The formula for x̄ is written out, in `_to_cells`; the
-# first term of ẏ is its transpose. Weights are functions of x(i), y(o) and θ alone, so that nothing but x and y is
-# kept, and they are differentiated in turn for the higher orders, y by this same rule. In a mean of amounts a(i), with
+# where the outer sum of θ̄ runs over the outputs that share θ. The first term of ẏ and x̄ are the two directions of
+# `_Weights`. Weights are functions of x(i), y(o) and θ alone, so that nothing but x and y is kept, and they are
+# differentiated in turn for the higher orders, y by this same rule. In a mean of amounts a(i), with
 # A(o) = Σ_{i ∈ W(o)} a(i), w and s carry a factor a(i)/A(o), which is constant.
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
-def _pool_jvp(
+def _pool(
     x: jax.Array,
     parameter: jax.Array | None,
     amounts: Amounts,
@@ -131,57 +130,18 @@ def _pool_jvp(
     return evaluate(value, x, parameter, amounts, in_stage=pool.in_stages)
 
 
-@partial(_pool_jvp.defjvp, symbolic_zeros=True)
+@partial(_pool.defjvp, symbolic_zeros=True)
 def _(window: Window, pool: WeightedPool, number: float | None, primals: Any, tangents: Any) -> Any:
     x, parameter, amounts = primals
     x_dot, parameter_dot, _ = tangents
-    y = _pool_jvp(x, parameter, amounts, window, pool, number)
+    y = _pool(x, parameter, amounts, window, pool, number)
     residuals = (x, parameter, amounts, y)
     terms = []
     if not is_zero(x_dot):
-        to_cells = partial(_to_cells, window=window, pool=pool, number=number)
-        terms.append(transposed(to_cells, x_dot, residuals, y))
+        terms.append(apply_linear_map(_Weights(window, pool, number), x_dot, residuals, like=y))
     if parameter is not None and not is_zero(parameter_dot):
         terms.append(_slopes(residuals, window, pool) * parameter_dot)
     return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
-def _pool_vjp(
-    x: jax.Array,
-    parameter: jax.Array | None,
-    amounts: Amounts,
-    window: Window,
-    pool: WeightedPool,
-    number: float | None,
-) -> jax.Array:
-    return _pool_jvp(x, parameter, amounts, window, pool, number)
-
-
-def _pool_vjp_forward(
-    x: jax.Array,
-    parameter: jax.Array | None,
-    amounts: Amounts,
-    window: Window,
-    pool: WeightedPool,
-    number: float | None,
-) -> tuple[jax.Array, Residuals]:
-    y = _pool_jvp(x, parameter, amounts, window, pool, number)
-    return y, (x, parameter, amounts, y)
-
-
-def _pool_vjp_backward(
-    window: Window, pool: WeightedPool, number: float | None, residuals: Residuals, cotangent: jax.Array
-) -> tuple[jax.Array, jax.Array | None, None]:
-    x_bar = _to_cells(cotangent, residuals, window, pool, number)
-    _, parameter, _, _ = residuals
-    if parameter is None:
-        return x_bar, None, None
-    shared = [axis for axis, size in enumerate(parameter.shape) if size == 1]
-    return x_bar, (_slopes(residuals, window, pool) * cotangent).sum(shared, keepdims=True), None
-
-
-_pool_vjp.defvjp(_pool_vjp_forward, _pool_vjp_backward)
 
 
 def _either(parameter: jax.Array | None, number: float | None) -> Parameter:
@@ -196,31 +156,53 @@ def is_zero(tangent: Any) -> bool:
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 
-def _to_cells(
-    cotangent: jax.Array,
-    residuals: Residuals,
-    window: Window,
-    pool: WeightedPool,
-    number: float | None,
-) -> jax.Array:
-    """x̄(i) = Σ_o w(i, o) ȳ(o)."""
-    x, parameter, amounts, y = residuals
+@dataclass(frozen=True)
+class _Weights(LinearMap):
+    """The sums of tangents by their weights, and the way back to the cells."""
 
-    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
-        cotangents, values, *parameters = windows
-        weights = pool.weight(cells[0], values, _either(parameters[0] if parameters else None, number))
-        if held is True:
-            return cotangents * weights
-        # Both are masked: the transposed map multiplies the weights by tangents, and 0 times NaN is NaN.
-        return jnp.where(held, cotangents * jnp.where(held, weights, 0), 0)
+    window: Window
+    pool: WeightedPool
+    number: float | None
 
-    if pool.is_mean:
-        cotangent = cotangent / _totals(window, amounts)
-    if pool.in_stages:
-        cotangent = finish(cotangent)
-    outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
-    x_bar = gather_windows(contribution, outputs, window, [(pool.cells(x), pool.fill)])
-    return x_bar if amounts is None else x_bar * amounts[0]
+    residuals_vary = True
+
+    def forward(self, tangent: jax.Array, residuals: Residuals, /) -> jax.Array:
+        x, parameter, amounts, y = residuals
+        pool, window = self.pool, self.window
+        if amounts is not None:
+            tangent = tangent * amounts[0]
+
+        def total(tangent: jax.Array, x: jax.Array, y: jax.Array, parameter: jax.Array | None) -> jax.Array:
+            outputs, _ = pool.outputs(y)
+            padded = [pad_windows(pool.cells(x), window, pool.fill), pad_windows(tangent, window, 0)]
+            weight = partial(self._weight, parameter=parameter)
+            return sum_over_taps(lambda cells, tangent: weight(cells, outputs) * tangent, padded, window)
+
+        tangent = evaluate(total, tangent, x, y, parameter, in_stage=pool.in_stages)
+        return tangent / _totals(window, amounts) if pool.is_mean else tangent
+
+    def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:
+        x, parameter, amounts, y = residuals
+        pool, window = self.pool, self.window
+
+        def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
+            cotangents, values, *parameters = windows
+            weights = self._weight(cells[0], values, parameters[0] if parameters else None)
+            if held is True:
+                return cotangents * weights
+            # Both are masked: a derivative of the weights is multiplied by 0 where only the product is, and may be NaN.
+            return jnp.where(held, cotangents * jnp.where(held, weights, 0), 0)
+
+        if pool.is_mean:
+            cotangent = cotangent / _totals(window, amounts)
+        if pool.in_stages:
+            cotangent = finish(cotangent)
+        outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
+        x_bar = gather_windows(contribution, outputs, window, [(pool.cells(x), pool.fill)])
+        return x_bar if amounts is None else x_bar * amounts[0]
+
+    def _weight(self, cells: jax.Array, outputs: jax.Array, parameter: jax.Array | None) -> jax.Array:
+        return self.pool.weight(cells, outputs, _either(parameter, self.number))
 
 
 def _totals(window: Window, amounts: Amounts) -> float | jax.Array:

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from jaxpool._engine.gather import Held
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, gather_windows
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_windows, sum_over_taps
-from jaxpool._engine.transposes import transposed
 from jaxpool._geometry.window import Window
 from jaxpool._rules.weighted import is_zero
 
@@ -49,9 +49,9 @@ def _mark(weight: Weight) -> int:
 #     ẏ_k(o) = Σ_{i ∈ W(o)} k·ȧ(i) + Σ_{i ∈ W(o)} ∂k/∂x·a(i)·ẋ(i) + v̇(o)·Σ_{i ∈ W(o)} ∂k/∂v·a(i)
 #     ā(i) = Σ_k Σ_{o : i ∈ W(o)} k·ȳ_k(o)        x̄(i) = a(i)·Σ_k Σ_{o : i ∈ W(o)} ∂k/∂x·ȳ_k(o)
 #
-# All are sums of the same form, whose weights are k or a derivative of it, and so are those of every order. The third
-# line is the map written out, in `_to_cells`, for all weights at once, so that it reads the cells once; the first two
-# sums of the second line are its transpose.
+# All are sums of the same form, whose weights are k or a derivative of it, and so are those of every order. The first
+# two sums of the second line and those of the third are the two directions of `_WeightedSums`, for all weights at once,
+# so that the way back reads the cells once.
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 4))
@@ -67,17 +67,13 @@ def weighted_sums(
     `outputs` have the output's shape, or 1 along axes; so have `amounts`, of the input's shape. Padded cells have none.
     Without amounts all cells have 1, and padded ones are -inf, which the weights have to make 0 of.
     """
+    if amounts is not None:
+        return _WeightedSums(weights, window).forward(amounts, cells, outputs)
 
-    def total(cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array | None, weight: Weight) -> jax.Array:
-        if amounts is None:
-            return sum_over_taps(lambda cells: weight(cells, *outputs), [pad_windows(cells, window, -jnp.inf)], window)
-        padded = [pad_windows(array, window, 0) for array in (cells, amounts)]
-        return sum_over_taps(lambda cells, amounts: weight(cells, *outputs) * amounts, padded, window)
+    def total(cells: jax.Array, outputs: Sequence[jax.Array], weight: Weight) -> jax.Array:
+        return sum_over_taps(lambda cells: weight(cells, *outputs), [pad_windows(cells, window, -jnp.inf)], window)
 
-    return tuple(
-        evaluate(partial(total, weight=weight), cells, outputs, amounts, in_stage=True, mark=_mark(weight))
-        for weight in weights
-    )
+    return tuple(_in_stage(partial(total, weight=weight), weight, cells, outputs) for weight in weights)
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)
@@ -87,11 +83,10 @@ def _(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) 
     y = weighted_sums(weights, cells, outputs, amounts, window)
     terms = []
     if amounts is not None and not is_zero(amounts_dot):
-        terms.append(transposed(partial(_to_cells, weights, window), amounts_dot, (cells, outputs), y))
+        terms.append(apply_linear_map(_WeightedSums(weights, window), amounts_dot, cells, outputs, like=y))
     if not is_zero(cells_dot):
-        slopes_to_cells = partial(_to_cells, _slopes(weights, 0), window)
         weighed = cells_dot if amounts is None else cells_dot * amounts
-        terms.append(transposed(slopes_to_cells, weighed, (cells, outputs), y))
+        terms.append(apply_linear_map(_WeightedSums(_slopes(weights, 0), window), weighed, cells, outputs, like=y))
     for number, output_dot in enumerate(outputs_dot):
         if not is_zero(output_dot):
             slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, amounts, window)
@@ -103,14 +98,36 @@ def _slopes(weights: Sequence[Weight], argument: int) -> tuple[Weight, ...]:
     return tuple(_Slope(weight, argument) for weight in weights)
 
 
-def _to_cells(weights: Sequence[Weight], window: Window, cotangents: Sums, residuals: Any) -> jax.Array:
-    cells, outputs = residuals
+def _in_stage(total: Callable[..., jax.Array], weight: Weight, *arrays: Any) -> jax.Array:
+    return evaluate(total, *arrays, in_stage=True, mark=_mark(weight))
 
-    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
-        cotangents, outputs = windows[: len(weights)], windows[len(weights) :]
-        sent = [cotangent * weight(cells[0], *outputs) for weight, cotangent in zip(weights, cotangents, strict=True)]
-        total = sum(sent[1:], sent[0])
-        return total if held is True else jnp.where(held, total, 0)
 
-    around = [(array, 0) for array in (*map(finish, cotangents), *outputs)]
-    return gather_windows(contribution, around, window, [(cells, 0)])
+@dataclass(frozen=True)
+class _WeightedSums(LinearMap):
+    """The sums of amounts by their weights, and the way back to the amounts."""
+
+    weights: tuple[Weight, ...]
+    window: Window
+
+    residuals_vary = True
+
+    def forward(self, amounts: jax.Array, cells: jax.Array, outputs: Sequence[jax.Array], /) -> Sums:
+        def total(amounts: jax.Array, cells: jax.Array, outputs: Sequence[jax.Array], weight: Weight) -> jax.Array:
+            padded = [pad_windows(array, self.window, 0) for array in (cells, amounts)]
+            return sum_over_taps(lambda cells, amounts: weight(cells, *outputs) * amounts, padded, self.window)
+
+        return tuple(
+            _in_stage(partial(total, weight=weight), weight, amounts, cells, outputs) for weight in self.weights
+        )
+
+    def transpose(self, cotangents: Sums, cells: jax.Array, outputs: Sequence[jax.Array], /) -> jax.Array:
+        count = len(self.weights)
+
+        def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
+            pairs = zip(windows[:count], self.weights, strict=True)
+            sent = [cotangent * weight(cells[0], *windows[count:]) for cotangent, weight in pairs]
+            total = sum(sent[1:], sent[0])
+            return total if held is True else jnp.where(held, total, 0)
+
+        around = [(array, 0) for array in (*map(finish, cotangents), *outputs)]
+        return gather_windows(contribution, around, self.window, [(cells, 0)])
