@@ -12,7 +12,7 @@ from jaxpool._engine.operations import Operation, barrier, computed_once, identi
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
 from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
-from jaxpool._engine.stages import stage
+from jaxpool._engine.stages import finish, stage
 from jaxpool._engine.winners import Selection
 from jaxpool._geometry.window import Window
 
@@ -27,7 +27,10 @@ def _select(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operatio
     else:
         lowering = select_in_pieces if choose.folds_pieces(part) else select_by_slices
     step = partial(lowering, place=place, part=part, op=op)
-    return stage(step, x, offsets) if choose.is_stage(part, x.shape) else barrier(step(x, offsets))
+    if choose.is_stage(part, x.shape):
+        return stage(step, x, offsets)
+    values, offsets = step(x, offsets)
+    return barrier(values), finish(offsets) if choose.keeps_offsets_apart(part) else offsets
 
 
 def select_by_blocks(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
