@@ -11,11 +11,12 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import pad_real, without_unheld
+from jaxpool._engine.taps import pad_real
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._rules.extremes import extremes
+from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
 from jaxpool._rules.weighted import Amounts, WeightedPool, weighted_pool
 from jaxpool._sharding import shardable
@@ -105,7 +106,7 @@ def norms(
     x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
-    x = without_unheld(x, window)
+    x = without_unheld(x, window, learnt=p is not None)
     if number is not None and number > jnp.finfo(x.dtype).max:
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = pad_real(x * jnp.sign(x), window, 0)
@@ -117,12 +118,15 @@ def norms(
 
 
 def _norm(x: jax.Array, p: Exponent, window: Window, _: Amounts) -> jax.Array:
-    """The norm as m·(Σ (|x|/m)^p)^(1/p), m the largest magnitude: no term overflows, none that counts underflows."""
+    """The norm as m·(Σ (|x|/m)^p)^(1/p), m the largest magnitude: no term overflows, none that counts underflows.
+
+    Where that is infinite or 0, it is the one without m.
+    """
     magnitudes = jnp.abs(x)
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
     scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
     total = sum_terms(lambda cells: positive_power(cells / scale, p), magnitudes, 0, window)
-    return jnp.where(jnp.isinf(largest), jnp.inf, scale * positive_power(total, 1 / p))
+    return scale * positive_power(total, 1 / p)
 
 
 # Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From

@@ -13,10 +13,11 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import with_zeros_in_padding, without_unheld
+from jaxpool._engine.taps import with_zeros_in_padding
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
 from jaxpool._sharding import shardable
 
@@ -121,7 +122,7 @@ def _smooth(
     if include_pad and window.has_padding:
         family = replace(family, in_stages=False)
         x, mask, window = with_zeros_in_padding(x, mask, window)
-    x = without_unheld(x, window)
+    x = without_unheld(x, window, learnt=beta is not None)
 
     def pool(sign: float | jax.Array, beta: jax.Array | None) -> jax.Array:
         cells = sign * x if mask is None else jnp.where(mask, sign * x, -jnp.inf)

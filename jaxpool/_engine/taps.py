@@ -33,17 +33,6 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     return barrier(padded) if grown else padded
 
 
-def without_unheld(x: jax.Array, window: Window) -> jax.Array:
-    """Put 0 in place of cells that no window holds, whatever they are: NaN times a cotangent of 0 would be NaN."""
-    for axis in window.axes:
-        held = axis.held()
-        if not held.all():
-            shape = [1] * x.ndim
-            shape[axis.axis] = axis.size
-            x = jnp.where(held.reshape(shape), x, jnp.zeros_like(x))
-    return x
-
-
 def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array:
     """The cells at offset `tap` of all the windows, from the array that `pad_windows` made."""
     starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim

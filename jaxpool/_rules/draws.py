@@ -13,7 +13,7 @@ from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.loops import fold_taps
 from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.taps import pad_windows, without_unheld
+from jaxpool._engine.taps import pad_windows
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
 from jaxpool._rules.reverse import with_rule
@@ -46,8 +46,8 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> Drawn:
     is infinite, the infinite cells alone have one.
     """
     lowest = identity(lax.max, x.dtype)
-    padded = pad_windows(without_unheld(x, window), window, lowest)
-    largest = reduce_windows(without_unheld(x, window), window, lax.max).astype(shares.dtype)
+    padded = pad_windows(x, window, lowest)
+    largest = reduce_windows(x, window, lax.max).astype(shares.dtype)
     infinite = jnp.isposinf(largest)
     scale = jnp.where((largest > 0) & ~infinite, largest, 1)
 

@@ -11,9 +11,10 @@ from jax import lax
 
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import with_zeros_in_padding, without_unheld
+from jaxpool._engine.taps import with_zeros_in_padding
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
+from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.moments import exponential_less_one, exponential_moment
 from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
 from jaxpool._sharding import shardable
@@ -37,7 +38,7 @@ def log_mean_exponentials(
     if include_pad and window.has_padding:
         family = replace(family, in_stages=False)
         x, mask, window = with_zeros_in_padding(x, mask, window)
-    x = without_unheld(x, window)
+    x = without_unheld(x, window, learnt=beta is not None)
     present = _present(mask, window, x.ndim)
     if beta is not None:
         beta = expand_rank(beta.astype(x.dtype), x.ndim)

@@ -9,9 +9,10 @@ from jax import lax
 
 from jaxpool._engine.maps import reduce_windows, soft_order
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import with_zeros_in_padding, without_unheld
+from jaxpool._engine.taps import with_zeros_in_padding
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
+from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.moments import without_tiny
 from jaxpool._rules.reverse import with_rule
 from jaxpool._rules.weighted import expand_rank, shared_along_windows
@@ -35,7 +36,7 @@ def soft_means(
     x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros_in_padding(x, mask, window)
-    x = without_unheld(x, window)
+    x = without_unheld(x, window, learnt=beta is not None)
     if beta is None:
         assert number is not None
         if number < 0:

@@ -1,0 +1,47 @@
+"""Cells that no window holds, behind the last one or between strides: they have no part in values or derivatives.
+
+The maps of weighted pools go back to all cells that windows reach. To a cell that none holds comes a sum of weights
+times 0, and the weight of a cell of NaN is NaN.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
+from jaxpool._geometry.window import Window
+
+
+def without_unheld(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:
+    """The array, of which cells that no window holds get a cotangent of 0 and, if a number is learnt, are 0.
+
+    The cotangent of the number is a sum over windows of the first axes, some of which those of the next ones leave out.
+    """
+    if all(axis.held().all() for axis in window.axes):
+        return x
+    return _choose_held(x, window) if learnt else apply_linear_map(_PassBackToHeld(window), x)
+
+
+def _choose_held(x: jax.Array, window: Window) -> jax.Array:
+    for axis in window.axes:
+        shape = [1] * x.ndim
+        shape[axis.axis] = axis.size
+        x = jnp.where(axis.held().reshape(shape), x, jnp.zeros_like(x))
+    return x
+
+
+@dataclass(frozen=True)
+class _PassBackToHeld(LinearMap):
+    """The identity, which is as good for values, with the choice of the cells that are held as its transpose.
+
+    In a program of one loop the choice would be made anew for every window that reads a cell.
+    """
+
+    window: Window
+
+    def forward(self, x: jax.Array, /) -> jax.Array:
+        return x
+
+    def transpose(self, cotangent: jax.Array, /) -> jax.Array:
+        return _choose_held(cotangent, self.window)
