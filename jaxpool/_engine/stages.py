@@ -36,7 +36,7 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: int | None = None) -> An
 
 
 def finish(array: jax.Array, *others: jax.Array) -> jax.Array:
-    """The array, with all of it and of the others, which are no floats, computed before what reads it starts."""
+    """The array, with all of it and of the others, which do not depend on it, computed before what reads it starts."""
     return _finish.bind(array, *others) if may_be_cpu() else array
 
 

@@ -6,6 +6,7 @@ the value, the weights ∂y/∂x and the terms of ∂y/∂θ are; both derivativ
 each cell stands for an amount of cells, 0 for one that is absent and as many as it is the mean of on a later axis.
 """
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -127,7 +128,9 @@ def _pool(
     def value(x: jax.Array, parameter: jax.Array | None, amounts: Amounts) -> jax.Array:
         return pool.value(x, _either(parameter, number), window, amounts)
 
-    return evaluate(value, x, parameter, amounts, in_stage=pool.in_stages)
+    # Another mark for another number, as two norms of one array would share ratios, and keep them in memory.
+    mark = zlib.crc32(repr(number).encode()) % 2**31
+    return evaluate(value, x, parameter, amounts, in_stage=pool.in_stages, mark=mark)
 
 
 @partial(_pool.defjvp, symbolic_zeros=True)
@@ -193,10 +196,11 @@ class _Weights(LinearMap):
             # Both are masked: a derivative of the weights is multiplied by 0 where only the product is, and may be NaN.
             return jnp.where(held, cotangents * jnp.where(held, weights, 0), 0)
 
+        if pool.in_stages:
+            # After y: cotangents that are padded before would lie in memory while y is computed.
+            cotangent = finish(cotangent, y)
         if pool.is_mean:
             cotangent = cotangent / _totals(window, amounts)
-        if pool.in_stages:
-            cotangent = finish(cotangent)
         outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
         x_bar = gather_windows(contribution, outputs, window, [(pool.cells(x), pool.fill)])
         return x_bar if amounts is None else x_bar * amounts[0]
