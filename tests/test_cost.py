@@ -70,6 +70,30 @@ def test_gradients_need_no_copy_per_cell_of_a_window(function: Any, name: str, l
     assert analysis.temp_size_in_bytes <= 4 * x.nbytes * (1 if WINDOWS[name]["kernel_size"] < 7 else 2)
 
 
+@pytest.mark.parametrize(
+    "pool", [jaxpool.lp_pool, jaxpool.gem_pool, jaxpool.smooth_max_pool, jaxpool.mellowmax_pool, jaxpool.soft_pool]
+)
+def test_tangents_of_weighted_pools_read_the_cells(pool: Any) -> None:
+    x = jnp.zeros((2, 8, 32, 32), np.float32)
+
+    def tangent(x: jax.Array) -> Any:
+        return jax.jvp(lambda x: pool(x, 3.0, (3, 3), 2, 1), (x,), (x,))
+
+    # The transpose of the map back to the cells would pad one array of the output's shape per cell of a window.
+    pads = [one for one in equations(jax.make_jaxpr(tangent)(x).jaxpr) if one.primitive.name == "pad"]
+    assert pads
+    assert (2, 8, 16, 16) not in {pad.invars[0].aval.shape for pad in pads}
+
+
+def test_boxes_carry_their_bins_alone() -> None:
+    x, boxes = jnp.zeros((32, 32, 8)), jnp.zeros((64, 4))
+    pool = compiled_as_usual(lambda x, boxes: jaxpool.roi_pool(x, boxes, 2, axis=(0, 1)))
+    analysis = pool.lower(x, boxes).compile().memory_analysis()
+    assert analysis is not None
+    # Of one axis only, the bins of 64 boxes hold 16 times as many cells.
+    assert analysis.temp_size_in_bytes <= 8 * analysis.output_size_in_bytes
+
+
 @pytest.mark.parametrize("function", [jaxpool.max_pool, jaxpool.sum_pool], ids=["max", "sum"])
 def test_programs_grow_with_the_logarithm_of_the_window(function: Any) -> None:
     def length(kernel: int) -> int:
