@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_least, check_mask, check_parameter, check_rule
 from jaxpool._average import cells_counted, divide
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.stages import finish
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
@@ -194,7 +195,8 @@ def _power_means(
     counts = jnp.asarray(counts).astype(x.dtype)
     if number is not None and math.log(window.cells) / number < math.log(jnp.finfo(x.dtype).max):
         # Infinite norms stay so, and their windows pass nothing on as it is.
-        return divide(values, counts ** (1 / number)).astype(dtype)
+        # Cotangents that are divided before the norms are there would lie in memory while these are computed.
+        return finish(divide(values, counts ** (1 / number)), values).astype(dtype)
     infinite = jnp.isinf(values)
     finite = jnp.where(infinite, 0, values)
     # By a power below 1, which an exponent near 0 lets underflow to 0, not overflow.
