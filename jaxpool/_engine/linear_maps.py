@@ -119,7 +119,7 @@ def _differentiate_linear_map(
             return direction.evaluate(*arrays.values())
 
         if varying:
-            _, others = jax.jvp(of_residuals, *([each[n] for n in varying] for each in (primals, tangents)))
+            _, others = jax.jvp(of_residuals, [primals[n] for n in varying], [tangents[n] for n in varying])
             dots = list(map(ad.add_tangents, dots, others))
     return results, dots
 

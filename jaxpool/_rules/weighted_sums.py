@@ -91,7 +91,10 @@ def _(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) 
         if not is_zero(output_dot):
             slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, amounts, window)
             terms.append(tuple(slope * output_dot for slope in slopes))
-    return y, tuple(map(sum, zip(*terms, strict=True))) if terms else tuple(map(jnp.zeros_like, y))
+    y_dot = tuple(map(jnp.zeros_like, y)) if not terms else terms[0]
+    for term in terms[1:]:
+        y_dot = tuple(map(jnp.add, y_dot, term))
+    return y, y_dot
 
 
 def _slopes(weights: Sequence[Weight], argument: int) -> tuple[Weight, ...]:
