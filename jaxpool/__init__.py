@@ -1,7 +1,5 @@
 """Pooling for JAX: every variant, any axes, exact derivatives of every order. See the README for a tour."""
 
-from importlib.metadata import version as _version
-
 from jaxpool._adaptive import adaptive_avg_pool as adaptive_avg_pool
 from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
 from jaxpool._adaptive import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices
@@ -31,4 +29,4 @@ from jaxpool._smooth import smooth_max_pool as smooth_max_pool
 from jaxpool._stochastic import stochastic_pool as stochastic_pool
 from jaxpool._unpool import max_unpool as max_unpool
 
-__version__ = _version("jaxpool")
+__version__ = "0.1.0"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import jaxpool
 from tests import smoke
 
 ROOT = Path(__file__).parent.parent
@@ -42,8 +43,8 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 
 def test_wheel_holds_the_package_alone(wheel: Path) -> None:
-    assert wheel.name == f"jaxpool-{PROJECT['version']}-py3-none-any.whl"
-    information = f"jaxpool-{PROJECT['version']}.dist-info"
+    assert wheel.name == f"jaxpool-{jaxpool.__version__}-py3-none-any.whl"
+    information = f"jaxpool-{jaxpool.__version__}.dist-info"
     sources = {path for path in (ROOT / "jaxpool").rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert {path.suffix for path in sources} == {".py", ".typed"}
     package = {str(path.relative_to(ROOT)) for path in sources}
@@ -54,7 +55,7 @@ def test_wheel_holds_the_package_alone(wheel: Path) -> None:
 
 
 def test_wheel_depends_on_jax_and_numpy_alone(wheel: Path) -> None:
-    metadata = contents(wheel)[f"jaxpool-{PROJECT['version']}.dist-info/METADATA"].decode()
+    metadata = contents(wheel)[f"jaxpool-{jaxpool.__version__}.dist-info/METADATA"].decode()
     required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
     assert {line.split()[1].split(">")[0] for line in required} == {"jax", "jaxlib", "numpy"}
     assert f"Requires-Python: {PROJECT['requires-python']}" in metadata
@@ -84,12 +85,23 @@ def test_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout) == {
         "package": str(tmp_path / "jaxpool" / "__init__.py"),
-        "version": PROJECT["version"],
+        "version": jaxpool.__version__,
     }
 
 
+def test_sources_work_where_nothing_is_installed(tmp_path: Path) -> None:
+    # Nothing may ask for the version of a distribution, which this environment may well have.
+    launch = "import sys; sys.path[:0] = sys.argv[1:]; import importlib.metadata; importlib.metadata.version = None; "
+    launch += "import jaxpool; print(jaxpool.__version__)"
+    folders = dict.fromkeys([str(ROOT), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    command = [sys.executable, "-I", "-S", "-c", launch, *folders]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip() == jaxpool.__version__
+
+
 def test_sdist_builds_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:
-    name = f"jaxpool-{PROJECT['version']}"
+    name = f"jaxpool-{jaxpool.__version__}"
     assert sdist.name == f"{name}.tar.gz"
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -102,5 +114,5 @@ def test_sdist_builds_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -
 
 def test_citation_is_of_this_version() -> None:
     lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
-    assert f"version: {PROJECT['version']}" in lines
+    assert f"version: {jaxpool.__version__}" in lines
     assert f"license: {PROJECT['license']}" in lines
