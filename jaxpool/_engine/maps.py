@@ -158,7 +158,7 @@ def soft_order(window: Window) -> tuple[Window, ...]:
     return (cpu_choose.soft_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
 
 
-def evaluate(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: int | None = None) -> Any:
+def evaluate(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:
     """`step(*arrays)`, made of slices, gathers and other doors, which is one and the same everywhere.
 
     What it holds to keep a CPU's loops apart is left out elsewhere, so that there it becomes one loop if it can. On the

@@ -7,6 +7,7 @@ here return what they are given and copy nothing. Other platforms get the plain 
 known.
 """
 
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxpool._engine.platforms import may_be_cpu
 
 
-def stage(step: Callable[..., Any], *arrays: Any, mark: int | None = None) -> Any:
+def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
     """Evaluate `step(*arrays)` as a stage of its own: neither what it reads nor what reads it is fused into it.
 
     What it does to floats, often the cotangents, starts after its integers, often the offsets, are there. Else padding
@@ -29,7 +30,7 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: int | None = None) -> An
     if not may_be_cpu():
         return step(*arrays)
     leaves, structure = jax.tree.flatten(arrays)
-    marks = [] if mark is None else [jnp.int32(mark)]
+    marks = [] if mark is None else [jnp.int32(zlib.crc32(mark.encode()) % 2**31)]
     numbers = [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jnp.inexact)]
     finished = [finish(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ()), *marks) for leaf in leaves]
     return jax.tree.map(finish, step(*jax.tree.unflatten(structure, finished)))

@@ -57,9 +57,9 @@ class WindowAxis:
         return counts[0] if (counts == counts[0]).all() else self.along(counts, rank)
 
     def along(self, values: np.ndarray, rank: int) -> np.ndarray:
-        """One value per window of this axis, in a shape that broadcasts against an array of `rank` axes."""
+        """One value per window or cell of this axis, in a shape that broadcasts against an array of `rank` axes."""
         shape = [1] * rank
-        shape[self.axis] = self.output
+        shape[self.axis] = -1
         return values.reshape(shape)
 
     def held(self) -> np.ndarray:

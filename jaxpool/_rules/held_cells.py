@@ -25,9 +25,7 @@ def without_unheld(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:
 
 def _choose_held(x: jax.Array, window: Window) -> jax.Array:
     for axis in window.axes:
-        shape = [1] * x.ndim
-        shape[axis.axis] = axis.size
-        x = jnp.where(axis.held().reshape(shape), x, jnp.zeros_like(x))
+        x = jnp.where(axis.along(axis.held(), x.ndim), x, jnp.zeros_like(x))
     return x
 
 

@@ -6,7 +6,6 @@ the value, the weights ∂y/∂x and the terms of ∂y/∂θ are; both derivativ
 each cell stands for an amount of cells, 0 for one that is absent and as many as it is the mean of on a later axis.
 """
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -129,8 +128,7 @@ def _pool(
         return pool.value(x, _either(parameter, number), window, amounts)
 
     # Another mark for another number, as two norms of one array would share ratios, and keep them in memory.
-    mark = zlib.crc32(repr(number).encode()) % 2**31
-    return evaluate(value, x, parameter, amounts, in_stage=pool.in_stages, mark=mark)
+    return evaluate(value, x, parameter, amounts, in_stage=pool.in_stages, mark=repr(number))
 
 
 @partial(_pool.defjvp, symbolic_zeros=True)

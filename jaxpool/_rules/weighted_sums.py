@@ -1,6 +1,5 @@
 """Sums over windows whose cells are weighted by a function of the cell and of its window, with their derivatives."""
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,11 +34,9 @@ class _Slope:
         return jax.jvp(lambda here: self.weight(*before, here, *after), (here,), (jnp.ones_like(here),))[1]
 
 
-def _mark(weight: Weight) -> int:
-    """A number of the weight, another one for another weight."""
-    if isinstance(weight, _Slope):
-        return (7 * _mark(weight.weight) + weight.argument + 1) % 2**31
-    return zlib.crc32(weight.__name__.encode()) % 2**31
+def _mark(weight: Weight) -> str:
+    """A name of the weight, another one for another weight."""
+    return f"{_mark(weight.weight)} by {weight.argument}" if isinstance(weight, _Slope) else weight.__name__
 
 
 # Notation: window o holds the cells W(o); k are the weights, x(i) the cells, v(o) what goes with the windows, a(i) the
@@ -67,13 +64,17 @@ def weighted_sums(
     `outputs` have the output's shape, or 1 along axes; so have `amounts`, of the input's shape. Padded cells have none.
     Without amounts all cells have 1, and padded ones are -inf, which the weights have to make 0 of.
     """
-    if amounts is not None:
-        return _WeightedSums(weights, window).forward(amounts, cells, outputs)
 
-    def total(cells: jax.Array, outputs: Sequence[jax.Array], weight: Weight) -> jax.Array:
-        return sum_over_taps(lambda cells: weight(cells, *outputs), [pad_windows(cells, window, -jnp.inf)], window)
+    def total(cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array | None, weight: Weight) -> jax.Array:
+        if amounts is None:
+            return sum_over_taps(lambda cells: weight(cells, *outputs), [pad_windows(cells, window, -jnp.inf)], window)
+        padded = [pad_windows(array, window, 0) for array in (cells, amounts)]
+        return sum_over_taps(lambda cells, amounts: weight(cells, *outputs) * amounts, padded, window)
 
-    return tuple(_in_stage(partial(total, weight=weight), weight, cells, outputs) for weight in weights)
+    return tuple(
+        evaluate(partial(total, weight=weight), cells, outputs, amounts, in_stage=True, mark=_mark(weight))
+        for weight in weights
+    )
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)
@@ -101,10 +102,6 @@ def _slopes(weights: Sequence[Weight], argument: int) -> tuple[Weight, ...]:
     return tuple(_Slope(weight, argument) for weight in weights)
 
 
-def _in_stage(total: Callable[..., jax.Array], weight: Weight, *arrays: Any) -> jax.Array:
-    return evaluate(total, *arrays, in_stage=True, mark=_mark(weight))
-
-
 @dataclass(frozen=True)
 class _WeightedSums(LinearMap):
     """The sums of amounts by their weights, and the way back to the amounts."""
@@ -115,13 +112,7 @@ class _WeightedSums(LinearMap):
     residuals_vary = True
 
     def forward(self, amounts: jax.Array, cells: jax.Array, outputs: Sequence[jax.Array], /) -> Sums:
-        def total(amounts: jax.Array, cells: jax.Array, outputs: Sequence[jax.Array], weight: Weight) -> jax.Array:
-            padded = [pad_windows(array, self.window, 0) for array in (cells, amounts)]
-            return sum_over_taps(lambda cells, amounts: weight(cells, *outputs) * amounts, padded, self.window)
-
-        return tuple(
-            _in_stage(partial(total, weight=weight), weight, amounts, cells, outputs) for weight in self.weights
-        )
+        return weighted_sums(self.weights, cells, outputs, amounts, self.window)
 
     def transpose(self, cotangents: Sums, cells: jax.Array, outputs: Sequence[jax.Array], /) -> jax.Array:
         count = len(self.weights)
