@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
@@ -22,6 +23,7 @@ def main() -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print the table of the README")
     form.add_argument("--json", action="store_true", help="print rows, columns and versions for programs")
+    parser.add_argument("--library", action="append", help="one of the libraries alone, or several")
     asked = parser.parse_args()
     # Keras writes a settings file into its home when it is imported.
     with tempfile.TemporaryDirectory() as home:
@@ -31,7 +33,7 @@ def main() -> None:
             "KERAS_BACKEND": "jax",
             "KERAS_HOME": home,
         }
-        table = evaluated()
+        table = evaluated(asked.library)
     if asked.json:
         print(json.dumps(table))
     elif asked.markdown:
@@ -40,14 +42,15 @@ def main() -> None:
         print(plain(table))
 
 
-def evaluated() -> dict[str, Any]:
+def evaluated(chosen: Sequence[str] | None = None) -> dict[str, Any]:
     """All rows, in the order of their table: names, truth, what each library gives, and causes."""
     from tests.platform_libraries import LIBRARIES
     from tests.platform_rows import ROWS, evaluate, text, truth
 
+    libraries = [library for library in LIBRARIES if chosen is None or library in chosen]
     rows = []
     for row in ROWS:
-        cells = {library: evaluate(row, library) for library in LIBRARIES}
+        cells = {library: evaluate(row, library) for library in libraries}
         rows.append(
             {
                 "name": row.name,
@@ -57,7 +60,7 @@ def evaluated() -> dict[str, Any]:
                 "cause": row.cause,
             }
         )
-    return {"columns": ["", "true", *LIBRARIES], "rows": rows, "versions": versions()}
+    return {"columns": ["", "true", *libraries], "rows": rows, "versions": versions()}
 
 
 def versions() -> str:

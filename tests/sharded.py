@@ -1,7 +1,8 @@
 """A program of its own: pools of arrays that lie on several virtual devices, against the same on one.
 
-`python -m tests.sharded COUNT` needs XLA_FLAGS=--xla_force_host_platform_device_count=COUNT in its environment. Values
-and gradients must be equal to those on one device, and be had without communication where batch or channels are
+`python -m tests.sharded` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment, and
+`python -m tests.sharded COUNT TYPE` as many devices, for a mesh whose axis has that type, Auto or Explicit. Values and
+gradients must be equal to those on one device, and be had without communication where batch or channels are
 sharded, and with no more than exchange among neighbours where a pooled axis is: no shard collects the others' cells.
 """
 
@@ -59,6 +60,8 @@ UNEVEN: dict[str, Pool] = {
 }
 
 BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
+# On a mesh of two axes, for programs in which neither may be a reason to send anything.
+BATCH_AND_CHANNEL = PartitionSpec("devices", None, None, "others")
 # Of anything but the bools of a mask, which is not sharded itself, and which the oldest JAX brings together again.
 ANY = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
 COLLECTING = "all-gather|all-to-all"
@@ -148,26 +151,51 @@ def check_boxes(name: str, mesh: Mesh) -> None:
     print(mesh.axis_types, "vmap", name)
 
 
+def check_everywhere(mesh: Mesh) -> None:
+    """Every pool by batch, channel and pooled axis, one program for each."""
+    for name, pool in POOLS.items():
+        check(name, pool, mesh, BATCH, ANY)
+        check(name, pool, mesh, CHANNEL, ANY)
+        check_pooled(name, pool, mesh)
+    for name, pool in UNEVEN.items():
+        check(name, pool, mesh, POOLED, None)
+
+
+def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:
+    """By the first of its pooled axes; indices may point to any shard."""
+    check(name, pool, mesh, POOLED, None if name == "max_unpool" else COLLECTING)
+
+
+def check_in_every_way() -> None:
+    """On four devices: batch and channel at once with axes of both types, all else with automatic axes."""
+    line, square, explicit = (
+        jax.make_mesh(sizes, names, axis_types=(kind,) * len(sizes))
+        for sizes, names, kind in (
+            ((4,), ("devices",), AxisType.Auto),
+            ((2, 2), ("devices", "others"), AxisType.Auto),
+            ((2, 2), ("devices", "others"), AxisType.Explicit),
+        )
+    )
+    for name, pool in POOLS.items():
+        check(name, pool, square, BATCH_AND_CHANNEL, ANY)
+        check(name, pool, explicit, BATCH_AND_CHANNEL, ANY)
+        check_pooled(name, pool, line)
+        check_inside_shard_map(name, pool, line)
+    for name, pool in UNEVEN.items():
+        check(name, pool, line, POOLED, None)
+    for rule in ("jvp", "vjp"):
+        check_shared_parameter(rule, line)
+    for name in ("roi_align", "roi_pool"):
+        check_boxes(name, explicit)
+
+
 def main() -> None:
-    """Every pool by batch, channel and pooled axis with automatic axes; on four devices in all the other ways too."""
-    count = int(sys.argv[1])
-    kinds = (AxisType.Auto, AxisType.Explicit) if count == 4 else (AxisType.Auto,)
-    meshes = [jax.make_mesh((count,), ("devices",), axis_types=(kind,)) for kind in kinds]
-    for mesh in meshes:
-        for name, pool in POOLS.items():
-            check(name, pool, mesh, BATCH, ANY)
-            check(name, pool, mesh, CHANNEL, ANY)
-            # Indices may point to any shard.
-            check(name, pool, mesh, POOLED, None if name == "max_unpool" else COLLECTING)
-        for name, pool in UNEVEN.items():
-            check(name, pool, mesh, POOLED, None)
-    if count == 4:
-        for name, pool in POOLS.items():
-            check_inside_shard_map(name, pool, meshes[0])
-        for rule in ("jvp", "vjp"):
-            check_shared_parameter(rule, meshes[0])
-        for name in ("roi_align", "roi_pool"):
-            check_boxes(name, meshes[1])
+    """Each pool in every way once, or axis by axis on a mesh of as many devices and axes of the type named."""
+    if len(sys.argv) == 1:
+        check_in_every_way()
+    else:
+        count, kind = int(sys.argv[1]), AxisType[sys.argv[2]]
+        check_everywhere(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from benchmarks.dispatch import Dispatch, dispatch_cases, measure_dispatch
 from benchmarks.growth import Growth, growth_cases, measure_growth
 from benchmarks.measure import Row, measure
 from benchmarks.options import Options, parse
+from tests.parts import case_row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -79,7 +80,10 @@ def test_every_case_has_the_shape_that_plain_jax_gives(group: str) -> None:
         assert shapes[0].dtype == FLOAT32
 
 
-@pytest.mark.parametrize("group", GROUPS)
+# By default one group of windows, one with a number that is learnt, one of bins and one of whole axes.
+@pytest.mark.parametrize(
+    "group", [case_row(one, id=one, kept=one in ("max", "lp", BIN_GROUPS[0], GLOBAL_GROUPS[0])) for one in GROUPS]
+)
 def test_a_real_run_fills_every_field(group: str, options: Options) -> None:
     measured = measure(tiny(group), options)
     for what in ("forward", "gradient", "tangent"):

@@ -11,6 +11,7 @@ import jaxpool
 from tests.case import Case
 from tests.cases import CASES
 from tests.checks import compiled_fast
+from tests.parts import case_row
 
 LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool", "blur_pool", "roi_align", "max_unpool")
 
@@ -22,7 +23,13 @@ def test_every_linear_pool_has_a_row() -> None:
     assert set(LINEAR) <= {case.function for case in ROWS}
 
 
-@pytest.mark.parametrize("case", ROWS, ids=lambda case: case.name)
+# By default the first row of every pool, which is plain, and the last one, which most often has a mask.
+ENDS = [{case.function: case for case in rows} for rows in (ROWS, ROWS[::-1])]
+
+
+@pytest.mark.parametrize(
+    "case", [case_row(case, id=case.name, kept=case in [end[case.function] for end in ENDS]) for case in ROWS]
+)
 def test_transposes(case: Case) -> None:
     """`jax.linear_transpose`, also of the transpose, and of branches and loops that hold the pool, against ⟨ȳ, A x⟩."""
     x = np.nan_to_num(np.where(np.isfinite(case.x), case.x, 0))

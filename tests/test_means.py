@@ -70,13 +70,15 @@ def test_power_mean_is_the_norm_over_a_root() -> None:
 
 
 # The quotients that define these pools have limits at 0, and β is learnt through it.
+@pytest.mark.parametrize(
+    "rules", [pytest.param(("jvp",), id="jvp"), pytest.param(("jvp", "vjp"), id="both", marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize("pool", [mellowmax_pool, soft_pool])
-def test_learnt_sharpness_at_zero(pool: Any) -> None:
+def test_learnt_sharpness_at_zero(pool: Any, rules: tuple[str, ...]) -> None:
     x, beta = distinct((2, 3), "at zero", 2.0), np.array([[0.0], [0.3]])
     mask = np.array([[True, True, False], [True, True, True]])
     objectives = {
-        rule: cubed(lambda x, beta, rule=rule: pool(x, beta, (3,), stride=1, where=mask, rule=rule))
-        for rule in ("jvp", "vjp")
+        rule: cubed(lambda x, beta, rule=rule: pool(x, beta, (3,), stride=1, where=mask, rule=rule)) for rule in rules
     }
     check_gradient_and_hessian(objectives, x, beta)
     check_third_order(objectives, x, beta)

@@ -22,6 +22,7 @@ from jaxpool._arguments import Rule
 from tests import sliding
 from tests.checks import equations
 from tests.compilation import compiled_as_usual, compiled_fast
+from tests.parts import case_row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -140,7 +141,17 @@ def check_all(function: str, pool: Callable[..., jax.Array], x: Any, windows: sl
         check_units(result, true[what], what, 0 if reads and what != "VJP" else 2)
 
 
-@pytest.mark.parametrize(("function", "kernel", "stride", "layout", "dtype", "rule"), SLIDING)
+# By default every pool has a window beyond the reach of 8 bits and one of more cells than those of 16 bits count.
+ENDS = (8, 31, 128)
+
+
+@pytest.mark.parametrize(
+    ("function", "kernel", "stride", "layout", "dtype", "rule"),
+    [
+        case_row(*row, id="-".join(getattr(one, "__name__", str(one)) for one in row), kept=row[1] in ENDS)
+        for row in SLIDING
+    ],
+)
 def test_16_bit_floats_of_windows(function: str, kernel: int, stride: int, layout: str, dtype: Any, rule: Rule) -> None:
     # Where up to 64×64 windows hold a cell, a sum of their cotangents in bfloat16 would stand still at 256.
     cells = kernel + (63 if function == "sum_pool" else 15) if stride else 2 * kernel
@@ -197,8 +208,20 @@ LONG: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
 }
 
 
+# The others are lines of planes that are here, or planes of lines.
+KEPT = (
+    "whole line",
+    "whole plane, channels last",
+    "bins",
+    "disjoint planes",
+    "overlapping lines",
+    "overlapping planes",
+)
+KEPT += ("padded planes",)
+
+
 @pytest.mark.parametrize("derivative", [False, True], ids=["values", "derivatives"])
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", [case_row(name, id=name, kept=name in KEPT) for name in LONG])
 def test_sums_of_a_million_float32(name: str, derivative: bool) -> None:
     function, shape, parameters = LONG[name]
     pool = partial(getattr(jaxpool, function), **parameters)

@@ -18,6 +18,7 @@ import jaxpool
 from jaxpool._engine.stages import finish, stage
 from tests.cases import distinct
 from tests.compilation import compiled_as_usual
+from tests.parts import case_row, crossed
 
 X = np.linspace(-1, 1, 12).reshape(3, 4)
 NUMBERS = np.arange(4, dtype=np.int32)
@@ -84,7 +85,15 @@ TRANSFORMED: dict[str, Callable[[Callable[..., jax.Array]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSFORMED)
+# By default each way of keeping them apart has every other transformation.
+@pytest.mark.parametrize(
+    ("name", "kept_by"),
+    [
+        case_row(name, way, id=f"{name}-{way}", kept=kept)
+        for name, way, kept in crossed([*TRANSFORMED], ("call", "branch"), 2)
+    ],
+    indirect=["kept_by"],
+)
 def test_stages_are_plain_functions_to_transformations(name: str, kept_by: str) -> None:
     transformed = TRANSFORMED[name]
     expected = jax.tree.leaves(transformed(plain))

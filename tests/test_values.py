@@ -57,8 +57,18 @@ def test_float_dtypes(case: Case, dtype: Any) -> None:
         np.testing.assert_allclose(values.astype(np.float64), expected, rtol=0.6 * max(epsilon, 8e-7), atol=4e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int32, np.int64], ids=lambda d: d.__name__)
-@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+INTEGERS = (np.bool_, np.int8, np.uint8, np.int32, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [
+        # Of integers without a sign and of the widest ones there are tests in `test_integers.py`.
+        case_row(case, dtype, id=f"{name}-{dtype.__name__}", kept=dtype in (np.bool_, np.int8, np.int32))
+        for name, case in PLAIN.items()
+        for dtype in INTEGERS
+    ],
+)
 def test_integers_and_bools(case: Case, dtype: Any) -> None:
     x = (np.random.default_rng(0).permutation(84) % 13 - (0 if dtype in (np.bool_, np.uint8) else 6)).reshape(2, 7, 6)
     x = (x % 3 == 0) if dtype is np.bool_ else x.astype(dtype)
