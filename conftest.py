@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.compilation import environment_of_fast_processes
+from tests.harness.compilation import environment_of_fast_processes
 
 # The notebook that measures.
 COMPILED_AS_USUAL = ("05_speed.ipynb",)

@@ -1,1 +1,1 @@
-"""The tests of jaxpool: a file per property, over the registry of `cases` and against the reference of `oracle`."""
+"""The tests of jaxpool, a folder for each kind: every file holds one property, over the registry where it can."""

@@ -12,7 +12,7 @@ import jax
 import pytest
 
 from jaxpool._engine import platforms
-from tests.compilation import compile_fast_from_now_on
+from tests.harness.compilation import compile_fast_from_now_on
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -18,10 +18,10 @@ from pathlib import Path
 import hypothesis
 import jax
 
-from tests.call_checks import check
-from tests.call_mistakes import any_calls
-from tests.call_strategies import SETTINGS
-from tests.calls import FUNCTIONS, Call
+from tests.random.call_checks import check
+from tests.random.call_mistakes import any_calls
+from tests.random.call_strategies import SETTINGS
+from tests.registry.calls import FUNCTIONS, Call
 
 # Each try compiles a program: shrinking ends after so many seconds, with the smallest call found by then.
 SHRINKING_SECONDS = 30.0

@@ -17,8 +17,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests import faults_of_engine, faults_of_pools
-from tests.fault import Fault
+from tests.project import faults_of_engine, faults_of_pools
+from tests.project.fault import Fault
 
 ROOT = Path(__file__).parent.parent
 FAULTS = (*faults_of_engine.FAULTS, *faults_of_pools.FAULTS)
@@ -72,8 +72,9 @@ def found_in(fault: Fault) -> tuple[Path, str]:
 def rejecting_test(tree: Path, fault: Fault, part: str, processes: str, likely: bool) -> str | None:
     """The first test that fails, among those that are likely to and then among all; None if all pass."""
     files, _, keyword = fault.seen_by.partition(" -k ")
-    first = [f"tests/{name}.py" for name in files.split()]
-    every = sorted(f"tests/{path.name}" for path in (tree / "tests").glob("test_*.py") if path.stem not in _NOT_RUN)
+    places = {path.stem: str(path.relative_to(tree)) for path in sorted((tree / "tests").rglob("test_*.py"))}
+    first = [places[name] for name in files.split()]
+    every = [place for name, place in places.items() if name not in _NOT_RUN]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", processes, "-p", "no:cacheprovider", "-m", part]
     for files in [[*first, "-k", keyword]] if likely else [[*first, "-k", keyword], every]:
         # The package of this environment lies elsewhere.

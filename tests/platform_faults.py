@@ -44,8 +44,8 @@ def main() -> None:
 
 def evaluated(chosen: Sequence[str] | None = None) -> dict[str, Any]:
     """All rows, in the order of their table: names, truth, what each library gives, and causes."""
-    from tests.platform_libraries import LIBRARIES
-    from tests.platform_rows import ROWS, evaluate, text, truth
+    from tests.peers.platform_libraries import LIBRARIES
+    from tests.peers.platform_rows import ROWS, evaluate, text, truth
 
     libraries = [library for library in LIBRARIES if chosen is None or library in chosen]
     rows = []

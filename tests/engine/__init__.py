@@ -1,0 +1,1 @@
+"""How windows are evaluated: lowerings and platforms against each other, stages, and what programs cost."""

@@ -1,0 +1,109 @@
+"""What pools cost beside time: memory held for the backward pass, temporary memory, the length of the program."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from jaxpool._arguments import Rule
+from tests.harness.checks import equations
+from tests.harness.compilation import compiled_as_usual
+from tests.harness.parts import case_row, crossed
+
+SHAPES = {"channels first": ((2, 8, 32, 32), (2, 3)), "channels last": ((2, 32, 32, 8), (1, 2))}
+WINDOWS: dict[str, dict[str, Any]] = {
+    "2": {"kernel_size": 2},
+    "2 stride 1": {"kernel_size": 2, "stride": 1},
+    "3 stride 2": {"kernel_size": 3, "stride": 2, "padding": 1},
+    "3 stride 1": {"kernel_size": 3, "stride": 1, "padding": 1},
+    "5 stride 1": {"kernel_size": 5, "stride": 1, "padding": 2},
+    "5 stride 2": {"kernel_size": 5, "stride": 2, "padding": 2},
+    "7 stride 3": {"kernel_size": 7, "stride": 3, "padding": 3},
+    "13 stride 4": {"kernel_size": 13, "stride": 4, "padding": 6},
+    "19 stride 1": {"kernel_size": 19, "stride": 1, "padding": 9},
+}
+
+
+def held(function: Any, x: jax.Array) -> list[jax.ShapeDtypeStruct]:
+    """What the backward pass holds."""
+    return jax.tree.leaves(jax.eval_shape(lambda x: jax.vjp(function, x)[1], x))
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize("layout", SHAPES)
+@pytest.mark.parametrize("name", WINDOWS)
+def test_maxima_hold_a_few_bytes_per_output(name: str, layout: str, rule: Rule) -> None:
+    shape, axis = SHAPES[layout]
+    x = jnp.zeros(shape, np.float32)
+
+    def pool(x: jax.Array) -> jax.Array:
+        return jaxpool.max_pool(x, axis=axis, rule=rule, **WINDOWS[name])
+
+    residuals = held(pool, x)
+    assert {residual.dtype for residual in residuals} == {np.dtype(np.uint8)}
+    size = sum(residual.size for residual in residuals)
+    assert size <= (2 if WINDOWS[name].get("stride", 2) == 1 else 4) * jax.eval_shape(pool, x).size
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+def test_averages_hold_their_divisor_alone(rule: Rule) -> None:
+    x = jnp.zeros((2, 8, 32, 32), np.float32)
+    residuals = held(lambda x: jaxpool.avg_pool(x, (3, 3), 2, 1, rule=rule), x)
+    assert sum(residual.size for residual in residuals) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [case_row(name, layout, id=f"{name}-{layout}", kept=kept) for name, layout, kept in crossed([*WINDOWS], SHAPES, 2)],
+)
+@pytest.mark.parametrize("function", [jaxpool.max_pool, jaxpool.avg_pool], ids=["max", "avg"])
+def test_gradients_need_no_copy_per_cell_of_a_window(function: Any, name: str, layout: str) -> None:
+    shape, axis = SHAPES[layout]
+    x = jnp.zeros(shape, np.float32)
+    gradient = compiled_as_usual(jax.grad(lambda x: function(x, axis=axis, **WINDOWS[name]).sum()))
+    analysis = gradient.lower(x).compile().memory_analysis()
+    assert analysis is not None
+    # Padding half a window on each side makes of 32 cells 63 with the largest one.
+    assert analysis.temp_size_in_bytes <= 4 * x.nbytes * (1 if WINDOWS[name]["kernel_size"] < 7 else 2)
+
+
+@pytest.mark.parametrize(
+    "pool", [jaxpool.lp_pool, jaxpool.gem_pool, jaxpool.smooth_max_pool, jaxpool.mellowmax_pool, jaxpool.soft_pool]
+)
+def test_tangents_of_weighted_pools_read_the_cells(pool: Any) -> None:
+    x = jnp.zeros((2, 8, 32, 32), np.float32)
+
+    def tangent(x: jax.Array) -> Any:
+        return jax.jvp(lambda x: pool(x, 3.0, (3, 3), 2, 1), (x,), (x,))
+
+    # The transpose of the map back to the cells would pad one array of the output's shape per cell of a window.
+    pads = [one for one in equations(jax.make_jaxpr(tangent)(x).jaxpr) if one.primitive.name == "pad"]
+    assert pads
+    assert (2, 8, 16, 16) not in {pad.invars[0].aval.shape for pad in pads}
+
+
+def test_boxes_carry_their_bins_alone() -> None:
+    x, boxes = jnp.zeros((32, 32, 8)), jnp.zeros((64, 4))
+    pool = compiled_as_usual(lambda x, boxes: jaxpool.roi_pool(x, boxes, 2, axis=(0, 1)))
+    analysis = pool.lower(x, boxes).compile().memory_analysis()
+    assert analysis is not None
+    # Of one axis only, the bins of 64 boxes hold 16 times as many cells.
+    assert analysis.temp_size_in_bytes <= 8 * analysis.output_size_in_bytes
+
+
+@pytest.mark.parametrize("function", [jaxpool.max_pool, jaxpool.sum_pool], ids=["max", "sum"])
+def test_programs_grow_with_the_logarithm_of_the_window(function: Any) -> None:
+    def length(kernel: int) -> int:
+        x = jnp.zeros((2, 3, 150), np.float32)
+
+        def gradient(x: jax.Array, cotangent: jax.Array) -> jax.Array:
+            return jax.vjp(lambda x: function(x, (kernel,), 1), x)[1](cotangent)[0]
+
+        cotangent = jnp.zeros((2, 3, 151 - kernel), np.float32)
+        return len(list(equations(jax.make_jaxpr(gradient)(x, cotangent).jaxpr)))
+
+    assert length(65) <= 2 * length(15)
+    assert length(129) <= 2 * length(65)

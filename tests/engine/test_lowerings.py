@@ -1,0 +1,135 @@
+"""The lowerings of the engine against each other: every one of them gives what the reference lowering gives.
+
+Which one a pool uses is a matter of speed alone, so each is called here on windows that another may serve better.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jaxpool._engine import overlaps, pieces, reduce_window, slices
+from jaxpool._engine.cpu import reduce as cpu_reduce
+from jaxpool._engine.xla import reduce as xla_reduce
+from jaxpool._geometry.window import Window, make_window
+from tests.harness.parts import case_row
+from tests.reference import oracle
+from tests.registry.cases import distinct
+
+
+def along(
+    size: int, kernel: int, stride: int = 1, padding: Any = 0, dilation: int = 1, ceil_mode: bool = False
+) -> Window:
+    return make_window("test", (2, size), (kernel,), stride, padding, dilation, ceil_mode, None)
+
+
+LINES = {
+    "2": along(9, 2),
+    "4 alone": along(13, 4, 10, ((3, 0),)),
+    "3 stride 2": along(10, 3, 2, ((1, 2),)),
+    "8 blocks": along(24, 8, 8),
+    "9 padded": along(20, 9, 1, 4),
+    "13 ceil": along(31, 13, 3, ((5, 0),), 1, True),
+    "10 dilated": along(33, 10, 4, 6, 2),
+    "31": along(40, 31, 5, 15),
+    "45 dilated": along(100, 45, 1, 20, 2),
+    "70": along(150, 70, 3, ((10, 0),), 1, True),
+}
+PLANE = make_window("test", (2, 9, 8), (3, 2), (2, 1), ((1, 0), (0, 1)), (2, 3), False, None)
+
+
+@pytest.mark.parametrize(
+    ("window", "op"),
+    [
+        case_row(window, op, id=f"{name}-{op.__name__}", kept=op is not lax.min or name in ("3 stride 2", "70"))
+        for name, window in {**LINES, "plane": PLANE}.items()
+        for op in (lax.max, lax.min, lax.add)
+    ],
+)
+def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
+    x = distinct((2, *(axis.size for axis in window.axes)), "reductions")
+    overlaps = all(axis.extent > axis.stride for axis in window.axes)
+    if op is not lax.add and overlaps:
+        x.flat[[3, 17]] = np.nan
+    lowerings = [
+        cpu_reduce.reduce_windows,
+        xla_reduce.reduce_windows,
+        reduce_window.reduce_by_reduce_window,
+        slices.reduce_by_slices,
+    ]
+    if len(window.axes) == 1:
+        lowerings.append(pieces.reduce_in_pieces)
+    results = [jax.jit(lowering, static_argnums=(1, 2))(x, window, op) for lowering in lowerings]
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["2", "3 stride 2", "8 blocks", "9 padded", "13 ceil", "45 dilated", "70"])
+def test_lowerings_of_spreading_agree(name: str) -> None:
+    window = LINES[name]
+    (axis,) = window.axes
+    cotangent = np.random.default_rng(0).normal(size=(2, axis.output))
+    results = [
+        jax.jit(lowering, static_argnums=1)(cotangent, window)
+        for lowering in (
+            cpu_reduce.spread,
+            xla_reduce.spread,
+            overlaps.spread_by_windows,
+            overlaps.spread_in_pieces,
+            reduce_window.spread_by_reduce_window,
+        )
+    ]
+    (expected,) = jax.linear_transpose(
+        lambda x: reduce_window.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
+    )(cotangent)
+    for result in results:
+        np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
+
+
+# Minima are compared the other way round, and are otherwise maxima.
+@pytest.mark.parametrize(
+    ("window", "op"),
+    [
+        case_row(window, op, id=f"{name}-{op.__name__}", kept=op is lax.max or name in ("3 stride 2", "13 ceil", "31"))
+        for name, window in LINES.items()
+        for op in (lax.max, lax.min)
+    ],
+)
+def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> None:
+    (axis,) = window.axes
+    random = np.random.default_rng(0)
+    # Few distinct numbers make ties, also across the halves of doubling.
+    x = random.integers(0, 3, (2, axis.size)).astype(np.float64)
+    x[1, 5] = np.nan
+    number = np.min_scalar_type(4 * window.cells - 1)
+    inner = random.integers(0, 4, x.shape).astype(number)
+    cotangent = random.normal(size=(2, axis.output))
+
+    @jax.jit
+    def everything(x: jax.Array, inner: jax.Array, cotangent: jax.Array) -> Any:
+        results = []
+        for select_cells, route_back in [
+            (slices.select_by_slices, overlaps.route_by_comparison),
+            (pieces.select_in_pieces, overlaps.route_in_pieces),
+        ]:
+            values, offsets = select_cells(x, inner, number.type(4), window, op)
+            outer, rest = offsets // number.type(4), offsets % number.type(4)
+            routed = route_back(cotangent, outer, window, lax.add)
+            carried = route_back(rest, outer, window, lax.max)
+            alone = select_cells(x, None, number.type(1), window, op)
+            results.append((values, offsets, routed, carried, *alone))
+        return results
+
+    by_taps, in_pieces = everything(x, inner, cotangent)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13), in_pieces, by_taps)
+    np.testing.assert_array_equal(by_taps[5], by_taps[1] // 4)
+    rule = oracle.largest if op is lax.max else oracle.smallest
+    padding = ((axis.low, axis.high),)
+    ceil_mode = axis.beyond > axis.high
+    expected = oracle.pool(rule, x, (axis.kernel,), axis.stride, padding, dilation=axis.dilation, ceil_mode=ceil_mode)
+    np.testing.assert_array_equal(by_taps[0], expected.values)
+    np.testing.assert_allclose(by_taps[2], expected.backward(cotangent), rtol=1e-13, atol=1e-13)

@@ -1,0 +1,146 @@
+"""Stages: kept apart in programs for the CPU, absent from others, and plain functions to every transformation.
+
+All of it with and without the part of JAX that calls are made by, which its next version may lack.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.interpreters import mlir
+
+import jaxpool
+from jaxpool._engine.stages import finish, stage
+from tests.harness.compilation import compiled_as_usual
+from tests.harness.parts import case_row, crossed
+from tests.registry.cases import distinct
+
+X = np.linspace(-1, 1, 12).reshape(3, 4)
+NUMBERS = np.arange(4, dtype=np.int32)
+
+
+@pytest.fixture(params=["call", "branch"])
+def kept_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """What keeps stages apart: calls, or branches where JAX lacks what calls are made by."""
+    # What has been compiled with one is not to be found by the other.
+    jax.clear_caches()
+    if request.param == "branch":
+        monkeypatch.delattr(mlir, "core_call_lowering")
+    yield request.param
+    jax.clear_caches()
+
+
+def scaled(x: jax.Array, numbers: jax.Array) -> jax.Array:
+    return jnp.cumsum(x * numbers.astype(x.dtype).reshape((1,) * (x.ndim - 1) + (-1,)), axis=-1)
+
+
+def in_stages(x: jax.Array, numbers: Any = NUMBERS) -> jax.Array:
+    return jnp.sin(stage(scaled, stage(jnp.cos, x), jnp.asarray(numbers)))
+
+
+def plain(x: jax.Array, numbers: Any = NUMBERS) -> jax.Array:
+    return jnp.sin(scaled(jnp.cos(x), jnp.asarray(numbers)))
+
+
+def computations(function: Callable[..., Any], *arguments: Any) -> list[str]:
+    text = compiled_as_usual(function).lower(*arguments).compile().as_text()
+    assert text is not None
+    return text.split("\n\n")
+
+
+def test_steps_are_in_loops_of_their_own(kept_by: str) -> None:
+    def share_a_loop(function: Callable[..., Any]) -> bool:
+        return any("cosine(" in one and "exponential(" in one for one in computations(function, X))
+
+    assert share_a_loop(lambda x: jnp.exp(jnp.cos(x)))
+    assert not share_a_loop(lambda x: stage(jnp.exp, jnp.cos(x)))
+    assert not share_a_loop(lambda x: jnp.exp(stage(jnp.cos, x)))
+    assert not share_a_loop(lambda x: jnp.exp(finish(jnp.cos(x))))
+    kept = {"call": "inlineable", "branch": "conditional("}
+    text = "".join(computations(lambda x: jnp.exp(finish(jnp.cos(x))), X))
+    assert [name for name, sign in kept.items() if sign in text] == [kept_by]
+
+
+TRANSFORMED: dict[str, Callable[[Callable[..., jax.Array]], Any]] = {
+    "value": lambda function: function(jnp.asarray(X)),
+    "compiled": lambda function: jax.jit(function)(X),
+    "vmap": lambda function: jax.jit(jax.vmap(function))(X),
+    "vmap of numbers": lambda function: jax.jit(jax.vmap(function, (None, 0)))(
+        X[0], np.stack([NUMBERS, NUMBERS[::-1]])
+    ),
+    "jvp": lambda function: jax.jit(lambda x: jax.jvp(function, (x,), (x,)))(X),
+    "gradient": lambda function: jax.jit(jax.grad(lambda x: function(x).sum()))(X),
+    "hessians": lambda function: [
+        jax.jit(outer(inner(lambda x: function(x).sum())))(X[0])
+        for outer in (jax.jacfwd, jax.jacrev)
+        for inner in (jax.jacfwd, jax.jacrev)
+    ],
+    "checkpoint": lambda function: jax.jit(jax.grad(lambda x: jax.checkpoint(function)(x).sum()))(X),
+    "gradient of loop": lambda function: jax.jit(jax.grad(lambda x: lax.map(function, x).sum()))(X),
+}
+
+
+# By default each way of keeping them apart has every other transformation.
+@pytest.mark.parametrize(
+    ("name", "kept_by"),
+    [
+        case_row(name, way, id=f"{name}-{way}", kept=kept)
+        for name, way, kept in crossed([*TRANSFORMED], ("call", "branch"), 2)
+    ],
+    indirect=["kept_by"],
+)
+def test_stages_are_plain_functions_to_transformations(name: str, kept_by: str) -> None:
+    transformed = TRANSFORMED[name]
+    expected = jax.tree.leaves(transformed(plain))
+    results = jax.tree.leaves(transformed(in_stages))
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_stages_are_transposed_in_what_they_are_linear_in(kept_by: str) -> None:
+    def transpose(step: Callable[..., jax.Array]) -> Any:
+        return jax.jit(lambda y: jax.linear_transpose(step, jnp.asarray(X))(y))(X)
+
+    numbers = jnp.asarray(NUMBERS)
+    (result,), (expected,) = transpose(lambda x: stage(scaled, x, numbers)), transpose(lambda x: scaled(x, numbers))
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, jnp.bfloat16, np.float64, np.complex64])
+def test_arrays_of_every_kind_are_finished(dtype: Any, kept_by: str) -> None:
+    x = jnp.asarray([[0, 1, 0], [1, 1, 0]], dtype)
+    finished = jax.jit(finish)(x)
+    assert finished.dtype == dtype
+    np.testing.assert_array_equal(finished, x)
+
+
+@pytest.mark.parametrize("kernel", [3, 9])
+def test_pools_are_the_same_whatever_keeps_stages_apart(kernel: int, kept_by: str) -> None:
+    x = distinct((2, 8, 32, 32), "stages")
+
+    def objective(x: jax.Array) -> jax.Array:
+        return (jaxpool.max_pool(x, (kernel, kernel), 1, kernel // 2) ** 2).sum()
+
+    padded = np.pad(x, ((0, 0), (0, 0), *[(kernel // 2, kernel // 2)] * 2), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))
+    winners = windows.max((-2, -1))
+    value, gradient = compiled_as_usual(jax.value_and_grad(objective))(x)
+    np.testing.assert_allclose(value, (winners**2).sum(), rtol=1e-12)
+    # No two cells are equal, so that each has the windows that it is the largest cell of.
+    counts = np.bincount(np.searchsorted(np.sort(x, axis=None), winners).ravel(), minlength=x.size)
+    order = np.argsort(x, axis=None)
+    np.testing.assert_allclose(gradient.ravel()[order], 2 * counts * x.ravel()[order], rtol=1e-12)
+
+
+def test_stages_are_for_the_processor_alone(kept_by: str) -> None:
+    gradient = jax.jit(jax.grad(lambda x: jaxpool.max_pool(x, (3, 3), 1, 1).sum())).trace(
+        jax.ShapeDtypeStruct((2, 8, 32, 32), np.float32)
+    )
+    sign = {"call": "inlineable", "branch": r"optimization_barrier .*: tensor<i1>"}[kept_by]
+    texts = {platform: gradient.lower(lowering_platforms=(platform,)).as_text() for platform in ("cpu", "cuda", "tpu")}
+    assert [platform for platform, text in texts.items() if re.search(sign, text)] == ["cpu"]

@@ -1,0 +1,1 @@
+"""What users call wrongly, and the words in which it is refused."""

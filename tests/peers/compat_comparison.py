@@ -1,0 +1,122 @@
+"""What it means for a stand-in to equal the function of a framework that it stands in for.
+
+All calls of a table are compiled into one program, which runs on distinct integers in random order and on few integers
+with many ties: the frameworks, like jaxpool, give a tie to the first cell in row-major order. Maxima and minima and
+their gradients must be equal. Sums of such integers are exact, so that averages may differ by the rounding of one
+quotient, and by that of a second one where the framework rounds the result to 16 bits; gradients of averages add at
+most 18 quotients, of cotangents up to 9, each of them rounded.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tests.harness.compilation import compiled_fast
+
+
+class Call(NamedTuple):
+    """A function by name, the shape and dtype of its array, and its other arguments."""
+
+    function: str
+    shape: tuple[int, ...]
+    arguments: dict[str, Any]
+    dtype: str = "float32"
+
+    @property
+    def is_average(self) -> bool:
+        """Whether results are quotients, and so rounded."""
+        return "avg" in self.function.lower()
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether the array is one of floats."""
+        return bool(jnp.issubdtype(self.dtype, jnp.floating))
+
+
+Pool = Callable[[Call, jax.Array], jax.Array]
+
+
+@contextmanager
+def settings_of_users() -> Iterator[None]:
+    """What users of the frameworks have, inside of the stricter settings of the other tests."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def check_calls(
+    calls: Sequence[Call],
+    theirs: Pool,
+    ours: Pool,
+    *,
+    gradients: bool = True,
+) -> None:
+    """Hold values, dtypes and gradients of `ours` to those of `theirs`, for every call."""
+    random = np.random.default_rng(0)
+    distinct = [random.permutation(int(np.prod(call.shape))).reshape(call.shape) + lowest(call) for call in calls]
+    ties = [random.integers(0, 3, call.shape) for call in calls]
+    outputs = [result_of(theirs, call) for call in calls]
+    cotangents = [random.integers(1, 10, output.shape).astype(output.dtype) for output in outputs]
+
+    @compiled_fast
+    def run(arrays: list[jax.Array], cotangents: list[jax.Array]) -> Any:
+        found = []
+        for call, x, cotangent in zip(calls, arrays, cotangents, strict=True):
+            for pool in (theirs, ours):
+                if gradients and call.has_gradient:
+                    value, pullback = jax.vjp(lambda x, pool=pool, call=call: pool(call, x), x)
+                    found.append((value, pullback(cotangent)[0]))
+                else:
+                    found.append((pool(call, x),))
+        return found
+
+    for arrays in (distinct, ties):
+        found = run([jnp.asarray(x, call.dtype) for call, x in zip(calls, arrays, strict=True)], cotangents)
+        for call, expected, result in zip(calls, found[::2], found[1::2], strict=True):
+            for what, one, other in zip(("value", "gradient"), expected, result, strict=False):
+                assert (other.shape, other.dtype) == (one.shape, one.dtype), call
+                rtol, atol = tolerances(call, what)
+                np.testing.assert_allclose(
+                    np.asarray(other, np.float64), np.asarray(one, np.float64), rtol, atol, err_msg=f"{what}, {call}"
+                )
+
+
+def tolerances(call: Call, what: str) -> tuple[float, float]:
+    """How far a result may be from that of the framework, relatively and absolutely."""
+    if not call.is_average:
+        return 0, 0
+    unit = 2.0**-8 if call.dtype == "bfloat16" else 2.0**-23
+    return 2 * unit, 18 * 9 * unit / 2 if what == "gradient" else 0
+
+
+def lowest(call: Call) -> int:
+    """The smallest of the distinct integers."""
+    return 0 if jnp.issubdtype(call.dtype, jnp.unsignedinteger) else -20
+
+
+def result_of(pool: Pool, call: Call) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of what a call gives."""
+    return jax.eval_shape(lambda x: pool(call, x), jax.ShapeDtypeStruct(call.shape, call.dtype))
+
+
+def same_signature(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Whether two functions or constructors take the same arguments: names, kinds, order and defaults."""
+
+    def plain(function: Callable[..., Any]) -> list[Any]:
+        parameters = inspect.signature(function).parameters.values()
+        return [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+
+    return plain(one) == plain(other)
+
+
+def warned(call: Callable[[], Any]) -> list[type[Warning]]:
+    """The categories of the warnings that a call gives."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [warning.category for warning in caught]

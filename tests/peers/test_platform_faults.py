@@ -1,0 +1,116 @@
+"""The table of faults: jaxpool is right in every row, the README says so, and nothing in the table is made up.
+
+The program that prints the table runs in a process of its own with four virtual devices, by default for jaxpool and
+plain JAX alone. What libraries other than jaxpool give is theirs to change, and nothing here depends on it, nor on
+which of them are installed.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from tests.peers.platform_libraries import LIBRARIES
+from tests.peers.platform_rows import ROWS, Row, evaluate, text, truth
+from tests.platform_faults import entries, markdown, plain
+
+ROOT = Path(__file__).parents[2]
+HEADING = "## Where the platform is wrong\n"
+COMMAND = "python -m tests.platform_faults"
+
+
+# The frameworks take most of the time.
+OURS = ("plain JAX", "jaxpool")
+
+
+@pytest.fixture(scope="module", params=[OURS, pytest.param(None, marks=pytest.mark.exhaustive)], ids=["ours", "all"])
+def table(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the program has to say, and that it says it without complaint."""
+    chosen = [f"--library={library}" for library in request.param or ()]
+    command = [sys.executable, "-m", "tests.platform_faults", "--json", *chosen]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
+def test_jaxpool_is_right(table: dict[str, Any], number: int) -> None:
+    row = table["rows"][number]
+    assert row["name"] == ROWS[number].name
+    assert row["texts"]["jaxpool"] == row["true"] == text(truth(ROWS[number]))
+    assert "jaxpool" not in row["wrong"]
+
+
+def test_the_readme_has_this_table(table: dict[str, Any]) -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
+    written = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"]
+    titles, _, *rows = written
+    assert titles == ["", "true", *LIBRARIES]
+    assert set(table["columns"]) <= set(titles)
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        (row["name"], row["true"], row["texts"]["jaxpool"]) for row in table["rows"]
+    ]
+    assert COMMAND in section
+    assert "jaxlib " in section
+
+
+def test_both_forms_have_every_cell(table: dict[str, Any]) -> None:
+    for form in (markdown(table), plain(table)):
+        lines = iter(form.splitlines())
+        for cells in entries(table):
+            line = next(line for line in lines if cells[0] in line and cells[1] in line)
+            assert all(cell in line for cell in cells)
+        assert form.rstrip(".").endswith(table["versions"])
+    assert all(row["cause"] in plain(table) for row in table["rows"])
+
+
+def test_rows_are_told_apart() -> None:
+    names = [row.name for row in ROWS]
+    assert len(set(names)) == len(names)
+    assert not any("|" in name for name in names)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.sharded], ids=lambda row: row.name)
+def test_plain_jax_is_asked(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    for module, name in ((lax, "reduce_window"), (jnp, "max")):
+        monkeypatch.setattr(module, name, counting(getattr(module, name), calls))
+    # Plain JAX divides sums of float16 by numbers of Python, and takes a float's infinity into sums of integers.
+    with jax.numpy_dtype_promotion("standard"):
+        cell = evaluate(row, "plain JAX")
+    assert bool(calls) == (cell.text != "–")
+
+
+def counting(function: Any, calls: list[str]) -> Any:
+    def counted(*arguments: Any, **named: Any) -> Any:
+        calls.append(function.__name__)
+        return function(*arguments, **named)
+
+    return counted
+
+
+@pytest.mark.parametrize(("planted", "right"), [(np.nan, True), (7.0, False)])
+def test_what_plain_jax_gives_is_what_the_table_says(
+    planted: float, right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lax, "reduce_window", lambda *_: jnp.full((32, 32), planted, jnp.float32))
+    cell = evaluate(ROWS[0], "plain JAX")
+    assert cell.text == text(np.array(planted))
+    assert cell.right is right
+
+
+def test_a_library_that_is_not_there_or_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "equinox", None)
+    assert evaluate(ROWS[0], "Equinox").text == "not installed"
+    refused = dataclasses.replace(ROWS[0], arguments={**ROWS[0].arguments, "kernel_size": (65, 65)})
+    assert evaluate(refused, "jaxpool").text == "ValueError"
+    assert list(LIBRARIES)[-1] == "jaxpool"

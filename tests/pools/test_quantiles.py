@@ -1,0 +1,248 @@
+"""Medians and quantiles: networks and bisections against sorting, SciPy's rank filters and NumPy's quantiles.
+
+What all functions share is held to the reference by the files that run over the registry. Here are the two lowerings on
+windows that the other may serve better, special values, the numbers of operations, and what a backward pass keeps.
+"""
+
+import itertools
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy import ndimage
+
+import jaxpool
+from jaxpool._engine.bisection import select_by_bisection
+from jaxpool._engine.cpu import choose
+from jaxpool._engine.networks import Exchange, selection_network
+from jaxpool._engine.ranks import Rank, select_by_network
+from jaxpool._engine.taps import pad_windows
+from jaxpool._geometry.window import make_window
+from jaxpool._quantile import QuantileMethod
+from jaxpool._rules.quantile_places import Quantile
+from tests.harness.checks import equations
+from tests.harness.compilation import compiled_fast
+from tests.random.call_checks import check
+from tests.registry.calls import FLOAT_KINDS, Call
+from tests.registry.cases import distinct
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
+METHODS: tuple[QuantileMethod, ...] = ("linear", "lower", "higher")
+
+
+def through(network: tuple[Exchange, ...], cells: np.ndarray) -> np.ndarray:
+    """What a network makes of the columns of `cells`; a side that is not read becomes NaN."""
+    places = list(cells.astype(np.float64))
+    for first, second, first_read, second_read in network:
+        pair = places[first], places[second]
+        places[first] = np.minimum(*pair) if first_read else np.full_like(pair[0], math.nan)
+        places[second] = np.maximum(*pair) if second_read else np.full_like(pair[0], math.nan)
+    return np.array(places)
+
+
+@pytest.mark.parametrize("cells", range(1, 13))
+def test_networks_select_every_rank(cells: int) -> None:
+    # A network that sorts all inputs of zeros and ones sorts every input.
+    inputs = np.array(list(itertools.product((0, 1), repeat=cells))).T
+    ordered = np.sort(inputs, axis=0)
+    for ranks in ({rank} for rank in range(cells)):
+        found = through(selection_network(cells, frozenset(ranks)), inputs)
+        np.testing.assert_array_equal(found[list(ranks)], ordered[list(ranks)])
+    np.testing.assert_array_equal(through(selection_network(cells, frozenset(range(cells))), inputs), ordered)
+
+
+@pytest.mark.parametrize("cells", [25, 36, 49])
+def test_large_networks_select_on_random_inputs(cells: int) -> None:
+    inputs = np.random.default_rng(0).integers(0, 30, (cells, 3000))
+    ranks = [cells // 2 - 1, cells // 2]
+    found = through(selection_network(cells, frozenset(ranks)), inputs)
+    np.testing.assert_array_equal(found[ranks], np.sort(inputs, axis=0)[ranks])
+
+
+def test_networks_are_short() -> None:
+    medians = {cells: selection_network(cells, frozenset({cells // 2})) for cells in (3, 9, 25)}
+    operations = {cells: sum(one.first_read + one.second_read for one in medians[cells]) for cells in medians}
+    assert operations == {3: 4, 9: 30, 25: operations[25]}
+    assert operations[25] < 25 * 25 / 2
+
+
+def test_a_median_filter_of_scipy_is_one_of_stride_one() -> None:
+    x = distinct((13, 12), "scipy").astype(np.float32)
+    for size in (3, (5, 3), 9):
+        expected = ndimage.median_filter(x, size)
+        k, m = (size, size) if isinstance(size, int) else size
+        inside = expected[k // 2 : 13 - k // 2, m // 2 : 12 - m // 2]
+        np.testing.assert_array_equal(jaxpool.median_pool(x, (k, m), 1), inside)
+
+
+@pytest.mark.parametrize("percentile", [0, 20, 45, 75])
+def test_a_percentile_filter_of_scipy_has_a_rank(percentile: int) -> None:
+    x = distinct((9, 11), "scipy")
+    rank = int(15 * percentile / 100)
+    expected = ndimage.percentile_filter(x, percentile, (3, 5))[1:-1, 2:-2]
+    for method in METHODS:
+        np.testing.assert_array_equal(jaxpool.quantile_pool(x, rank / 14, (3, 5), 1, method=method), expected)
+    np.testing.assert_array_equal(ndimage.rank_filter(x, rank, (3, 5))[1:-1, 2:-2], expected)
+
+
+FEW = [(1 / 3, "linear"), (0.1, "lower"), (0.77, "higher")]
+MANY = [*itertools.product((0, 0.1, 0.5, 0.77, 1), METHODS), *FEW]
+
+
+@pytest.mark.parametrize(("kernel", "quantiles"), [((2, 3), MANY), ((8, 7), FEW)], ids=["network", "bisection"])
+def test_quantiles_of_numpy(kernel: tuple[int, int], quantiles: list[tuple[float, Any]]) -> None:
+    x = distinct((2, 8, 9), "numpy")
+    hidden = np.random.default_rng(0).random(x.shape) < 0.3
+    around = np.pad(np.where(hidden, math.nan, x), [(0, 0), (1, 1), (1, 1)], constant_values=math.nan)
+    windows = sliding_window_view(around, kernel, (1, 2))
+    windows = np.where(np.isnan(windows).all((-2, -1), keepdims=True), 0, windows)
+    pool = partial(jaxpool.quantile_pool, kernel_size=kernel, stride=1, padding=1)
+
+    @compiled_fast
+    def all_of_them(x: jax.Array, kept: jax.Array) -> list[jax.Array]:
+        return [pool(x, q, method=method, where=kept) for q, method in quantiles]
+
+    found = all_of_them(np.where(hidden, math.nan, x), ~hidden)
+    for (q, method), values in zip(quantiles, found, strict=True):
+        expected = np.nanquantile(windows, q, axis=(-2, -1), method=method)
+        np.testing.assert_allclose(values, expected, rtol=1e-12, err_msg=f"{q} {method}")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ranks_do_not_suffer_from_rounding(method: Any) -> None:
+    # In floats they are 7.000000000000001, of which "higher" would make 8, and 28.999999999999996.
+    for q, rank in ((0.14, 7), (0.58, 29)):
+        assert q * 50 != rank
+        assert Quantile(q, method).place(51) == (rank, rank, 0)
+    assert jaxpool.quantile_pool(np.arange(26.0), 0.28, (26,), method=method).item() == 7
+
+
+# No numbers so small that the CPU takes them for zeros.
+SPECIAL = (-math.inf, -1.0, -0.0, 0.0, 1.0, 1.5, math.inf)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16", "int64", "int8", "uint32", "bool"])
+def test_bisections_are_networks(dtype: str) -> None:
+    random = np.random.default_rng(0)
+    if "float" in dtype:
+        x = np.where(random.random((40, 9)) < 0.02, math.nan, random.choice(SPECIAL, (40, 9))).astype(dtype)
+        ordered = np.sort(np.where(np.isnan(x).any(1, keepdims=True), math.nan, x.astype(np.float64)), axis=1)
+    else:
+        limits = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        x = random.choice([*limits, 0, 1, limits[1] // 2 + 1], (40, 9)).astype(dtype)
+        ordered = np.sort(x, axis=1)
+    window = make_window("test", x.shape, (9,), None, 0, 1, False, None)
+    ranks = [0, 3, 4, 8]
+
+    def both(x: jax.Array) -> Any:
+        bisected = [select_by_bisection(x, window, rank) for rank in ranks]
+        return bisected, select_by_network(x, window, [Rank(rank, frozenset({rank})) for rank in ranks])
+
+    for found in compiled_fast(both)(x):
+        assert {each.dtype for each in found} == {np.dtype(dtype)}
+        for rank, values in zip(ranks, found, strict=True):
+            np.testing.assert_array_equal(values[:, 0].astype(ordered.dtype), ordered[:, rank])
+
+
+@pytest.mark.parametrize("cells", FLOAT_KINDS)
+def test_special_values_and_their_derivatives(cells: str) -> None:
+    # Even counts and odd ones, in windows at the borders, where masks may leave none.
+    where = np.random.default_rng(1).random((4, 6)) < 0.6
+    where[:2, :3] = False
+    parameters: dict[str, Any] = {"kernel_size": (2, 3), "stride": (2, 1), "padding": (1, 1)}
+    if cells in ("ties", "zeros", "mixed"):
+        check(Call("median_pool", (2, 4, 6), parameters, cells=cells))
+    if cells not in ("ties", "zeros"):
+        check(Call("quantile_pool", (4, 6), {**parameters, "q": 0.8, "where": where, "rule": "vjp"}, cells=cells))
+
+
+def test_derivatives_of_large_windows() -> None:
+    parameters = {"kernel_size": (51,), "stride": 20, "padding": (9,)}
+    assert not choose.selects_by_network(make_window("test", (90,), (51,), 20, (9,), 1, False, None))
+    check(Call("median_pool", (90,), parameters))
+
+
+def test_windows_that_choose_different_cells_of_a_row() -> None:
+    # Two windows share the second row; their medians lie in it, in different columns.
+    x = np.array([[0.0, 1.0, 2.0], [10.0, 20.0, 30.0], [40.0, 15.0, 50.0]])
+    x[0], x[2] = [0, 25, 26], [1, 2, 24]
+    gradient = jax.grad(lambda x: (jaxpool.median_pool(x, (2, 3), 1, axis=(0, 1)) * np.array([[1.0], [8.0]])).sum())(x)
+    expected = np.zeros((3, 3))
+    # Sorted: 0 10 20 25 26 30, and 1 2 10 20 24 30.
+    expected[1, 1], expected[0, 1], expected[1, 0] = 0.5 + 4, 0.5, 4
+    np.testing.assert_array_equal(gradient, expected)
+
+
+def test_extremes_are_quantiles() -> None:
+    x = np.random.default_rng(0).integers(0, 4, (6, 7)).astype(np.float64)
+    window = {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0)}
+
+    def both(pool: Any) -> Any:
+        return compiled_fast(jax.value_and_grad(lambda x: (pool(x, **window) ** 2).sum()))(x)
+
+    least, most = (both(partial(jaxpool.quantile_pool, q=q)) for q in (0, 1))
+    jax.tree.map(np.testing.assert_array_equal, least, both(jaxpool.min_pool))
+    # The last of equal maxima, where max_pool has the first one.
+    value, gradient = both(jaxpool.max_pool)
+    np.testing.assert_array_equal(most[0], value)
+    assert (most[1] != gradient).any()
+    np.testing.assert_array_equal(most[1].sum(), gradient.sum())
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.float32, jnp.float64])
+def test_means_overflow_only_with_their_cells(dtype: Any) -> None:
+    largest = jnp.finfo(dtype).max
+    x = jnp.array([largest, largest, -largest, largest], dtype)
+    np.testing.assert_array_equal(jaxpool.median_pool(x, (2,)), jnp.array([largest, 0], dtype))
+    # Equal cells have that value whatever the weights, and infinities no NaN of their own.
+    x = jnp.array([0.1, 0.1, 0.1, jnp.inf, jnp.inf, 3], dtype)
+    np.testing.assert_array_equal(jaxpool.quantile_pool(x, 0.3, (3,)), x[jnp.array([0, 3])].at[1].set(jnp.inf))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int32, np.int64])
+def test_integers(dtype: Any) -> None:
+    highest = 1 if dtype is np.bool_ else np.iinfo(dtype).max
+    x = np.array([[0, 1, highest, highest]]).astype(dtype)
+    assert jaxpool.median_pool(x, (3,), 1, 1).dtype == np.float32
+    expectations: dict[QuantileMethod, list[int]] = {
+        "lower": [0, 1, highest, highest],
+        "higher": [1, 1, highest, highest],
+    }
+    for method, expected in expectations.items():
+        values = jaxpool.quantile_pool(x, 0.5, (3,), 1, 1, method=method)
+        assert values.dtype == dtype
+        np.testing.assert_array_equal(values, np.array([expected]).astype(dtype))
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize(("kernel", "kept"), [(3, ["uint8"]), (4, ["uint8", "uint8"])])
+def test_backward_passes_keep_one_offset_per_cell_chosen(kernel: int, kept: list[str], rule: Any) -> None:
+    def keep(x: jax.Array) -> Any:
+        return jax.vjp(partial(jaxpool.median_pool, kernel_size=kernel, stride=2, axis=(0, 1), rule=rule), x)
+
+    values, pull_back = jax.eval_shape(keep, jax.ShapeDtypeStruct((9, 8), np.float32))
+    assert [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(pull_back)] == [(values.shape, one) for one in kept]
+
+
+@pytest.mark.parametrize("kernel", [5, 9])
+@pytest.mark.every_platform
+def test_no_array_holds_several_copies_of_the_cells(kernel: int) -> None:
+    program = jax.make_jaxpr(lambda x: jaxpool.median_pool(x, (kernel, kernel), 1, kernel // 2))(jnp.ones((16, 16)))
+    sizes = [variable.aval.size for equation in equations(program.jaxpr) for variable in equation.outvars]
+    assert max(sizes) == (16 + kernel - 1) ** 2
+
+
+def test_padding_leaves_no_trace() -> None:
+    window = make_window("test", (2, 5), (3,), 1, 1, 1, False, None)
+    assert (np.asarray(pad_windows(jnp.full((2, 5), -math.inf), window, math.inf))[:, [0, -1]] == math.inf).all()
+    for extreme in (math.inf, -math.inf):
+        x = np.full((2, 5), extreme)
+        np.testing.assert_array_equal(jaxpool.median_pool(x, (3,), 1, 1), x)
+        gradient = jax.grad(lambda x: jaxpool.median_pool(x, (3,), 1, 1)[0].sum())(x)
+        assert gradient[0].sum() == 5

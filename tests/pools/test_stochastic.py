@@ -1,0 +1,122 @@
+"""Draws: their frequencies against the probabilities, and that values and derivatives name the same cell."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxpool import stochastic_pool
+from tests.harness.compilation import compiled_fast
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
+WINDOW: dict[str, Any] = {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0)}
+# Beyond so many cells windows are folded in a loop.
+LARGE: dict[str, Any] = {"kernel_size": (9, 9), "stride": 2}
+
+
+def windows_of(x: np.ndarray, kernel: tuple[int, int], stride: Any, padding: Any = (0, 0)) -> np.ndarray:
+    """The number of each cell of every window, -1 for padding."""
+    numbers = np.pad(np.arange(x.size).reshape(x.shape), [(one, one) for one in padding], constant_values=-1)
+    views = np.lib.stride_tricks.sliding_window_view(numbers, kernel)
+    steps = (stride, stride) if isinstance(stride, int) else stride
+    return views[:: steps[0], :: steps[1]].reshape(-1, kernel[0] * kernel[1])
+
+
+@pytest.mark.parametrize("window", [WINDOW, LARGE], ids=["small", "large"])
+def test_frequencies(window: dict[str, Any]) -> None:
+    shape = (5, 3) if window is WINDOW else (11, 9)
+    x = np.random.default_rng(0).permutation(shape[0] * shape[1]).reshape(shape).astype(np.float32) - 4
+    count = 10_000
+    keys = jax.random.split(jax.random.key(1), count)
+    drawn = np.asarray(compiled_fast(jax.vmap(lambda key: stochastic_pool(x, **window, key=key)))(keys))
+    cells = windows_of(x, window["kernel_size"], window["stride"], window.get("padding", (0, 0)))
+    for found, held in zip(drawn.reshape(count, -1).T, cells, strict=True):
+        numbers = x.ravel()[held[held >= 0]]
+        positive = np.sort(numbers[numbers > 0])
+        expected = positive / positive.sum() * count
+        seen = np.array([(found == number).sum() for number in positive])
+        assert seen.sum() == count
+        # Chi-square: mean and variance are the degrees of freedom and twice that; this far out is one in 10⁹.
+        freedom = len(positive) - 1
+        assert ((seen - expected) ** 2 / expected).sum() < freedom + 7 * np.sqrt(2 * freedom + 1) + 20
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize("window", [WINDOW, LARGE], ids=["small", "large"])
+def test_derivatives_are_at_the_cells_drawn(window: dict[str, Any], rule: Any) -> None:
+    shape = (11, 9)
+    x = np.random.default_rng(0).permutation(99).reshape(shape) - 20.0
+    mask = np.random.default_rng(1).random(shape) < 0.8
+    pool = partial(stochastic_pool, **window, key=jax.random.key(5), where=mask, rule=rule)
+
+    def both(x: jax.Array, tangent: jax.Array) -> Any:
+        values, pull_back = jax.vjp(pool, x)
+        forward = jax.jvp(pool, (x,), (tangent,))[1] if rule == "jvp" else None
+        return values, pull_back(jnp.arange(1.0, values.size + 1).reshape(values.shape))[0], forward
+
+    hidden = np.where(mask, x, np.nan)
+    tangent = np.random.default_rng(2).normal(size=shape)
+    values, gradient, forward = compiled_fast(both)(hidden, tangent)
+    # 0, which is a cell of x, is what windows without a positive cell give.
+    places = [np.flatnonzero(x.ravel() == value) for value in np.ravel(values)]
+    expected = np.zeros(x.size)
+    for number, (place, held) in enumerate(
+        zip(places, windows_of(x, window["kernel_size"], window["stride"], window.get("padding", (0, 0))), strict=True)
+    ):
+        if np.ravel(values)[number] == 0:
+            positive = (x.ravel()[held] > 0) & mask.ravel()[held] & (held >= 0)
+            assert not positive.any()
+            continue
+        assert place in held
+        assert mask.ravel()[place]
+        assert x.ravel()[place] > 0
+        expected[place] += number + 1
+    np.testing.assert_array_equal(np.ravel(gradient), expected)
+    if forward is not None:
+        np.testing.assert_allclose(
+            np.ravel(forward),
+            [tangent.ravel()[place][0] * (value != 0) for place, value in zip(places, np.ravel(values), strict=True)],
+        )
+
+
+def test_special_cells() -> None:
+    x = jnp.array([[-1.0, 0.0, -2.0], [1.0, jnp.inf, 5.0], [2.0, jnp.nan, jnp.nan], [1e38, 3e38, 2e38], [1e-40, 0, 0]])
+    draw = partial(stochastic_pool, kernel_size=(3,))
+    for key in jax.random.split(jax.random.key(0), 5):
+        values, gradient = jax.value_and_grad(lambda x, key=key: draw(x, key=key).sum())(x)
+        drawn = draw(x, key=key)[:, 0]
+        assert np.isnan(values)
+        assert drawn[0] == 0
+        assert np.isinf(drawn[1])
+        assert np.isnan(drawn[2])
+        assert drawn[3] in x[3]
+        np.testing.assert_array_equal(gradient[:3], [[0, 0, 0], [0, 1, 0], [0, 1, 0]])
+    means = draw(x)[:, 0]
+    np.testing.assert_array_equal(means[:3], [0, np.inf, np.nan])
+    # A sum that overflows makes the mean infinite; the cells that are drawn do not.
+    large = jnp.array([3e38, 2e38], jnp.float32)
+    mean, gradient = jax.value_and_grad(lambda x: stochastic_pool(x, (2,)).sum())(large)
+    assert np.isinf(mean)
+    assert not gradient.any()
+    assert stochastic_pool(large, (2,), key=jax.random.key(0))[0] in large
+    integers = draw(jnp.array([0, 3, 0, -1, -2, -3], jnp.int8), key=jax.random.key(0))
+    assert integers.dtype == jnp.int8
+    assert integers.tolist() == [3, 0]
+    assert draw(jnp.array([0, 3, 1], jnp.int8)).tolist() == [2.5]
+
+
+def test_forward_mode_is_refused_by_the_other_rule() -> None:
+    x = jnp.ones(4)
+    with pytest.raises(TypeError, match="can't apply forward-mode"):
+        jax.jvp(partial(stochastic_pool, kernel_size=(2,), key=jax.random.key(0), rule="vjp"), (x,), (x,))
+
+
+def test_a_single_row_of_many_cells() -> None:
+    # As many as a byte numbers, in an array of two axes.
+    x = jnp.abs(jnp.sin(jnp.arange(600.0))).reshape(2, 300)
+    gradient = jax.grad(lambda x: stochastic_pool(x, (1, 256), 1, key=jax.random.key(0)).sum())(x)
+    assert gradient.sum() == 2 * 45

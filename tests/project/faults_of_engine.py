@@ -1,0 +1,239 @@
+"""Faults to plant in what all pools share: winners, the way back to cells, where windows lie, other platforms."""
+
+from tests.project.fault import Fault
+
+FAULTS = (
+    # Winners: ties, NaN, padding, masks, offsets, and the way back.
+    Fault(
+        "the last of ties wins",
+        "lax.le if op is lax.max else lax.ge",
+        "lax.lt if op is lax.max else lax.gt",
+        "test_conventions test_hypothesis -k ties or max_pool",
+    ),
+    Fault(
+        "the last of equal integers wins",
+        "lax.gt if op is lax.max else lax.lt",
+        "lax.ge if op is lax.max else lax.le",
+        "test_integers test_platforms -k extremes or integers or winners",
+    ),
+    Fault("any cell replaces NaN", " & (first == first)", "", "test_nan -k max_pool"),
+    Fault(
+        "blocks lose the winner NaN", "found = (cells == best) | (cells != cells)", "found = cells == best", "test_nan"
+    ),
+    Fault(
+        "padding wins over -inf",
+        "-np.inf if lowest else np.inf, dtype",
+        "np.finfo(np.float16).min if lowest else np.inf, dtype",
+        "test_platforms test_conventions -k infinit or winners",
+    ),
+    Fault("False wins over True", "np.bool_(not lowest)", "np.bool_(lowest)", "test_values test_integers -k bool"),
+    Fault(
+        "winners in low padding",
+        "offsets if least is None else jnp.maximum(offsets, least)",
+        "offsets",
+        "test_conventions test_platforms -k padding or winners or infinit",
+    ),
+    Fault(
+        "first real cell off by one",
+        "np.maximum(0, -(self.starts // self.dilation))",
+        "np.maximum(0, -(self.starts // self.dilation) - 1)",
+        "test_conventions test_platforms -k padding or winners or infinit",
+    ),
+    Fault(
+        "offsets of 8 bits",
+        "dtype = np.min_scalar_type(group.cells - 1)",
+        "dtype = np.dtype(np.uint8)",
+        "test_derivatives -k many-cells or wide or one_offset",
+    ),
+    Fault(
+        "offset without its piece",
+        "later[1] + times(place, start)",
+        "later[1]",
+        "test_lowerings test_derivatives -k selection or line-31",
+    ),
+    Fault(
+        "pieces beyond the window",
+        "min(start, self.kernel - self.width)",
+        "start",
+        "test_lowerings test_derivatives -k reductions or line-31",
+    ),
+    Fault(
+        "a piece takes the next one's",
+        "chosen = (place >= low) & (place < high)",
+        "chosen = place >= low",
+        "test_lowerings -k selection",
+    ),
+    Fault(
+        "offsets keep their start",
+        "lambda here, start: here - start",
+        "lambda here, start: here",
+        "test_lowerings -k selection",
+    ),
+    Fault(
+        "offsets added on the way back",
+        "selection.route(rest, row, part, lax.max)",
+        "selection.route(rest, row, part, lax.add)",
+        "test_derivatives -k max_pool",
+    ),
+    Fault(
+        "cotangents of 16 bits",
+        "cotangent = cotangent.astype(accumulation_dtype(dtype))\n    for",
+        "for",
+        "test_conventions test_platforms -k gradients_of_small or sixteen",
+    ),
+    Fault(
+        "indices in the output",
+        "positions = positions * axis.size + position\n",
+        "positions = positions * axis.output + position\n",
+        "test_values -k indices",
+    ),
+    Fault(
+        "indices of copies",
+        "position = copied_cells(position, axis.size, window.extension)",
+        "pass",
+        "test_extension",
+    ),
+    Fault(
+        "no index of -1",
+        "positions if present is None else jnp.where(present[0], positions, np.int32(-1))",
+        "positions",
+        "test_values -k indices",
+    ),
+    Fault(
+        "a mask that does nothing",
+        "values = reduce_windows(jnp.where(mask, x, identity(op, x.dtype)), window, op)",
+        "values = reduce_windows(x, window, op)",
+        "test_derivatives test_masks -k max_pool or win",
+    ),
+    Fault(
+        "rule vjp with the cotangents of another",
+        "reverse_only.defvjp(lambda *arguments: jax.vjp(function, *arguments), _pull_back)",
+        "reverse_only.defvjp(lambda x, *rest: jax.vjp(lambda x, *rest: 2 * function(x, *rest), x, *rest), _pull_back)",
+        "test_derivatives -k max_pool",
+    ),
+    Fault(
+        "transposes of the map itself",
+        "transposed=not self.transposed)",
+        "transposed=self.transposed)",
+        "test_derivatives test_linear -k max_pool or sum_pool",
+    ),
+    Fault(
+        "residuals that vary taken for constants",
+        "dots = list(map(ad.add_tangents, dots, others))",
+        "pass",
+        "test_derivatives -k lp_pool",
+    ),
+    Fault(
+        "tangents of another cell",
+        "at_tap(padded, window, tap), result)",
+        "at_tap(padded, window, (0,) * len(tap)), result)",
+        "test_derivatives -k max_pool",
+    ),
+    # The gather form.
+    Fault(
+        "one cell too many",
+        "places < along.extent if",
+        "places <= along.extent if",
+        "test_derivatives -k line or plane",
+    ),
+    Fault(
+        "the cell at offset 0 lost",
+        "held = held & (places >= 0)",
+        "held = held & (places > 0)",
+        "test_derivatives -k line or plane",
+    ),
+    Fault("gaps of dilation filled", "held & (places % along.dilation == 0)", "held", "test_derivatives -k dilated"),
+    Fault(
+        "gaps of dilation filled, stride 1",
+        "start // along.dilation, start % along.dilation == 0",
+        "start // along.dilation, True",
+        "test_derivatives -k dilated or odd-axes or copies",
+    ),
+    Fault(
+        "zeros between, and twice the rest",
+        "(array.shape[axis] - 1) * stride + 1, 1, axis)",
+        "(array.shape[axis] - 1) * stride + 1, 1, axis) * 2",
+        "test_lowerings test_derivatives -k selection or line-13",
+    ),
+    # Where windows lie.
+    Fault(
+        "a last window in the padding",
+        "(output - 1) * stride >= low + size +",
+        "(output - 1) * stride > low + size +",
+        "test_derivatives -k ceil",
+    ),
+    Fault(
+        "SAME as SAME_LOWER",
+        '(half, total - half) if word == "SAME"',
+        '(total - half, half) if word == "SAME"',
+        "test_derivatives -k last or same",
+    ),
+    Fault(
+        "copies the other way round",
+        "return (extent - 1) // 2, extent // 2",
+        "return extent // 2, (extent - 1) // 2",
+        "test_extension test_derivatives -k copies or test_",
+    ),
+    Fault(
+        "reflection with the edge",
+        "positions % max(1, 2 * last)",
+        "positions % (2 * last + 1)",
+        "test_extension test_derivatives -k copies or test_",
+    ),
+    Fault(
+        "bins too short",
+        "-(-(np.arange(bins) + 1) * size // bins)",
+        "(np.arange(bins) + 1) * size // bins",
+        "test_derivatives -k bins",
+    ),
+    Fault(
+        "bins with the neighbour's cells",
+        "np.where(places < axis.counts(padding=False)[:, None], cells, axis.size)",
+        "np.minimum(cells, axis.size)",
+        "test_derivatives -k bins",
+    ),
+    # GPUs, TPUs and devices.
+    Fault(
+        "select-and-scatter among NaN",
+        "lax.cond((~jnp.isfinite(values)).any(), exact",
+        "lax.cond(jnp.isnan(values).all(), exact",
+        "test_platforms -k winners",
+    ),
+    Fault(
+        "select-and-scatter at edges",
+        "if not (on_one_device() or choose.reaches_next_alone(window)):",
+        "if False:",
+        "test_platforms -k sharded",
+    ),
+    Fault(
+        "offsets backwards between zeros",
+        "axis.extent - 1 - offset * axis.dilation",
+        "offset * axis.dilation",
+        "test_platforms -k tpu and max",
+    ),
+    Fault(
+        "the last of pairs",
+        "swapped = one[1] > other[1]",
+        "swapped = one[1] < other[1]",
+        "test_platforms -k winners",
+    ),
+    Fault(
+        "zeros between, shifted",
+        "before = axis.extent - 1 - axis.low\n        length",
+        "before = axis.extent - axis.low\n        length",
+        "test_platforms -k tpu and (sum or avg)",
+    ),
+    Fault(
+        "paddings of neighbours reused",
+        "0 if not np.isinf(fill) else 1 if fill < 0 else 2",
+        "0",
+        "test_platforms -k sharded",
+    ),
+    Fault(
+        "types that do not vary",
+        "math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in arrays), start=array)",
+        "array",
+        "test_sharding",
+    ),
+    Fault("axes that devices do not divide", "spec[axis] = None", "pass", "test_sharding"),
+)

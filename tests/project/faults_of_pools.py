@@ -1,0 +1,259 @@
+"""Faults to plant in families of pools: sums, norms, means, draws, quantiles, blurs, and places that are data."""
+
+from tests.project.fault import Fault
+
+FAULTS = (
+    # Sums and averages.
+    Fault(
+        "division by a reciprocal",
+        "sums / jnp.where(jnp.isnan(sums), sums, divisors)",
+        "sums / divisors",
+        "test_conventions",
+    ),
+    Fault(
+        "cotangents undivided",
+        "quotients_bar / divisors.astype(quotients_bar.dtype)",
+        "quotients_bar",
+        "test_derivatives -k avg",
+    ),
+    Fault(
+        "high padding not counted",
+        "(self.starts - self.size - high)",
+        "(self.starts - self.size)",
+        "test_derivatives -k avg",
+    ),
+    Fault("low padding not counted", "(self.starts + low) //", "self.starts //", "test_derivatives -k avg"),
+    Fault(
+        "masked padding counted twice",
+        "masked = _counts(window, False, rank)",
+        "masked = _counts(window, include_pad, rank)",
+        "test_derivatives -k avg",
+    ),
+    Fault(
+        "empty windows divided by 0",
+        "jnp.maximum(counts - masked, 1)",
+        "counts - masked",
+        "test_masks test_derivatives -k avg or mean",
+    ),
+    Fault(
+        "bools counted in 8 bits",
+        "x = x.astype(jnp.int32)\n    dtype",
+        "x = x.astype(jnp.uint8)\n    dtype",
+        "test_values test_integers -k sum",
+    ),
+    Fault(
+        "sums of 16 bits",
+        "_Quotients(window, divisor)))(wide)",
+        "_Quotients(window, divisor)))(x)",
+        "test_conventions test_precision -k small_floats or 16_bit",
+    ),
+    Fault(
+        "sums one power short",
+        "while start + base**power <= axis.kernel:",
+        "while start + base**power < axis.kernel:",
+        "test_lowerings test_derivatives -k reductions or line-31",
+    ),
+    Fault(
+        "repeated cells added twice",
+        "last = jnp.where(repeated, jnp.zeros_like(last), last)",
+        "pass",
+        "test_lowerings test_derivatives -k reductions or blocks or whole",
+    ),
+    Fault(
+        "spread in pieces, shifted rest",
+        "low=axis.low - blocks * axis.stride",
+        "low=axis.low",
+        "test_lowerings -k spreading",
+    ),
+    Fault(
+        "NaN of cells in no window",
+        "return _choose_held(cotangent, self.window)",
+        "return cotangent",
+        "test_conventions test_hypothesis",
+    ),
+    # Norms and smooth maxima.
+    Fault(
+        "norm with the wrong power",
+        "return signed_power(ratio, p - 1)",
+        "return signed_power(ratio, p)",
+        "test_derivatives -k lp_pool",
+    ),
+    Fault(
+        "even powers for signed ones",
+        "number * _power(base, None, number - 1, not signed)",
+        "number * _power(base, None, number - 1, signed)",
+        "test_derivatives -k lp_pool",
+    ),
+    Fault(
+        "slope of a learnt power",
+        "value_dot + log_magnitude(base) * value * exponent_dot",
+        "value_dot",
+        "test_learnt_numbers test_derivatives -k learnt or closed",
+    ),
+    Fault(
+        "magnitudes with slope 1 at 0",
+        "pad_real(x * jnp.sign(x), window, 0)",
+        "pad_real(jnp.abs(x), window, 0)",
+        "test_conventions test_learnt_numbers",
+    ),
+    Fault(
+        "weights of -inf",
+        "jnp.where(dead, 0, cells) - jnp.where(dead, 0, y), dead",
+        "cells - y, dead",
+        "test_conventions",
+    ),
+    Fault(
+        "log-sum-exp without a shift",
+        "beta * jnp.where(cells == largest, 0, cells - largest)",
+        "beta * (cells - largest)",
+        "test_conventions",
+    ),
+    Fault(
+        "slope of β halved",
+        "slope_factor=lambda y, beta: jnp.ones_like(y) / beta",
+        "slope_factor=lambda y, beta: jnp.ones_like(y) / (2 * beta)",
+        "test_derivatives -k learnt",
+    ),
+    Fault(
+        "half the slope of learnt numbers",
+        "terms.append(_slopes(residuals, window, pool) * parameter_dot)",
+        "terms.append(_slopes(residuals, window, pool) * parameter_dot / 2)",
+        "test_derivatives -k learnt",
+    ),
+    Fault(
+        "cotangents of masked weights",
+        "cotangents * jnp.where(held, weights, 0)",
+        "cotangents * weights",
+        "test_conventions",
+    ),
+    Fault(
+        "amounts left out",
+        "return x_bar if amounts is None else x_bar * amounts[0]",
+        "return x_bar",
+        "test_derivatives -k mellowmax or gem",
+    ),
+    # Means.
+    Fault(
+        "mellowmax without slope at β = 0",
+        "magnitude = jnp.where(beta < 0, -beta, beta)",
+        "magnitude = jnp.abs(beta)",
+        "test_means",
+    ),
+    Fault(
+        "moments of higher order",
+        "moment = (exponential - k * moment) / large",
+        "moment = (exponential - moment) / large",
+        "test_means",
+    ),
+    Fault(
+        "soft means forget their moments",
+        "sums += weighted_sums((power,), shift, (common, beta), moment, part)[0]",
+        "pass",
+        "test_extreme_numbers -k soft_pool",
+    ),
+    Fault(
+        "soft means without β's slope",
+        "terms.append(tuple(slope * output_dot for slope in slopes))",
+        "terms.append(tuple(0 * slope * output_dot for slope in slopes))",
+        "test_means test_derivatives -k soft",
+    ),
+    Fault("infinite means", "jnp.where(infinite, jnp.inf, means)", "means", "test_means"),
+    Fault("0 times inf in a blend", "if number != 0:", "if True:", "test_means"),
+    Fault(
+        "shares the wrong way round",
+        "terms.append((1 - share) * averages",
+        "terms.append(share * averages",
+        "test_derivatives -k mixed",
+    ),
+    # Draws, quantiles and blurs.
+    Fault(
+        "draws among negative cells",
+        "jnp.where(cells > 0, cells, 0) / scale",
+        "jnp.abs(cells) / scale",
+        "test_stochastic",
+    ),
+    Fault(
+        "cotangents without a draw",
+        "jnp.where(held, cotangent, jnp.zeros_like(cotangent)).astype",
+        "cotangent.astype",
+        "test_stochastic",
+    ),
+    Fault(
+        "lower for higher",
+        'lower if self.method == "lower" else upper',
+        'upper if self.method == "lower" else lower',
+        "test_quantiles",
+    ),
+    Fault(
+        "a rank beside the whole one", "if abs(place - round(place)) <= 1e-12 * cells:", "if False:", "test_quantiles"
+    ),
+    Fault(
+        "weights of a mean swapped",
+        "weight is None else ((1 - weight) * wide, weight * wide)",
+        "weight is None else (weight * wide, (1 - weight) * wide)",
+        "test_derivatives -k median or quantile",
+    ),
+    Fault(
+        "one offset too few",
+        "(met <= number).astype",
+        "(met < number).astype",
+        "test_derivatives -k median or quantile",
+    ),
+    Fault(
+        "a network short of an exchange",
+        "*((4, 2), (6, 4), (4, 2)),",
+        "*((4, 2), (6, 4)),",
+        "test_derivatives -k median or quantile",
+    ),
+    Fault(
+        "bisection one rank below",
+        "below <= rank, candidate",
+        "below < rank, candidate",
+        "test_quantiles test_derivatives -k test_",
+    ),
+    Fault(
+        "keys of negative numbers",
+        "jnp.where(numbers >= sign, ~numbers, numbers | sign)",
+        "numbers ^ sign",
+        "test_quantiles test_derivatives",
+    ),
+    Fault(
+        "blur of the wrong row",
+        "math.comb(count, offset)",
+        "math.comb(count + 1, offset)",
+        "test_derivatives -k blur",
+    ),
+    Fault(
+        "blur through gaps",
+        "if rest == 0 and 0 <= offset < axis.kernel:",
+        "if 0 <= offset < axis.kernel:",
+        "test_derivatives -k blur",
+    ),
+    Fault(
+        "blur of masked cells",
+        "jnp.where(weights == 0, 1, weights)",
+        "jnp.ones_like(weights)",
+        "test_derivatives -k blur",
+    ),
+    # Places that are data.
+    Fault(
+        "fractional windows too narrow",
+        "samples.dtype.type(count - 1)",
+        "samples.dtype.type(count)",
+        "test_derivatives -k fractional",
+    ),
+    Fault("aligned by nothing", "low, high = low - 0.5, high - 0.5", "pass", "test_derivatives -k roi"),
+    Fault(
+        "boxes without their last cell",
+        "jnp.maximum(last - first + 1, 1)",
+        "jnp.maximum(last - first, 1)",
+        "test_derivatives -k roi",
+    ),
+    Fault("ties in boxes", "larger = values > best\n", "larger = values >= best\n", "test_roi"),
+    Fault(
+        "the first writer",
+        ".max(self._numbers(positions)",
+        ".min(self._numbers(positions)",
+        "test_derivatives -k unpool",
+    ),
+)

@@ -1,0 +1,169 @@
+"""What the package promises about itself, found by looking at it: names, signatures, documentation and modules.
+
+The signatures are written out here once more, so that a change of name, order or default is a change of this file.
+Every public function must have a row in the registry of cases, every docstring section and an entry in the README,
+and no module may lean on private parts of JAX or grow past what can be read in one go.
+"""
+
+import ast
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import pytest
+
+import jaxpool
+from tests.project.importing import imported_with
+from tests.registry.cases import CASES
+
+PACKAGE = Path(jaxpool.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+README = PACKAGE.parent / "README.md"
+
+_FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
+_FRACTIONAL = "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp')"
+_LINEAR = _FIXED.replace("*", "*, method='linear'")
+SIGNATURES = {
+    "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "min_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "max_pool_with_indices": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "sum_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, where=None, rule='jvp')",
+    "lp_pool": f"(x, norm_type, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "smooth_max_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "gem_pool": f"(x, norm_type, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "mellowmax_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "soft_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "mixed_pool": f"(x, alpha, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
+    "stochastic_pool": (
+        "(x, kernel_size, stride=None, padding=0, *, key=None, dilation=1, ceil_mode=False, "
+        "axis=None, where=None, rule='jvp')"
+    ),
+    "blur_pool": (
+        "(x, kernel_size=(3, 3), stride=2, padding='REFLECT', *, dilation=1, axis=None, where=None, rule='jvp')"
+    ),
+    "max_blur_pool": "(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, axis=None, where=None, rule='jvp')",
+    "median_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "quantile_pool": f"(x, q, {_LINEAR}, axis=None, where=None, rule='jvp')",
+    "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
+    "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
+    "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
+    "global_max_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
+    "global_avg_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
+    "global_gem_pool": "(x, norm_type, *, axis, eps=1e-06, keepdims=True, where=None, rule='jvp')",
+    "spatial_pyramid_pool": "(x, levels, *, kind='max', axis=None, where=None, rule='jvp')",
+    "fractional_max_pool": _FRACTIONAL,
+    "fractional_max_pool_with_indices": _FRACTIONAL,
+    "roi_align": "(x, boxes, output_size, *, sampling_ratio=2, aligned=True, axis=None)",
+    "roi_pool": "(x, boxes, output_size, *, axis=None)",
+    "max_unpool": "(values, indices, output_size, *, axis=None)",
+}
+SECTIONS = ("Args", "Returns", "Raises", "Derivative", "Example")
+
+
+def public_functions() -> dict[str, Callable[..., Any]]:
+    return {
+        name: value
+        for name, value in vars(jaxpool).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+
+
+def test_public_names_are_the_promised_ones() -> None:
+    assert set(public_functions()) == set(SIGNATURES)
+    # Modules that the import leaves behind as attributes are private; `compat` is imported by name.
+    modules = {name for name, value in vars(jaxpool).items() if isinstance(value, ModuleType)}
+    assert all(name.startswith("_") for name in modules - {"compat"}), modules
+
+
+def test_public_names_are_defined_in_private_modules_of_the_package() -> None:
+    for name, function in public_functions().items():
+        assert function.__module__.startswith("jaxpool._"), name
+        assert function.__name__ == function.__qualname__ == name
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signature(name: str) -> None:
+    signature = inspect.signature(getattr(jaxpool, name))
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    bare = signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
+    assert str(bare) == SIGNATURES[name]
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_annotations(name: str) -> None:
+    function = getattr(jaxpool, name)
+    hints = typing.get_type_hints(function)
+    assert set(hints) == {*inspect.signature(function).parameters, "return"}
+    assert Any not in hints.values()
+    returned = tuple[jax.Array, jax.Array] if name.endswith("_with_indices") else jax.Array
+    assert hints["return"] == returned
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_docstring(name: str) -> None:
+    docstring = inspect.getdoc(getattr(jaxpool, name)) or ""
+    summary, *sections = re.split(rf"^({'|'.join(SECTIONS)}):$", docstring, flags=re.MULTILINE)
+    assert tuple(sections[::2]) == SECTIONS
+    assert re.match(r"[A-Z][^\n]*\.\n", summary), "the docstring opens with one sentence"
+    text = dict(zip(sections[::2], sections[1::2], strict=True))
+    described = re.findall(r"^    (\w+):", text["Args"], flags=re.MULTILINE)
+    assert described == list(inspect.signature(getattr(jaxpool, name)).parameters)
+    assert {"TypeError", "ValueError"} <= set(re.findall(r"^    (\w+):", text["Raises"], flags=re.MULTILINE))
+    assert re.search(rf">>> .*{name}\(", text["Example"])
+    for section in ("Returns", "Derivative"):
+        assert len(text[section].split()) >= 10, f"{section} says next to nothing"
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_readme_names_the_function(name: str) -> None:
+    # A backtick or an opening bracket beside it: max_pool is not named by max_pool_with_indices.
+    assert re.search(rf"\b{name}(\(|`)", README.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_registry_has_a_row(name: str) -> None:
+    assert name in {case.function for case in CASES}
+
+
+def test_registry_knows_no_other_function() -> None:
+    assert {case.function for case in CASES} <= set(SIGNATURES)
+
+
+def test_package_is_marked_as_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_import_brings_in_nothing_but_jax_and_numpy() -> None:
+    heavy = ["torch", "flax", "haiku", "equinox", "keras", "optax", "sklearn", "matplotlib", "rich", "pytest"]
+    assert imported_with("jaxpool", heavy) == []
+
+
+def test_modules_were_found() -> None:
+    assert {"__init__.py", "window.py", "_max.py"} <= {module.name for module in MODULES}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))
+def test_module(module: Path) -> None:
+    source = module.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    docstring = ast.get_docstring(tree)
+    assert docstring, "every module opens with a paragraph that says what it holds"
+    assert docstring.rstrip().endswith(".")
+    assert len(source.splitlines()) <= 250
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imported = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            imported = [ast.unparse(node)]
+        else:
+            continue
+        assert not [name for name in imported if name.startswith("jax._src")]
+        assert not isinstance(node, ast.ImportFrom) or node.level == 0, "imports name their module in full"

@@ -1,0 +1,230 @@
+"""`python -m jaxpool`, as a user meets it: in a process of its own, judged by exit status, output and files.
+
+A small generated picture keeps it quick. Every mistake that a user can make must give one line on the error stream
+and status 2, without a traceback; a variant that computes something wrong must give status 1, in value and in
+gradient alike. The float64 evaluation that results are checked against is itself checked on a case worked by hand.
+"""
+
+import dataclasses
+import os
+import runpy
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import jaxpool
+from jaxpool.__main__ import main
+from tests.harness.compilation import flags
+
+matplotlib_image = pytest.importorskip("matplotlib.image")
+pytest.importorskip("rich")
+
+from jaxpool._demo import exact, measure, picture, report, variants  # noqa: E402
+from jaxpool._demo.request import Size  # noqa: E402
+
+
+@pytest.fixture
+def small_picture(tmp_path: Path) -> Path:
+    """A picture of 24×20 cells with three channels and a black corner, where windows are all ties and zeros."""
+    cells = np.random.default_rng(1).integers(0, 256, (24, 20, 3), np.uint8)
+    cells[:8, :8] = 0
+    path = tmp_path / "small.png"
+    matplotlib_image.imsave(path, cells)
+    return path
+
+
+@pytest.fixture
+def one_row(monkeypatch: pytest.MonkeyPatch) -> variants.Variant:
+    """The table cut down to the average, by one rule."""
+    row = next(row for row in variants.VARIANTS if row.name == "avg_pool")
+    row = dataclasses.replace(row, rules=("vjp",))
+    monkeypatch.setattr(variants, "VARIANTS", (row,))
+    return row
+
+
+def run(*arguments: str | Path, folder: Path, code: tuple[str, ...] = ("-m", "jaxpool")) -> subprocess.CompletedProcess:
+    # The times in its table are judged by nobody.
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags()}
+    environment["PYTHONPATH"] = str(Path(jaxpool.__file__).parents[1])
+    command = [sys.executable, *code, *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=300
+    )
+
+
+def test_every_variant_is_run_checked_and_drawn(small_picture: Path, tmp_path: Path) -> None:
+    result = run(small_picture, "--kernel", "2", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr.strip()
+    *table, summary = result.stdout.strip().splitlines()
+    for row in variants.VARIANTS:
+        first = next(i for i, line in enumerate(table) if line.partition(f" {row.rules[0]} ")[0].strip() == row.name)
+        for offset, rule in enumerate(row.rules):
+            assert f" {rule} " in table[first + offset]
+            assert "…" not in table[first + offset]
+    assert summary.startswith("all well")
+    assert summary.endswith("jaxpool.png")
+    figure = matplotlib_image.imread(tmp_path / "jaxpool.png")
+    assert figure.shape[1] == 2600
+    assert figure[..., :3].std() > 0.1
+
+
+def test_the_table_has_a_row_for_every_public_function() -> None:
+    public = {name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")}
+    assert {row.function for row in variants.VARIANTS} == public
+    names = [row.name for row in variants.VARIANTS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("absent.png",), "no picture absent.png"),
+        (("text.png",), "text.png cannot be read as a picture"),
+        ((".",), "cannot be read as a picture"),
+        (("small.png", "--kernel", "21"), "--kernel 21 is larger than the picture of 24×20 cells; give at most 20"),
+        (("small.png", "--kernel", "0"), "argument --kernel: must be at least 1, got 0"),
+        (("small.png", "--stride", "-1"), "argument --stride: must be at least 1, got -1"),
+        (("small.png", "--kernel", "two"), "argument --kernel: must be a whole number, got 'two'"),
+        (("small.png", "--out", "absent/figure.png"), "--out absent/figure.png cannot be written: No such file"),
+        (("small.png", "--out", "figure.doc"), "--out figure.doc must end in one of .png"),
+        (("small.png", "another.png"), "unrecognized arguments: another.png"),
+    ],
+)
+def test_a_mistake_gives_one_line_and_status_2(
+    small_picture: Path,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "text.png").write_text("no picture at all\n")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("python -m jaxpool: ")
+    assert reason in captured.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_mistake_reaches_the_shell(tmp_path: Path) -> None:
+    result = run("absent.png", folder=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == "python -m jaxpool: there is no picture absent.png\n"
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "rich"])
+def test_a_missing_extra_is_named(module: str, tmp_path: Path) -> None:
+    hidden = f"import sys, runpy; sys.modules[{module!r}] = None; runpy.run_module('jaxpool', run_name='__main__')"
+    result = run(folder=tmp_path, code=("-c", hidden))
+    assert result.returncode == 2
+    assert result.stderr == 'python -m jaxpool needs matplotlib and rich: pip install "jaxpool[demo]"\n'
+    assert result.stdout == ""
+
+
+def test_import_jaxpool_leaves_the_job_and_its_extras_alone(tmp_path: Path) -> None:
+    code = (
+        "import sys, jaxpool; print([m for m in sys.modules if m.startswith(('jaxpool._demo', 'matplotlib', 'rich'))])"
+    )
+    assert run(folder=tmp_path, code=("-c", code)).stdout == "[]\n"
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    helped = capsys.readouterr().out
+    assert all(word in helped for word in ("image", "--kernel", "--stride", "--out", "exit status"))
+
+
+def test_a_right_row_gives_status_0(one_row: variants.Variant, small_picture: Path, tmp_path: Path) -> None:
+    assert main([str(small_picture), "--kernel", "3", "--stride", "2", "--out", str(tmp_path / "figure.png")]) == 0
+
+
+@pytest.mark.parametrize("wrong", ["values", "gradient", "nan"])
+def test_a_wrong_row_gives_status_1(
+    one_row: variants.Variant,
+    wrong: str,
+    small_picture: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def planted(x: jax.Array, size: Size, rule: variants.Rule) -> jax.Array:
+        values = one_row.pool(x, size, rule)
+        assert isinstance(values, jax.Array)
+        if wrong == "values":
+            return values + 1e-4
+        if wrong == "nan":
+            return values.at[0, 0, 0].set(np.nan)
+        return 1.0001 * values - 0.0001 * jax.lax.stop_gradient(values)
+
+    monkeypatch.setattr(variants, "VARIANTS", (dataclasses.replace(one_row, pool=planted),))
+    assert main([str(small_picture), "--kernel", "2", "--out", str(tmp_path / "figure.png")]) == 1
+    assert "OUT OF TOLERANCE: avg_pool (vjp)" in capsys.readouterr().out
+
+
+def test_a_wrong_index_is_out_of_tolerance() -> None:
+    positions = np.arange(100_000, dtype=np.int32)
+    assert measure.difference(positions, positions) == 0
+    assert measure.difference(positions + (positions == 7), positions) > report.TOLERANCE
+
+
+def test_the_exact_evaluation_of_a_case_worked_by_hand() -> None:
+    cells = np.array([[1.0, 4.0, 0.0], [3.0, 2.0, 4.0]])[:, :, None]
+    cotangent = np.array([[1.0, 10.0]])[:, :, None]
+    evaluate = exact.windowed(exact.sliding, exact.largest, indices=True)
+    (values, positions), gradient = evaluate(cells, cotangent, Size(2, 1))
+    np.testing.assert_array_equal(values[..., 0], [[4, 4]])
+    np.testing.assert_array_equal(positions[..., 0], [[1, 1]])
+    np.testing.assert_array_equal(gradient[..., 0], [[0, 11, 0], [0, 0, 0]])
+    (values,), gradient = exact.windowed(exact.sliding, exact.norm(2))(cells, cotangent, Size(2, 1))
+    np.testing.assert_allclose(values[..., 0], [[30**0.5, 6]])
+    np.testing.assert_allclose(gradient[0, :, 0], [1 / 30**0.5, 4 / 30**0.5 + 40 / 6, 0])
+
+
+def test_the_exact_evaluation_of_bins_of_missing_cells_and_of_the_way_back() -> None:
+    starts, counts = exact.uneven(5, Size(2, 1))
+    np.testing.assert_array_equal(starts, [0, 1, 3])
+    np.testing.assert_array_equal(counts, [2, 3, 2])
+    values, weights = exact.mean_of_present(np.array([[np.nan, 2.0, 4.0], [np.nan, np.nan, np.nan]]))
+    np.testing.assert_array_equal(values, [3, 0])
+    np.testing.assert_array_equal(weights, [[0, 0.5, 0.5], [0, 0, 0]])
+    cells = np.array([[1.0, 4.0, 0.0, 5.0], [3.0, 2.0, 4.0, 0.0]])[:, :, None]
+    (values,), gradient = exact.put_back(exact.sliding)(cells, -cells, Size(2, 1))
+    np.testing.assert_array_equal(values[..., 0], [[0, 4, 0, 5], [0, 0, 0, 0]])
+    np.testing.assert_array_equal(gradient[..., 0], [[0, -4, 0, -5], [0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (np.full((2, 3), 51, np.uint8), 0.2),
+        (np.full((2, 3, 1), 65535, np.uint16), 1.0),
+        (np.stack([np.full((2, 3), 0.5, np.float32), np.zeros((2, 3), np.float32)], -1), 0.5),
+        (np.concatenate([np.full((2, 3, 3), 0.25), np.zeros((2, 3, 1))], -1), 0.25),
+    ],
+)
+def test_pictures_become_float32_with_three_channels(
+    cells: np.ndarray, expected: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(picture, "image", types.SimpleNamespace(imread=lambda path: cells))
+    found = picture.read_picture(tmp_path)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.full((2, 3, 3), expected, np.float32))
+
+
+def test_running_the_module_exits_with_its_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["jaxpool", str(tmp_path / "absent.png")])
+    monkeypatch.delitem(sys.modules, "jaxpool.__main__")
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_module("jaxpool", run_name="__main__")

@@ -1,0 +1,29 @@
+"""The source itself: lint, format and types, by the tools and settings of pyproject.toml."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+TYPES = ("pyright", "--pythonpath", sys.executable)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("ruff", "check"), id="lint"),
+        pytest.param(("ruff", "format", "--check"), id="format"),
+        pytest.param((*TYPES, "jaxpool"), id="types"),
+        # Tests and benchmarks are no part of what is published, and are most of the time.
+        pytest.param(TYPES, id="types of all", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:
+    program = Path(sys.executable).parent / command[0]
+    assert program.exists(), f"{command[0]} is not installed beside Python: install jaxpool[dev]"
+    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

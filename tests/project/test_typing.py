@@ -1,0 +1,108 @@
+"""What type checkers and editors see: complete types, a user's project in strict mode, and the text of a hover.
+
+The project lies in `typed_project`. Its right calls give no error and its wrong ones nothing but errors: there, a
+comment that silences an error is an error itself where there is none.
+"""
+
+import ast
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from tests.project.editor import editing
+from tests.project.importing import MODULES, public_members
+from tests.project.typed_project import right, wrong
+
+PROJECT = Path(right.__file__).parent
+PUBLIC = [(module, name) for module in MODULES for name in public_members(module)]
+
+
+def program(name: str) -> str:
+    """A program that is installed beside Python."""
+    path = Path(sys.executable).parent / name
+    assert path.exists(), f"{name} is not installed beside Python: install jaxpool[dev]"
+    return str(path)
+
+
+def pyright(*arguments: str) -> Any:
+    """What the type checker reports, as JSON."""
+    command = [program("pyright"), "--pythonpath", sys.executable, "--outputjson", *arguments]
+    # To verify a package it asks the Python on the path where packages lie, not the one that it was given.
+    environment = os.environ | {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, env=environment)
+    return json.loads(done.stdout)
+
+
+def test_strict_project_has_no_error() -> None:
+    report = pyright("--project", str(PROJECT))
+    assert report["generalDiagnostics"] == []
+    assert report["summary"]["filesAnalyzed"] == len(list(PROJECT.glob("*.py"))) == 3
+
+
+def test_types_are_complete() -> None:
+    report = pyright("--verifytypes", "jaxpool", "--ignoreexternal")["typeCompleteness"]
+    assert {module["name"] for module in report["modules"]} >= {module.__name__ for module in MODULES}
+    assert [symbol["name"] for symbol in report["symbols"] if not symbol["isTypeKnown"]] == []
+    assert report["completenessScore"] == 1
+
+
+def test_project_calls_every_function() -> None:
+    source = ast.parse(Path(right.__file__).read_text(encoding="utf-8"))
+    called = {ast.unparse(node.func) for node in ast.walk(source) if isinstance(node, ast.Call)}
+    assert {f"{module.__name__.split('.')[-1]}.{name}" for module, name in PUBLIC} - called == set()
+
+
+def test_right_calls_work() -> None:
+    def calls(x: jax.Array) -> list[jax.Array]:
+        present, boxes = np.arange(8) < 5, jax.numpy.zeros((3, 4))
+        return (
+            right.windows(x)
+            + right.indices(x)
+            + right.bins_and_axes(x, present)
+            + right.placed(x, boxes)
+            + right.frameworks(x)
+        )
+
+    outputs = jax.eval_shape(calls, jax.ShapeDtypeStruct((2, 3, 8, 8), np.float32))
+    assert {output.dtype.kind for output in outputs} == {"f"}
+    assert [y.shape for y in right.partial_calls(np.ones((4, 6), np.float32))] == [(2, 3), (2, 3), (1, 1)]
+
+
+@pytest.mark.parametrize("number", range(len(wrong.CALLS)))
+def test_wrong_calls_fail(number: int) -> None:
+    with pytest.raises((TypeError, ValueError)) as raised:
+        wrong.CALLS[number]()
+    assert raised.type in (TypeError, ValueError)
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_help_has_signature_and_text(module: ModuleType, name: str) -> None:
+    function = getattr(module, name)
+    parameters = inspect.signature(function).parameters
+    assert parameters
+    assert not any(
+        parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) for parameter in parameters.values()
+    )
+    text = inspect.getdoc(function) or ""
+    assert all(f"\n    {parameter}: " in text for parameter in parameters)
+    assert ">>> " in text
+
+
+def test_hover_shows_signature_and_text(tmp_path: Path) -> None:
+    lines = [f"from {module.__name__} import {name}" for module, name in PUBLIC]
+    with editing(program("pyright-langserver"), tmp_path) as editor:
+        editor.open("program.py", "\n".join(lines))
+        for number, (module, name) in enumerate(PUBLIC):
+            shown = editor.hover("program.py", number, len(lines[number]) - 1)
+            assert f"{name}(" in shown
+            assert [p for p in inspect.signature(getattr(module, name)).parameters if f"    {p}:" not in shown] == []
+            assert (inspect.getdoc(getattr(module, name)) or "no text") in shown

@@ -1,0 +1,202 @@
+"""A program of its own: pools of arrays that lie on several virtual devices, against the same on one.
+
+`python -m tests.properties.sharded` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment, and
+`python -m tests.properties.sharded COUNT TYPE` as many devices, for a mesh whose axis has that type, Auto or Explicit.
+Values and gradients must be equal to those on one device, and be had without communication where batch or channels are
+sharded, and with no more than exchange among neighbours where a pooled axis is: no shard collects the others' cells.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+import jaxpool
+
+Pool = Callable[[jax.Array], jax.Array]
+
+X = np.random.default_rng(0).normal(size=(8, 32, 9, 8)).astype(np.float32)
+MASK = np.random.default_rng(1).random((32, 9, 1)) < 0.7
+BETA = np.linspace(0.5, 2, 8, dtype=np.float32)
+SLIDING: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": 1, "axis": (1, 2)}
+DENSE: dict[str, Any] = {"kernel_size": 3, "stride": 1, "padding": 1, "axis": (1, 2)}
+
+POOLS: dict[str, Pool] = {
+    "max_pool": lambda x: jaxpool.max_pool(x, **SLIDING),
+    "max_pool, stride 1": lambda x: jaxpool.max_pool(x, **DENSE),
+    "max_pool, large": lambda x: jaxpool.max_pool(x, 9, 1, 4, axis=(1, 2)),
+    "max_pool of blocks": lambda x: jaxpool.max_pool(x, (4, 3), axis=(1, 2)),
+    "max_pool with indices": lambda x: jaxpool.max_pool_with_indices(x, **SLIDING, where=MASK)[0],
+    "min_pool": lambda x: jaxpool.min_pool(x, **SLIDING, rule="vjp"),
+    "sum_pool": lambda x: jaxpool.sum_pool(x, **DENSE),
+    "avg_pool": lambda x: jaxpool.avg_pool(x, **SLIDING, where=MASK, rule="vjp"),
+    "lp_pool": lambda x: jaxpool.lp_pool(x, 3.0, **SLIDING),
+    "lp_pool, large": lambda x: jaxpool.lp_pool(x, 1.5, 9, 1, 4, axis=(1, 2)),
+    "smooth_max_pool": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
+    "blur_pool": lambda x: jaxpool.blur_pool(x, **SLIDING, where=MASK),
+    "median_pool": lambda x: jaxpool.median_pool(x, **SLIDING),
+    "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool_with_indices(x, (24, 4), axis=(1, 2))[0],
+    "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (16, 4), axis=(1, 2)),
+    "global_max_pool": lambda x: jaxpool.global_max_pool(x, axis=(1, 2)),
+    "global_avg_pool": lambda x: jaxpool.global_avg_pool(x, axis=(1, 2), keepdims=False, where=MASK),
+    "max_unpool": lambda x: jaxpool.max_unpool(*jaxpool.max_pool_with_indices(x, 2, axis=(1, 2)), (32, 9), axis=(1, 2)),
+    # The two read the same cells through the same windows, with different padding.
+    "max beside sum": lambda x: jaxpool.max_pool(x, **DENSE) + jaxpool.sum_pool(x, **DENSE),
+    "max beside min": lambda x: jaxpool.max_pool(x, **DENSE) - jaxpool.min_pool(x, **DENSE),
+}
+# Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
+UNEVEN: dict[str, Pool] = {
+    "max_pool": lambda x: jaxpool.max_pool(x, 3, 1, axis=(1, 2)),
+    "avg_pool of blocks": lambda x: jaxpool.avg_pool(x, 3, axis=(1, 2)),
+    "lp_pool": lambda x: jaxpool.lp_pool(x, 2.0, 3, 2, axis=(1, 2)),
+    "max_pool of copies": lambda x: jaxpool.max_pool(x, 3, 1, "REFLECT", axis=(1, 2)),
+    "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2)),
+    "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (7, 2), axis=(1, 2)),
+}
+
+BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
+# On a mesh of two axes, for programs in which neither may be a reason to send anything.
+BATCH_AND_CHANNEL = PartitionSpec("devices", None, None, "others")
+# Of anything but the bools of a mask, which is not sharded itself, and which the oldest JAX brings together again.
+ANY = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
+COLLECTING = "all-gather|all-to-all"
+
+
+def collectives(program: str, kinds: str) -> list[str]:
+    """The operations in a compiled program that move anything but bools from device to device."""
+    return re.findall(rf"= (?!pred).*? (?:{kinds})(?:-start)?\(", program)
+
+
+def value_and_gradient(pool: Pool) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+    """The values, and the gradient of half the sum of their squares: every output has another cotangent."""
+
+    def both(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        values, pull_back = jax.vjp(pool, x)
+        return values, pull_back(values)[0]
+
+    return both
+
+
+@cache
+def expected(pool: Pool) -> tuple[jax.Array, jax.Array]:
+    """What one device says."""
+    return jax.jit(value_and_gradient(pool))(X)
+
+
+def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str | None) -> None:
+    """Hold values and gradient on the mesh to those on one device, and look for forbidden collectives."""
+    with jax.set_mesh(mesh):
+        sharding = NamedSharding(mesh, spec)
+        sharded = jax.device_put(X, sharding)
+        compiled = jax.jit(value_and_gradient(pool)).lower(sharded).compile()
+        found = compiled(sharded)
+    if forbidden is not None:
+        assert not collectives(compiled.as_text() or "", forbidden), name
+    if not (spec == POOLED and (forbidden is None or name.startswith("global"))):
+        # One window over all shards, and what is spread from it, belong to none of them.
+        assert found[1].sharding.is_equivalent_to(sharding, X.ndim), name
+    for one, other in zip(found, expected(pool), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
+    print(mesh.axis_types, spec, name)
+
+
+def check_inside_shard_map(name: str, pool: Pool, mesh: Mesh) -> None:
+    """The same by `jax.shard_map`, whose types say what differs among devices; differentiated inside and outside."""
+
+    @jax.jit
+    def by_shard_map(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        inside = jax.shard_map(value_and_gradient(pool), mesh=mesh, in_specs=BATCH, out_specs=BATCH)(x)
+        outside = value_and_gradient(jax.shard_map(pool, mesh=mesh, in_specs=BATCH, out_specs=BATCH))(x)
+        return *inside, outside[1]
+
+    for one, other in zip(by_shard_map(X), (*expected(pool), expected(pool)[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
+    print("shard_map", name)
+
+
+def check_shared_parameter(rule: Literal["jvp", "vjp"], mesh: Mesh) -> None:
+    """The gradient of a parameter that all devices share is a sum over the devices."""
+
+    def loss(x: jax.Array, p: jax.Array) -> jax.Array:
+        return (jaxpool.lp_pool(x, p, **SLIDING, rule=rule) ** 2).sum()
+
+    def local(x: jax.Array, p: jax.Array) -> jax.Array:
+        return jax.lax.psum(loss(x, p), "devices")
+
+    shared = jax.shard_map(local, mesh=mesh, in_specs=(BATCH, PartitionSpec()), out_specs=PartitionSpec())
+    here, there = (jax.jit(jax.grad(function, 1))(X, 1 + BETA) for function in (loss, shared))
+    np.testing.assert_allclose(there, here, rtol=2e-5)
+    print("shard_map", rule)
+
+
+def check_boxes(name: str, mesh: Mesh) -> None:
+    """Boxes of every image of a sharded batch, by `jax.vmap`."""
+    boxes = np.random.default_rng(2).uniform(-1, 30, (8, 3, 4)).astype(np.float32)
+
+    def both(x: jax.Array, boxes: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pool = jax.vmap(lambda x, boxes: getattr(jaxpool, name)(x, boxes, 2, axis=(0, 1)))
+        return value_and_gradient(lambda x: pool(x, boxes))(x)
+
+    with jax.set_mesh(mesh):
+        sharded = [jax.device_put(array, NamedSharding(mesh, BATCH)) for array in (X, boxes)]
+        found = jax.jit(both)(*sharded)
+    for one, other in zip(found, jax.jit(both)(X, boxes), strict=True):
+        assert one.sharding.is_equivalent_to(NamedSharding(mesh, BATCH), one.ndim), name
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
+    print(mesh.axis_types, "vmap", name)
+
+
+def check_everywhere(mesh: Mesh) -> None:
+    """Every pool by batch, channel and pooled axis, one program for each."""
+    for name, pool in POOLS.items():
+        check(name, pool, mesh, BATCH, ANY)
+        check(name, pool, mesh, CHANNEL, ANY)
+        check_pooled(name, pool, mesh)
+    for name, pool in UNEVEN.items():
+        check(name, pool, mesh, POOLED, None)
+
+
+def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:
+    """By the first of its pooled axes; indices may point to any shard."""
+    check(name, pool, mesh, POOLED, None if name == "max_unpool" else COLLECTING)
+
+
+def check_in_every_way() -> None:
+    """On four devices: batch and channel at once with axes of both types, all else with automatic axes."""
+    line, square, explicit = (
+        jax.make_mesh(sizes, names, axis_types=(kind,) * len(sizes))
+        for sizes, names, kind in (
+            ((4,), ("devices",), AxisType.Auto),
+            ((2, 2), ("devices", "others"), AxisType.Auto),
+            ((2, 2), ("devices", "others"), AxisType.Explicit),
+        )
+    )
+    for name, pool in POOLS.items():
+        check(name, pool, square, BATCH_AND_CHANNEL, ANY)
+        check(name, pool, explicit, BATCH_AND_CHANNEL, ANY)
+        check_pooled(name, pool, line)
+        check_inside_shard_map(name, pool, line)
+    for name, pool in UNEVEN.items():
+        check(name, pool, line, POOLED, None)
+    for rule in ("jvp", "vjp"):
+        check_shared_parameter(rule, line)
+    for name in ("roi_align", "roi_pool"):
+        check_boxes(name, explicit)
+
+
+def main() -> None:
+    """Each pool in every way once, or axis by axis on a mesh of as many devices and axes of the type named."""
+    if len(sys.argv) == 1:
+        check_in_every_way()
+    else:
+        count, kind = int(sys.argv[1]), AxisType[sys.argv[2]]
+        check_everywhere(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""First, second and third derivatives in float64, both rules, against closed forms and central differences.
+
+The closed forms are those of `oracle`; together with values they are held to every row of the registry. Differences
+check the orders above, and derivatives with respect to the numbers that can be learnt.
+"""
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, check_third_order, cubed
+from tests.harness.parts import case_row
+from tests.registry.cases import CASES, PLAIN, Case, distinct
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
+RULES = ("jvp", "vjp")
+
+
+def both_rules(case: Case) -> dict[str, Any]:
+    return {rule: partial(case.values, rule=rule) for rule in RULES}
+
+
+# The rules share their maps: what is the second one's own has been run with the first row of a function.
+FIRST_ROWS = list({case.function: case for case in reversed(CASES)}.values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_first_derivatives(case: Case) -> None:
+    check_first_order(case, RULES if case in FIRST_ROWS else RULES[:1])
+
+
+# The exhaustive part traces for all platforms at once.
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_first_derivatives_for_every_platform(case: Case) -> None:
+    check_first_order(case, RULES)
+
+
+def check_first_order(case: Case, rules: tuple[str, ...]) -> None:
+    """Hold values, tangents and cotangents by these rules to the reference."""
+    functions = {rule: partial(case.values, rule=rule) for rule in rules}
+    check_first_derivatives(functions, case.x, case.expected.values, case.expected.jacobian(), whole=False)
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_jacobians(case: Case) -> None:
+    check_first_derivatives(both_rules(case), case.x, case.expected.values, case.expected.jacobian())
+
+
+# Pools with curvature of their own, and one of each other kind. Norms of 1, 3 and infinity add compilation and no
+# other formula, and so do larger windows.
+SECOND_ORDER = [
+    case
+    for case in CASES
+    if (case.function in ("lp_pool", "smooth_max_pool") and case.geometry in ("plane", "plane-overlap"))
+    or (case.function, case.geometry) in [("max_pool", "ceil"), ("max_pool", "line-9"), ("avg_pool", "dilated")]
+    if np.ndim(p := case.parameters.get("norm_type", 0)) or p not in (1, 3, math.inf)
+]
+
+
+# The third order is run by both rules.
+@pytest.mark.parametrize(
+    ("case", "rules"),
+    [
+        case_row(case, rules, id=f"{case.name}-{'-'.join(rules)}", kept=rules == ("jvp",))
+        for case in SECOND_ORDER
+        for rules in (("jvp",), RULES)
+    ],
+)
+def test_gradients_and_hessians(case: Case, rules: tuple[str, ...]) -> None:
+    check_gradient_and_hessian({rule: cubed(partial(case.values, rule=rule)) for rule in rules}, case.x)
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_third_order(case: Case) -> None:
+    small_sizes = {"kernel_size": (3,), "output_size": (3,), "axis": -1, "levels": ((1,), (2,))}
+    sizes = {name: size for name, size in small_sizes.items() if name in case.parameters}
+    small = replace(case, shape=(2, 5), parameters={**case.parameters, **sizes})
+    check_third_order({rule: cubed(function) for rule, function in both_rules(small).items()}, small.x)
+
+
+# Shapes of a learnt number against the output (2, 3, 3): one number, one per channel, along a pooled axis, per output.
+LEARNT_SHAPES = [(), (2, 1, 1), (3, 1), (2, 3, 3)]
+
+
+def learnt(name: str, rules: tuple[str, ...]) -> tuple[np.ndarray, dict[str, Any]]:
+    """A tiny input, and the pool named, with padding, as a scalar function of the cells and the number."""
+    function, *without_padding = name.split(" ", 1)
+    options = {"count_include_pad": False} if without_padding else {}
+
+    def pool(x: jax.Array, number: jax.Array, rule: str) -> jax.Array:
+        return getattr(jaxpool, function)(x, number, (2, 2), 1, ((1, 0), (0, 1)), rule=rule, **options)
+
+    return distinct((2, 3, 3), name), {rule: cubed(partial(pool, rule=rule)) for rule in rules}
+
+
+@pytest.mark.parametrize(
+    "shape", [case_row(shape, id=str(shape), kept=shape in ((), (3, 1))) for shape in LEARNT_SHAPES]
+)
+@pytest.mark.parametrize("name", ["lp_pool", "smooth_max_pool", "smooth_max_pool without padding"])
+def test_derivatives_of_learnt_numbers(name: str, shape: tuple[int, ...]) -> None:
+    x, objectives = learnt(name, RULES if shape == (3, 1) else ("jvp",))
+    # Positive and away from 0 for norms; of both signs for beta.
+    number = distinct(shape, "number", spread=2.0) + (3 if name == "lp_pool" else 0)
+    check_gradient_and_hessian(objectives, x, number)
+
+
+@pytest.mark.parametrize("name", ["lp_pool", "smooth_max_pool"])
+def test_third_order_of_learnt_numbers(name: str) -> None:
+    x, objectives = learnt(name, ("jvp",))
+    check_third_order(objectives, x, np.array([1.5, 3.0]).reshape(2, 1, 1))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("function", ["max_pool", "min_pool", "max_pool_with_indices"])
+@pytest.mark.parametrize(("kernel", "dtype"), [(3, np.uint8), (17, np.uint16)])
+def test_selecting_pools_keep_one_offset_per_output(function: str, kernel: int, dtype: Any, rule: str) -> None:
+    def keep(x: jax.Array) -> Any:
+        pool = partial(getattr(jaxpool, function), kernel_size=(kernel, kernel), stride=2, padding=1, rule=rule)
+        outputs, pull_back = jax.vjp(lambda x: pool(x)[0] if function == "max_pool_with_indices" else pool(x), x)
+        return outputs, pull_back
+
+    outputs, pull_back = jax.jit(keep)(jnp.ones((2, 20, 21), jnp.float32))
+    kept = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(pull_back)]
+    assert kept == [(outputs.shape, dtype)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("function", ["sum_pool", "avg_pool"])
+def test_sums_keep_nothing_of_the_size_of_the_input(function: str, rule: str) -> None:
+    def keep(x: jax.Array) -> Any:
+        return jax.vjp(partial(getattr(jaxpool, function), kernel_size=(3, 3), stride=2, padding=1, rule=rule), x)
+
+    outputs, pull_back = jax.jit(keep)(jnp.ones((2, 20, 21), jnp.float32))
+    # The divisors of an average are one number per window at the most.
+    assert sum(leaf.size for leaf in jax.tree.leaves(pull_back)) <= outputs.size
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("function", ["lp_pool", "smooth_max_pool"])
+def test_weighted_pools_keep_cells_and_values_but_no_weights(function: str, rule: str) -> None:
+    def keep(x: jax.Array) -> Any:
+        return jax.vjp(lambda x: getattr(jaxpool, function)(x, 2.0, (5,), 1, rule=rule), x)
+
+    outputs, pull_back = jax.jit(keep)(jnp.ones((2, 20), jnp.float32))
+    assert sum(leaf.size for leaf in jax.tree.leaves(pull_back)) <= 40 + outputs.size
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("function", ["sum_pool", "avg_pool"])
+def test_complex_sums_are_linear(function: str, rule: str) -> None:
+    case, random = PLAIN[function], np.random.default_rng(0)
+    x, tangent = random.normal(size=(2, *case.shape)) + 1j * random.normal(size=(2, *case.shape))
+    cotangent = random.normal(size=case.expected.values.shape) + 1j * random.normal(size=case.expected.values.shape)
+
+    @jax.jit
+    def maps(x: jax.Array, tangent: jax.Array, cotangent: jax.Array) -> Any:
+        values, pull_back = jax.vjp(partial(case.values, rule=rule), x)
+        return values, pull_back(cotangent)[0], jax.jvp(case.values, (x,), (tangent,))[1]
+
+    values, pulled, pushed = maps(x, tangent, cotangent)
+    np.testing.assert_allclose(values, case.reference(x).values, rtol=1e-12)
+    np.testing.assert_allclose(pushed, case.reference(tangent).values, rtol=1e-12)
+    np.testing.assert_allclose(pulled, np.tensordot(cotangent, case.expected.jacobian(), 3), rtol=1e-12)

@@ -1,0 +1,112 @@
+"""Numbers at the ends of their dtype, and far beside the others: values and derivatives are right where they can be.
+
+What is expected comes from the definitions, in float64, of the same cells. Compilers rewrite arithmetic on the way to
+a device: sums of products by one power of two become a product of the sum, which may overflow.
+"""
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from jaxpool._arguments import Rule
+from tests.reference import oracle
+
+RULES: tuple[Rule, ...] = ("jvp", "vjp")
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.float64])
+def test_means_of_large_cells_do_not_overflow(dtype: Any, sign: int) -> None:
+    x = sign * np.array([[0.875, 0.9375], [0.75, -0.75], [1.0, 1.0], [0.5, math.inf]]) * float(jnp.finfo(dtype).max)
+    lower, upper = np.sort(x).T
+    for q in (0.5, 0.25):
+        expected = np.where(np.isinf(lower), lower, (1 - q) * lower + q * upper)
+        found = jax.jit(partial(jaxpool.quantile_pool, q=q, kernel_size=(2,)))(x.astype(dtype))
+        np.testing.assert_allclose(found[:, 0].astype(np.float64), expected, rtol=float(jnp.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.25])
+def test_blends_of_large_cells_do_not_overflow(alpha: float) -> None:
+    x = np.array([[3e38, 1.0, -1.0], [-3e38, -2.0, -1e37]], np.float32)
+    expected = alpha * x.max(1) + (1 - alpha) * x.astype(np.float64).mean(1)
+    found = jax.jit(partial(jaxpool.mixed_pool, alpha=alpha, kernel_size=(3,)))(x)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
+
+
+def test_blurs_of_large_cells_do_not_overflow() -> None:
+    x = np.array([[3e38, 3.2e38], [-3e38, -3.2e38]], np.float32)
+    for size in (2, 3):
+        found = jax.jit(partial(jaxpool.blur_pool, kernel_size=(size,), stride=1, padding="EDGE"))(x)
+        assert (np.abs(found) >= 3e38).all()
+        assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_gradients_of_16_bits_are_rounded_once_for_all_levels(kind: Any, rule: Rule) -> None:
+    x = np.random.default_rng(0).normal(size=(3, 12, 10)).astype(jnp.bfloat16)
+    pool = partial(jaxpool.spatial_pyramid_pool, levels=((1, 1), (2, 2), (3, 4)), kind=kind, rule=rule)
+    values, pull_back = jax.vjp(pool, x)
+    cotangent = np.random.default_rng(1).normal(size=values.shape).astype(jnp.bfloat16)
+    wide_values, wide_pull_back = jax.vjp(pool, x.astype(np.float32))
+    assert values.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(values, wide_values.astype(jnp.bfloat16))
+    (wide,) = wide_pull_back(cotangent.astype(np.float32))
+    np.testing.assert_array_equal(pull_back(cotangent)[0], wide.astype(jnp.bfloat16))
+
+
+# A single largest cell, ties, cells that differ in the last place alone, large ones, and both ends of the dtype.
+CELLS = np.array(
+    [[1000, 1000.4, 1000.1], [1000.3, 1000.3, 1000.1], [1e10, 1e10, 1e10 * (1 + 2**-23)], [3e38, 3e38, 3.2e38]],
+    np.float32,
+)
+ENDS = np.array([[-LARGEST, LARGEST, 1], [-LARGEST, LARGEST, LARGEST], [1, -3e38, -1], [0, 1e38, -3e38]], np.float32)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("by_array", [False, True], ids=["number", "array"])
+@pytest.mark.parametrize("function", ["soft_pool"])
+def test_weights_add_up_under_every_beta(function: str, by_array: bool, rule: Rule) -> None:
+    x = np.concatenate([CELLS, ENDS])
+    for beta in (1e-3, 1.0, -1e3, 1e4, -1e4, 3e38):
+        given = jnp.full((1, 1), beta, jnp.float32) if by_array else beta
+        pool = partial(getattr(jaxpool, function), beta=given, kernel_size=(3,), rule=rule)
+        values, pull_back = jax.vjp(pool, x)
+        expected = oracle.evaluate(function, x, kernel_size=(3,), beta=beta)
+        np.testing.assert_allclose(values, expected.values, rtol=1e-6, atol=1e-6, err_msg=f"{beta}")
+        (gradient,) = pull_back(jnp.ones_like(values))
+        wanted = expected.backward(np.ones(values.shape))
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6, err_msg=f"{beta}")
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("function", ["soft_pool"])
+def test_weights_add_up_over_all_axes(function: str, rule: Rule) -> None:
+    # One axis after the other: rows of one, two and three largest cells are as far apart as rounding of their values.
+    x = np.full((2, 6, 6), 1000.3, np.float32)
+    x[:, 1, 2] = x[:, 3, 1:4] = x[:, 5, 4] = 1000.25
+    x[1] *= -1
+    for beta in (1e3, 1e4, 1e6):
+        expected = oracle.evaluate(function, x, kernel_size=(5, 5), stride=1, beta=beta, where=x != np.float32(1000.25))
+        pool = partial(getattr(jaxpool, function), beta=beta, kernel_size=(5, 5), stride=1, rule=rule)
+        gradient = jax.vjp(partial(pool, where=x != np.float32(1000.25)), x)[1](jnp.ones((2, 2, 2), jnp.float32))[0]
+        np.testing.assert_allclose(gradient, expected.backward(np.ones((2, 2, 2))), rtol=1e-5, atol=1e-7)
+        gradient = jax.vjp(pool, x)[1](jnp.ones((2, 2, 2), jnp.float32))[0]
+        expected = oracle.evaluate(function, x, kernel_size=(5, 5), stride=1, beta=beta)
+        np.testing.assert_allclose(gradient, expected.backward(np.ones((2, 2, 2))), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-37, 1e-20, 1e20, 1e37])
+def test_means_of_draws_have_derivatives_at_every_magnitude(scale: float) -> None:
+    x = (np.array([[1.0, 3.0, 2.0], [2.0, -1.0, 0.0]]) * scale).astype(np.float32)
+    values, pull_back = jax.vjp(partial(jaxpool.stochastic_pool, kernel_size=(3,)), x)
+    expected = oracle.evaluate("stochastic_pool", x, kernel_size=(3,))
+    np.testing.assert_allclose(values, expected.values, rtol=1e-6)
+    np.testing.assert_allclose(pull_back(jnp.ones_like(values))[0], expected.backward(np.ones((2, 1))), atol=1e-6)

@@ -1,0 +1,127 @@
+"""What pools must satisfy among themselves, whatever the reference says: mirror images, folds, limits, translations."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxpool import avg_pool, lp_pool, max_pool, max_pool_with_indices, min_pool, smooth_max_pool, sum_pool
+from tests.registry.calls import RANKED
+from tests.registry.cases import PLAIN, Case, distinct
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
+X = distinct((2, 7, 6), "identities")
+WINDOWS: list[dict[str, Any]] = [
+    {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1))},
+    {"kernel_size": (2, 3), "stride": 2, "dilation": (2, 1), "padding": 1, "ceil_mode": True},
+]
+
+# A median of medians is no median, nor is a mean under weights a mean of such means; blurred maxima along rows have no
+# more the largest cells of planes.
+NO_FOLDS = (*RANKED, "soft_pool", "mixed_pool", "stochastic_pool", "max_blur_pool")
+FOLDS = [name for name, case in PLAIN.items() if "kernel_size" in case.parameters and name not in NO_FOLDS]
+
+each_window = pytest.mark.parametrize("window", WINDOWS, ids=["overlapping", "dilated"])
+each_function = pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+each_sliding_function = pytest.mark.parametrize(
+    "case", [case for case in PLAIN.values() if "kernel_size" in case.parameters], ids=lambda case: case.function
+)
+
+
+def close(left: Any, right: Any) -> None:
+    np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-12)
+
+
+@each_window
+def test_mirror_images(window: dict[str, Any]) -> None:
+    np.testing.assert_array_equal(min_pool(X, **window), -max_pool(-X, **window))
+    np.testing.assert_array_equal(max_pool_with_indices(X, **window)[0], max_pool(X, **window))
+    close(smooth_max_pool(X, -2.5, **window), -smooth_max_pool(-X, 2.5, **window))
+
+
+@each_window
+def test_indices_find_the_values(window: dict[str, Any]) -> None:
+    values, indices = max_pool_with_indices(X, **window)
+    found = np.take_along_axis(X.reshape(2, -1), np.asarray(indices).reshape(2, -1), 1)
+    np.testing.assert_array_equal(found.reshape(values.shape), values)
+
+
+@each_window
+def test_averages_are_sums_over_counts(window: dict[str, Any]) -> None:
+    sums, counts = sum_pool(X, **window), sum_pool(np.ones_like(X), **window)
+    close(avg_pool(X, **window, count_include_pad=False) * counts, sums)
+    close(avg_pool(X, **window, divisor_override=7) * 7, sums)
+
+
+@each_window
+def test_special_norms(window: dict[str, Any]) -> None:
+    close(lp_pool(X, 1, **window), sum_pool(np.abs(X), **window))
+    close(lp_pool(X, 2, **window), np.sqrt(sum_pool(X**2, **window)))
+    np.testing.assert_array_equal(lp_pool(X, math.inf, **window), max_pool(np.abs(X), **window))
+    # All magnitudes count alike in the limit, so that the norm approaches the maximum from above as p grows.
+    assert (lp_pool(X, 64.0, **window) >= lp_pool(X, math.inf, **window)).all()
+    np.testing.assert_allclose(lp_pool(X, 400.0, **window), lp_pool(X, math.inf, **window), rtol=6e-3)
+
+
+@each_window
+def test_limits_of_the_smooth_maximum(window: dict[str, Any]) -> None:
+    for beta, limit in ((1e6, max_pool), (-1e6, min_pool)):
+        smooth = smooth_max_pool(X, beta, **window, count_include_pad=False)
+        np.testing.assert_allclose(smooth, limit(X, **window), rtol=0, atol=1e-5)
+    # For a small beta, log(n)/beta apart, it becomes the mean.
+    kernel: Any = window["kernel_size"]
+    gap = smooth_max_pool(X, 1e-5, kernel) - math.log(math.prod(kernel)) / 1e-5
+    np.testing.assert_allclose(gap, avg_pool(X, kernel), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "case", [case for name, case in PLAIN.items() if name in FOLDS], ids=lambda case: case.function
+)
+def test_planes_are_folds_of_lines(case: Case) -> None:
+    parameters = {**case.parameters, "kernel_size": 3}
+    if case.function == "smooth_max_pool":
+        # Padding has to stay away: rows of it, once pooled, are no longer 0.
+        parameters["count_include_pad"] = False
+
+    def lines(x: Any) -> Any:
+        for axis in (1, 2):
+            x = first(case.call(x, **parameters, axis=axis))
+        return x
+
+    close(jax.jit(lines)(case.x), first(case.call(case.x, **parameters, axis=(1, 2))))
+
+
+@each_sliding_function
+def test_translations_move_windows_of_stride_one(case: Case) -> None:
+    given = {**case.parameters, "stride": 1, "padding": 0}
+    whole = first(case.call(X, **given))
+    close(first(case.call(X[:, 2:, 1:], **given)), whole[:, 2:, 1:])
+
+
+@each_sliding_function
+def test_windows_of_one_cell_change_nothing(case: Case) -> None:
+    given = {**case.parameters, "kernel_size": (1, 1), "stride": 1, "padding": 0}
+    if case.function == "max_blur_pool":
+        given["blur_size"] = 1
+    expected = {"lp_pool": np.abs(X), "gem_pool": np.abs(X), "stochastic_pool": np.maximum(X, 0)}.get(case.function, X)
+    close(first(case.call(X, **given)), expected)
+
+
+@each_function
+def test_batches_are_vmaps(case: Case) -> None:
+    close(jax.vmap(case.values)(case.x), case.values(case.x))
+    close(jnp.stack([case.values(one) for one in case.x]), case.values(case.x))
+
+
+@each_function
+def test_layouts_agree(case: Case) -> None:
+    last = first(case.call(np.moveaxis(case.x, 0, -1), **{**case.parameters, "axis": (-3, -2)}))
+    close(np.moveaxis(np.asarray(last), -1, 0), case.values(case.x))
+
+
+def first(outputs: Any) -> Any:
+    return outputs[0] if isinstance(outputs, tuple) else outputs

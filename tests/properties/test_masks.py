@@ -1,0 +1,262 @@
+"""Masks: a cell that `where` leaves out never wins, adds nothing and counts in nothing, however the mask is given.
+
+Masked cells hold what would win or spread if it could. Ragged batches have a file of their own.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from jaxpool._arguments import Rule
+from jaxpool._engine import platforms
+from tests.harness.checks import equations, programs_within
+from tests.harness.compilation import compiled_fast
+from tests.harness.parts import case_row, crossed
+from tests.reference import oracle
+from tests.registry.calls import ORDERED
+from tests.registry.cases import PLAIN, Case
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
+RULES: tuple[Rule, ...] = ("jvp", "vjp")
+INF, NAN = math.inf, math.nan
+
+
+def values_of(function: str, **arguments: Any) -> Callable[..., jax.Array]:
+    return lambda x, **more: jax.tree.leaves(getattr(jaxpool, function)(x, **arguments, **more))[0]
+
+
+LOWEST: dict[str, tuple[str, dict[str, Any]]] = {
+    "overlapping": ("max_pool", {"kernel_size": (3, 3), "stride": 2, "padding": 1}),
+    "disjoint": ("max_pool", {"kernel_size": (2, 4)}),
+    "one axis": ("max_pool", {"kernel_size": (4,)}),
+    "wide": ("max_pool", {"kernel_size": 9, "stride": 1, "padding": 4, "axis": 2}),
+    "whole": ("max_pool", {"kernel_size": (6, 8)}),
+    # One byte numbers 256 cells, but not an empty window.
+    "256 cells": ("max_pool", {"kernel_size": (16, 16), "padding": (5, 4)}),
+    "bins": ("adaptive_max_pool", {"output_size": (4, 3)}),
+}
+
+
+def lowest_planes(lowest: float, highest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Planes of the lowest number, with few others or none; masked cells, the first ones among them, hold the highest.
+
+    In one plane nothing is masked; in one nothing is left.
+    """
+    random = np.random.default_rng(0)
+    x = np.where(random.random((4, 6, 8)) < [[[0.0]], [[0.1]], [[0.0]], [[0.1]]], 1.0, lowest)
+    mask = random.random((4, 6, 8)) < [[[0.4]], [[0.6]], [[1.0]], [[0.0]]]
+    mask[:2, :3, :2] = False
+    return np.where(mask, x, highest), mask
+
+
+# By default every layout runs on both platforms, in one dtype on each.
+@pytest.mark.parametrize(
+    ("platform", "layout", "dtype"),
+    [
+        case_row(platform, layout, dtype, id=f"{platform}-{layout}-{dtype.__name__}", kept=kept)
+        for number, dtype in enumerate((np.float32, jnp.bfloat16))
+        for layout, platform, kept in crossed([*LOWEST], ("cpu", "gpu"), 2)
+        for kept in [kept == (number == 0)]
+    ],
+)
+def test_masked_cells_never_win(platform: str, layout: str, dtype: Any) -> None:
+    function, parameters = LOWEST[layout]
+    names: list[tuple[str, Rule]] = [(function, "jvp"), (function, "vjp"), (f"{function}_with_indices", "jvp")]
+    if function == "max_pool":
+        names.append(("min_pool", "jvp"))
+    planes, mask = lowest_planes(-INF, INF)
+    planes[0, 0, :2] = NAN, -INF
+    # In no dtype are these sums of small integers rounded.
+    tangent = np.resize(np.arange(1, 252), planes.shape)
+    expected = oracle.evaluate(function, planes, **parameters, where=mask)
+    cotangent = np.resize(np.arange(1, 14), expected.values.shape)
+
+    @compiled_fast
+    def everything(x: jax.Array, mask: jax.Array, tangent: jax.Array, cotangent: jax.Array) -> Any:
+        found = []
+        for name, rule in names:
+            sign = -1 if name == "min_pool" else 1
+            pool = values_of(name, **parameters, where=mask, rule=rule)
+            values, pull_back = jax.vjp(pool, sign * x)
+            values_dot = jax.jvp(pool, (sign * x,), (tangent,))[1] if rule == "jvp" else None
+            found.append((sign * values, pull_back(cotangent)[0], values_dot))
+        return found, getattr(jaxpool, names[2][0])(x, **parameters, where=mask)[1]
+
+    arrays = [jnp.asarray(one).astype(dtype) for one in (planes, tangent, cotangent)]
+    with platforms.only_for(platform):
+        found, indices = everything(arrays[0], jnp.asarray(mask), *arrays[1:])
+    expectations = expected.values, expected.backward(cotangent), expected.forward(tangent)
+    for name, results in zip(names, found, strict=True):
+        for result, expectation in zip(results, expectations, strict=True):
+            if result is not None:
+                np.testing.assert_array_equal(result.astype(np.float64), expectation, err_msg=str(name))
+    np.testing.assert_array_equal(indices, expected.indices)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.bool_])
+def test_masked_integers_never_win(dtype: Any) -> None:
+    lowest, highest = (0, 1) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    planes, mask = lowest_planes(lowest, highest)
+
+    @compiled_fast
+    def everything(x: jax.Array, mask: jax.Array) -> Any:
+        return [
+            [getattr(jaxpool, f"{function}{suffix}")(x, **parameters, where=mask) for suffix in ("", "_with_indices")]
+            for function, parameters in LOWEST.values()
+        ]
+
+    found = everything(jnp.asarray(planes.astype(dtype)), jnp.asarray(mask))
+    for (function, parameters), (values, outputs) in zip(LOWEST.values(), found, strict=True):
+        expected = oracle.evaluate(function, planes, **parameters, where=mask)
+        np.testing.assert_array_equal(values, expected.values)
+        np.testing.assert_array_equal(outputs[0], expected.values)
+        np.testing.assert_array_equal(outputs[1], expected.indices)
+
+
+LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool")
+
+
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        pytest.param((jnp.bfloat16, np.int8), id="small"),
+        pytest.param((np.float64, np.bool_, np.complex64), id="others", marks=pytest.mark.exhaustive),
+    ],
+)
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_empty_windows(case: Case, dtypes: tuple[Any, ...]) -> None:
+    if case.function not in LINEAR:
+        dtypes = tuple(dtype for dtype in dtypes if dtype is not np.complex64)
+    # The first plane is masked, the second is not; declared padding of a masked plane is not enough to be a cell.
+    options = {"count_include_pad": False} if case.function == "smooth_max_pool" else {}
+    masked = values_of(case.function, **case.parameters, **options, where=np.array([[[False]], [[True]]]))
+    plain = values_of(case.function, **case.parameters, **options)
+
+    def one(x: jax.Array) -> Any:
+        outputs = case.call(x, **case.parameters, **options, where=np.array([[[False]], [[True]]]))
+        indices = outputs[1][0] if isinstance(outputs, tuple) else jnp.array(-1)
+        linear = []
+        if jnp.issubdtype(x.dtype, jnp.inexact):
+            ones = jnp.ones_like(plain(x))
+            linear = [jax.vjp(partial(masked, rule=rule), x)[1](ones)[0][0] for rule in RULES]
+            linear.append(jax.jvp(masked, (x,), (jnp.ones_like(x),))[1][0])
+        return masked(x), plain(x), indices, linear
+
+    @compiled_fast
+    def everything(inputs: list[jax.Array]) -> Any:
+        return [one(x) for x in inputs]
+
+    def highest(dtype: Any) -> Any:
+        return NAN if jnp.issubdtype(dtype, jnp.inexact) else dtype is np.bool_ or np.iinfo(dtype).max
+
+    inputs = [jnp.array(np.array([np.full((7, 6), highest(dtype)), np.ones((7, 6))]).astype(dtype)) for dtype in dtypes]
+    for values, unmasked, indices, linear in everything(inputs):
+        assert values.dtype == unmasked.dtype
+        assert not values[0].any()
+        assert unmasked.all()
+        np.testing.assert_allclose(values[1].astype(complex), unmasked[1].astype(complex), rtol=1e-3)
+        assert (indices == -1).all()
+        assert not any(part.any() for part in linear)
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_traced_masks(case: Case) -> None:
+    random = np.random.default_rng(0)
+    xs = np.stack([case.x, -case.x, case.x[::-1]])
+    masks = random.random(xs.shape) < 0.5
+    masks[:, 0, :3, :3] = False
+    weights = random.uniform(1, 2, case.expected.values.shape)
+
+    def one(x: jax.Array, mask: jax.Array) -> Any:
+        values, pull_back = jax.vjp(values_of(case.function, **case.parameters, where=mask), x)
+        return values, pull_back(weights)[0]
+
+    @compiled_fast
+    def everything(xs: jax.Array, masks: jax.Array) -> dict[str, Any]:
+        return {
+            "both batched": jax.vmap(one)(xs, masks),
+            "mask batched": jax.vmap(one, (None, 3))(xs[0], jnp.moveaxis(masks, 0, 3)),
+            "x batched": jax.vmap(one, (0, None))(xs, masks[0]),
+            "scan": jax.lax.scan(lambda _, both: (None, one(*both)), None, (xs, masks))[1],
+        }
+
+    for name, (values, gradients) in everything(xs, masks).items():
+        for n, (value, gradient) in enumerate(zip(values, gradients, strict=True)):
+            x, mask = xs[0 if name == "mask batched" else n], masks[0 if name == "x batched" else n]
+            expected = oracle.evaluate(case.function, x, **case.parameters, where=mask)
+            np.testing.assert_allclose(value, expected.values, rtol=1e-12, atol=1e-13, err_msg=name)
+            np.testing.assert_allclose(gradient, expected.backward(weights), rtol=1e-12, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+def test_masks_of_fewer_axes(case: Case) -> None:
+    # Cells of equal magnitude: what a mask leaves is seen in winners as well. A window of the first mask is empty.
+    small = [np.array([[True]] * 3 + [[False]] * 4), np.array([[[True] * 3 + [False] * 3]] * 2)]
+    small += [np.array([False]), np.array(True)]
+
+    def one(x: jax.Array, where: Any) -> Any:
+        def values_first(x: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+            values, *indices = jax.tree.leaves(case.call(x, **case.parameters, where=where))
+            return values, indices
+
+        values, pull_back, indices = jax.vjp(values_first, x, has_aux=True)
+        return values, indices, pull_back(jnp.ones_like(values))[0]
+
+    @compiled_fast
+    def everything(x: jax.Array, small: list[jax.Array], full: list[jax.Array]) -> Any:
+        constants = [one(x, where) for where in (None, True, np.bool_(False))]
+        return constants, [one(x, where) for where in small], [one(x, where) for where in full]
+
+    def same(left: Any, right: Any) -> None:
+        for first, second in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+            if case.function in ORDERED:
+                np.testing.assert_array_equal(first, second)
+            else:
+                np.testing.assert_allclose(first, second, rtol=1e-14, atol=1e-15)
+
+    x = np.sign(case.x) * 0.5
+    (plain, true, false), narrow, wide = everything(x, small, [np.broadcast_to(where, x.shape) for where in small])
+    same(narrow, wide)
+    for left, right in ((true, plain), (narrow[-1], plain), (false, narrow[-2])):
+        same(left, right)
+
+
+@pytest.mark.parametrize("function", ["max_pool", "max_pool_with_indices", "avg_pool", "lp_pool", "smooth_max_pool"])
+@pytest.mark.every_platform
+def test_shared_masks_stay_small(function: str) -> None:
+    # Whatever is made of the mask and has both batch axes is a choice between cells, or between a winner and another.
+    x = jnp.zeros((8, 64, 32, 32))
+    options = {"norm_type": 3.0} if function == "lp_pool" else {"beta": 2.0} if function == "smooth_max_pool" else {}
+    parameters = {"kernel_size": (3, 3), "stride": 2, "padding": 1, **options}
+    chooses = {"broadcast_in_dim", "select_n", "eq", "ne"}
+
+    def whole(*shape: int) -> Counter[str]:
+        where = np.ones(shape, bool) if shape else None
+        pool = values_of(function, **parameters)
+
+        def both(x: jax.Array, where: Any) -> Any:
+            values, pull_back = jax.vjp(partial(pool, where=where), x)
+            return values, pull_back(values)
+
+        return Counter(
+            equation.primitive.name
+            for equation in equations(jax.make_jaxpr(both)(x, where))
+            if not programs_within(equation)
+            for made in equation.outvars
+            if made.aval.shape[:2] == (8, 64) and not jnp.issubdtype(made.aval.dtype, jnp.inexact)
+        )
+
+    plain = whole()
+    assert not set(whole(32, 32) - plain) - chooses
+    assert not set(whole(8, 1, 32, 32) - plain) - chooses
+    if function != "lp_pool":  # which does nothing with a mask but choose
+        assert set(whole(8, 64, 32, 32) - plain) - chooses

@@ -1,0 +1,260 @@
+"""Pools under the transformations of JAX: vmap over any axis, modes in any order, checkpoints, scans, no retracing.
+
+That derivatives are right is the business of other files; here they must not depend on how they are asked for. Each
+test compiles everything that it compares in one go.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from tests.harness.checks import cubed
+from tests.harness.compilation import compiled_fast
+from tests.registry.cases import PLAIN, Case, distinct
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
+RULES = ("jvp", "vjp")
+
+# Of the shape (4, 3): overlapping windows with padding that keep it, uneven bins, all of both axes.
+SLIDING: dict[str, Any] = {"kernel_size": (2, 2), "stride": 1, "padding": ((1, 0), (0, 1))}
+
+
+def small(case: Case) -> Case:
+    smaller = SLIDING if "kernel_size" in case.parameters else {}
+    smaller = {"output_size": (3, 2)} if "output_size" in case.parameters else smaller
+    return replace(case, shape=(4, 3), parameters={**case.parameters, **smaller})
+
+
+SMALL = {name: small(case) for name, case in PLAIN.items()}
+
+# Between them they pass all doors of the engine, and are traced for all platforms; the others for this machine's alone.
+_THROUGH_ALL_DOORS = ("max_pool", "avg_pool", "lp_pool", "soft_pool", "quantile_pool", "blur_pool", "adaptive_max_pool")
+# Pools that share their backward passes with another one, or are put together of others: of these the first derivatives
+# are held to the reference by both rules, and all else by one.
+_ALIKE = ("min_pool", "max_pool_with_indices", "sum_pool", "gem_pool", "mixed_pool", "max_blur_pool", "median_pool")
+_ALIKE += ("adaptive_max_pool_with_indices", "global_max_pool", "global_gem_pool", "spatial_pyramid_pool")
+# Of the second rule all that is its own is the pair of functions that JAX calls: these have a map that picks, one that
+# is linear, and one with a number that is learnt.
+_SECOND_RULES = ("max_pool", "avg_pool", "lp_pool")
+
+
+def rows(*rules: str, but: tuple[str, ...] = ()) -> list[Any]:
+    """Rows of every function by the first of the rules, and by the others of every function but some."""
+    made = []
+    for function, case in SMALL.items():
+        for rule in rules if function not in but else rules[:1]:
+            marks = [pytest.mark.every_platform] * (rule == "jvp" and function in _THROUGH_ALL_DOORS)
+            marks += [pytest.mark.exhaustive] * (rule == "vjp" and function not in _SECOND_RULES)
+            made.append(pytest.param(case, rule, id=f"{function}-{rule}", marks=marks))
+    return made
+
+
+each_function = pytest.mark.parametrize("case", SMALL.values(), ids=list(SMALL))
+each_function_and_rule = pytest.mark.parametrize(("case", "rule"), rows(*RULES, but=_ALIKE))
+each_function_and_both_rules = pytest.mark.parametrize(("case", "rule"), rows(*RULES))
+
+
+def close(left: Any, right: Any, what: str = "") -> None:
+    np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-10, err_msg=what)
+
+
+@each_function_and_rule
+def test_vmap_over_every_axis(case: Case, rule: str) -> None:
+    xs = distinct((2, 3, 4, 3), "vmap")
+    pool = partial(case.values, rule=rule)
+    gradient = jax.grad(cubed(pool))
+
+    @compiled_fast
+    def everything(xs: jax.Array) -> dict[str, jax.Array]:
+        first = xs[0]
+        results = {
+            f"in_axes {axis}": jnp.moveaxis(jax.vmap(pool, axis, axis)(jnp.moveaxis(first, 0, axis)), axis, 0)
+            for axis in (0, 1, -1)
+        }
+        results["gradient, in_axes 1"] = jax.vmap(gradient, 1)(jnp.moveaxis(first, 0, 1))
+        results["gradient of vmap"] = jax.grad(lambda xs: cubed(jax.vmap(pool))(xs))(first)
+        results["nested"] = jax.vmap(jax.vmap(pool, -1), 0)(jnp.moveaxis(xs, 1, -1))
+        results["gradient, nested"] = jax.vmap(jax.vmap(gradient, 1, 1), 0)(jnp.moveaxis(xs, 1, 2)).swapaxes(1, 2)
+        return results
+
+    pooled = [[case.reference(x) for x in row] for row in xs]
+    values = np.array([[one.values for one in row] for row in pooled])
+    gradients = np.array([[one.backward(3 * one.values**2) for one in row] for row in pooled])
+    for name, result in everything(xs).items():
+        expected = gradients if "gradient" in name else values
+        close(result, expected if "nested" in name else expected[0], name)
+
+
+@each_function_and_rule
+def test_modes_in_every_order(case: Case, rule: str) -> None:
+    pool = partial(case.values, rule=rule)
+    objective, v = cubed(pool), distinct((4, 3), "direction")
+
+    @compiled_fast
+    def everything(x: jax.Array) -> tuple[list[jax.Array], dict[str, jax.Array], jax.Array | None]:
+        gradient = jax.grad(objective)
+        hessians = [jax.jacfwd(jax.jacrev(objective))(x), jax.jacrev(jax.jacrev(objective))(x)]
+        products = {
+            "jvp of grad": jax.jvp(gradient, (x,), (v,))[1],
+            "jvp of checkpointed grad": jax.jvp(jax.grad(jax.checkpoint(objective)), (x,), (v,))[1],
+            "linearized grad": jax.linearize(gradient, x)[1](v),
+            "grad of grad": jax.grad(lambda x: (gradient(x) * v).sum())(x),
+            "grad of checkpointed grad": jax.grad(lambda x: (jax.checkpoint(gradient)(x) * v).sum())(x),
+        }
+        curvature = None
+        if rule == "jvp":
+
+            def along(x: jax.Array) -> jax.Array:
+                return jax.jvp(objective, (x,), (v,))[1]
+
+            products["grad of jvp"] = jax.grad(along)(x)
+            curvature = jax.jvp(along, (x,), (v,))[1]
+        return hessians, products, curvature
+
+    (reference, hessian), products, curvature = everything(case.x)
+    assert np.abs(reference).max() > 0
+    close(hessian, reference)
+    expected = np.tensordot(reference, v, 2)
+    for name, product in products.items():
+        close(product, expected, name)
+    if curvature is not None:
+        close(curvature, np.vdot(expected, v))
+
+
+@each_function_and_both_rules
+def test_first_order_by_every_road(case: Case, rule: str) -> None:
+    check_first_order(case, rule, compiled_fast)
+
+
+# One operation after the other, by one of the rules: what differs between them does not run otherwise there. The random
+# calls of `test_hypothesis` run every function so as well.
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=function, marks=[pytest.mark.exhaustive] * (function not in _THROUGH_ALL_DOORS))
+        for function, case in SMALL.items()
+    ],
+)
+def test_first_order_operation_by_operation(case: Case) -> None:
+    check_first_order(case, "jvp", lambda function: function)
+
+
+def check_first_order(case: Case, rule: str, compiled: Callable[[Any], Any]) -> None:
+    """Hold gradients and tangents, had in several ways, to the reference."""
+    pool, v = partial(case.values, rule=rule), distinct((4, 3), "direction")
+    g = 3 * case.expected.values**2
+
+    def everything(x: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        gradients = {
+            "grad": jax.grad(cubed(pool))(x),
+            "checkpointed": jax.grad(jax.checkpoint(cubed(pool)))(x),
+            "of jit": jax.grad(cubed(jax.jit(pool)))(x),
+        }
+        pushed = {}
+        if rule == "jvp":
+            pushed = {"jvp": jax.jvp(pool, (x,), (v,))[1], "linearized": jax.linearize(pool, x)[1](v)}
+        return gradients, pushed
+
+    gradients, pushed = compiled(everything)(jnp.asarray(case.x))
+    for name, gradient in gradients.items():
+        close(gradient, case.expected.backward(g), name)
+    for name, tangent in pushed.items():
+        close(tangent, case.expected.forward(v), name)
+
+
+@each_function_and_rule
+def test_scan(case: Case, rule: str) -> None:
+    pool = partial(case.values, rule=rule)
+
+    def step(x: jax.Array, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pooled = pool(x * scale)
+        # What a scan carries keeps its shape.
+        return jnp.resize(pooled, x.shape), pooled.sum()
+
+    def scanned(x: jax.Array, scales: jax.Array) -> jax.Array:
+        last, sums = jax.lax.scan(step, x, scales)
+        return (last**2).sum() + sums.sum()
+
+    def unrolled(x: jax.Array, scales: jax.Array) -> jax.Array:
+        total = jnp.zeros(())
+        for scale in scales:
+            x, added = step(x, scale)
+            total += added
+        return (x**2).sum() + total
+
+    scales = np.array([0.5, -0.25])
+    both = compiled_fast(lambda *arguments: [jax.value_and_grad(f, (0, 1))(*arguments) for f in (scanned, unrolled)])
+    left, right = both(case.x, scales)
+    jax.tree.map(close, left, right)
+
+
+@each_function
+def test_vjp_rule_refuses_forward_mode(case: Case) -> None:
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(partial(case.values, rule="vjp"), (case.x,), (case.x,))
+
+
+@pytest.mark.parametrize("function", ["sum_pool", "avg_pool"])
+def test_linear_transpose(function: str) -> None:
+    case = SMALL[function]
+    transpose = jax.linear_transpose(lambda x: jax.jvp(case.values, (x,), (x,))[1], jnp.asarray(case.x))
+    cotangent = distinct((4, 3), "cotangent")
+    close(transpose(jnp.asarray(cotangent))[0], case.expected.backward(cotangent))
+
+
+EVENTS: list[str] = []
+
+
+@pytest.fixture(scope="module")
+def _listen_to_traces() -> None:
+    # For good, as not every supported JAX can take a listener back.
+    def listen(event: str, duration_secs: float, **kwargs: Any) -> None:
+        if "trace" in event or "compile" in event:
+            EVENTS.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+
+
+def traces_of(call: Callable[[], Any]) -> int:
+    """How many functions JAX traces or compiles during a call."""
+    before = len(EVENTS)
+    jax.block_until_ready(call())
+    return len(EVENTS) - before
+
+
+@pytest.mark.usefixtures("_listen_to_traces")
+@each_function_and_rule
+def test_second_calls_trace_nothing(case: Case, rule: str) -> None:
+    # Sizes that no other test uses, so that the first call is the first one.
+    x = jnp.asarray(distinct((4, 5 if rule == "jvp" else 6), "traces"))
+    y = x + 1
+
+    def call(x: jax.Array) -> Any:
+        return case.outputs(x, rule)
+
+    assert traces_of(lambda: call(x)) > 0
+    assert traces_of(lambda: call(y)) == 0
+    chex.clear_trace_counter()
+    compiled = jax.jit(chex.assert_max_traces(call, n=1))
+    compiled(x)
+    compiled(y)
+    with pytest.raises(AssertionError, match="traced"):
+        compiled(x[1:])
+
+
+@pytest.mark.usefixtures("_listen_to_traces")
+def test_learnt_numbers_do_not_retrace() -> None:
+    x = jnp.asarray(distinct((4, 7), "traces"))
+    for pool in (jaxpool.lp_pool, jaxpool.smooth_max_pool):
+        numbers = [jnp.asarray(number) for number in (1.5, 2.5)]
+        assert traces_of(lambda: pool(x, numbers[0], (2, 2))) > 0  # noqa: B023
+        assert traces_of(lambda: pool(x, numbers[1], (2, 2))) == 0  # noqa: B023

@@ -1,0 +1,1 @@
+"""Calls drawn at random, from all functions and all of their arguments together, against the reference."""

@@ -1,0 +1,196 @@
+"""What it means for a call to be right: the outcome of the reference, or a refusal in the library's own words.
+
+Values, indices, reverse mode and forward mode are held to the reference in float64, each to what its dtype allows. Of
+calls that the definitions exclude the only right outcome is a TypeError or ValueError that names the function.
+"""
+
+import zlib
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpool._engine import platforms
+from tests.harness.compilation import compiled_as_usual, compiled_fast
+from tests.reference import fractional, oracle
+from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, ORDERED, RANKED, Call
+
+Outcome = dict[str, np.ndarray]
+
+# Weights that are differences, of one number from another or of positions from cells: the small ones are rounded as
+# large ones are, so that it goes by so many times the largest cell how much a value can lose.
+ROUNDED_WEIGHTS = {"soft_pool": 1, "mixed_pool": 1, "roi_align": 4}
+
+
+def check(call: Call) -> bool:
+    """Hold the call to the reference; say whether the function accepts it."""
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        try:
+            with traced_for(call):
+                found = outcome(call)
+        except (TypeError, ValueError) as error:
+            check_refusal(call, error)
+            return False
+        assert call.arbitrary or is_defined(call), "accepted, but not defined"
+        with np.errstate(all="ignore"):
+            compare(call, found)
+    return True
+
+
+def traced_for(call: Call) -> AbstractContextManager[object]:
+    """One call in three is run by the lowerings of this machine's platform, one by those of GPUs, one by a TPU's."""
+    number = zlib.crc32(repr(call).encode()) % len(platforms.PLATFORMS)
+    return platforms.only_for(platforms.PLATFORMS[number]) if number else nullcontext()
+
+
+def check_refusal(call: Call, error: Exception) -> None:
+    """Hold an exception to the library's own words, and to calls that have no value."""
+    assert type(error) in (TypeError, ValueError), f"refused by an exception of its own: {error!r}"
+    assert str(error).startswith(f"{call.function}: "), f"refused without the function's name: {error!r}"
+    assert call.arbitrary or not is_defined(call), f"refused, but defined: {error!r}"
+
+
+def is_defined(call: Call) -> bool:
+    """Whether the definitions give these windows a value; all else about the call is as it should be."""
+    if call.function in FRACTIONAL:
+        names = ("kernel_size", "output_size", "output_ratio", "axis")
+        windows = fractional.windows(call.shape, **{name: call.parameters.get(name) for name in names})
+        return all(1 <= count <= call.shape[a] - kernel + 1 for a, kernel, count in zip(*windows, strict=True))
+    if "kernel_size" not in call.parameters:
+        return True
+    needs_cells = call.function in (*ORDERED, *RANKED, "mixed_pool") or (
+        not call.parameters.get("count_include_pad", True) and call.parameters.get("divisor_override") is None
+    )
+    return all(
+        windows and not (needs_cells and any(set(window) == {None} for window in windows))
+        for windows in windows_of(call).values()
+    )
+
+
+def windows_of(call: Call) -> dict[int, list[list[int | None]]]:
+    """The windows along each pooled axis; those of the maxima where they are blurred and there are any."""
+    names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "axis")
+    given = {name: call.parameters[name] for name in names if name in call.parameters}
+    if call.function in BLURS:
+        given = {"stride": 2, "padding": "REFLECT"} | given
+    if call.function != "max_blur_pool":
+        return oracle.sliding(call.shape, **given)
+    kernels, axis = given["kernel_size"], given.get("axis")
+    maxima = oracle.sliding(call.shape, kernels, 1, axis=axis)
+    if not all(maxima.values()):
+        return maxima
+    shape = tuple(len(maxima.get(a, range(size))) for a, size in enumerate(call.shape))
+    axes, _ = oracle.axes_and_sizes(len(shape), kernels, axis)
+    strides = kernels if given["stride"] is None else given["stride"]
+    return oracle.sliding(shape, call.parameters.get("blur_size", 3), strides, given["padding"], axis=axes)
+
+
+def outcome(call: Call) -> Outcome:
+    """What the library makes of the call."""
+    x = call.x
+    arrays = call.arrays if call.mode == "traced" else {}
+    values, _ = jax.eval_shape(call.outputs, x, **arrays)
+    tangent, cotangent = call.direction(call.shape, 0), call.direction(values.shape, 1)
+
+    def everything(x: Any, arrays: dict[str, Any], tangent: Any, cotangent: Any) -> dict[str, Any]:
+        def pool(x: Any) -> Any:
+            return call.outputs(x, **arrays)
+
+        if not call.is_inexact:
+            values, indices = pool(x)
+            return {"values": values, "indices": indices}
+        values, pull_back, indices = jax.vjp(pool, x, has_aux=True)
+        found = {"values": values, "indices": indices, "reverse mode": pull_back(cotangent)[0]}
+        if call.parameters.get("rule") != "vjp":
+            found["forward mode"] = jax.jvp(lambda x: pool(x)[0], (x,), (tangent,))[1]
+        return found
+
+    compiled = {"compiled": compiled_fast, "traced": compiled_as_usual, "eager": lambda function: function}[call.mode](
+        everything
+    )
+    found = compiled(x, arrays, tangent, cotangent)
+    return {what: np.asarray(result) for what, result in found.items() if result is not None}
+
+
+def compare(call: Call, found: Outcome) -> None:
+    """Hold every part of the outcome to the reference."""
+    expected = call.expected
+    values = found["values"]
+    dtype = values.dtype
+    assert dtype == _dtype_of_values(call), f"values: of dtype {dtype}"
+    if not jnp.issubdtype(dtype, np.inexact):
+        # Integers wrap.
+        wrapped = expected.values.astype(np.int64).astype(dtype) if call.function == "sum_pool" else expected.values
+        _hold("values", values.astype(np.float64), wrapped.astype(np.float64), 0)
+    else:
+        tolerance = 0 if call.is_exact else _tolerance(call, dtype, expected.values, _magnitudes(call, expected))
+        _hold("values", values, expected.values, tolerance)
+    if "indices" in found:
+        assert found["indices"].dtype == np.int32, f"indices: of dtype {found['indices'].dtype}"
+        _hold("indices", found["indices"], expected.indices, 0)
+    # What sums of these derivatives can lose to rounding goes by the sums of magnitudes.
+    absolute = replace(expected, entries=[(output, cell, abs(slope)) for output, cell, slope in expected.entries])
+    for what, direction, reference, magnitudes in (
+        ("reverse mode", call.direction(values.shape, 1), expected.backward, absolute.backward),
+        ("forward mode", call.direction(call.shape, 0), expected.forward, absolute.forward),
+    ):
+        if what in found:
+            wide = direction.astype(np.result_type(expected.values))
+            derivative = reference(wide)
+            # A window with NaN has weights that are NaN; what they do to its cells is bound by no convention.
+            bound = ~np.isnan(derivative)
+            assert found[what].dtype == call.x.dtype, f"{what}: of dtype {found[what].dtype}"
+            assert found[what].shape == derivative.shape, f"{what}: of shape {found[what].shape}"
+            terms = np.abs(magnitudes(np.abs(wide)))
+            if call.function in ROUNDED_WEIGHTS:
+                terms = terms + ROUNDED_WEIGHTS[call.function] * np.max(terms, where=np.isfinite(terms), initial=0)
+            tolerance = _tolerance(call, call.x.dtype, derivative, terms)
+            _hold(what, np.where(bound, found[what], 0), np.where(bound, derivative, 0), tolerance)
+
+
+def _dtype_of_values(call: Call) -> Any:
+    if call.is_exact or call.is_inexact:
+        return np.dtype(call.dtype)
+    if call.function == "sum_pool":
+        return np.int32 if call.dtype == "bool" else np.dtype(call.dtype)
+    return np.float32
+
+
+def _magnitudes(call: Call, expected: oracle.Pooled) -> np.ndarray:
+    """How large the terms are of which every value is made."""
+    x = np.abs(call.x.astype(np.complex128 if np.dtype(call.dtype).kind == "c" else np.float64))
+    terms = replace(expected, entries=[(output, cell, abs(slope)) for output, cell, slope in expected.entries])
+    magnitudes = np.abs(terms.forward(np.where(np.isfinite(x), x, 0))) + np.abs(expected.values)
+    if call.function in ("smooth_max_pool", "mellowmax_pool"):
+        # The logarithm is of a number of cells.
+        beta = np.abs(call.parameters["beta"])
+        magnitudes = magnitudes + 10 / np.where(beta == 0, 1, beta)
+    if call.function in ROUNDED_WEIGHTS:
+        magnitudes = magnitudes + ROUNDED_WEIGHTS[call.function] * np.max(x, where=np.isfinite(x), initial=0)
+    return magnitudes
+
+
+def _tolerance(call: Call, dtype: Any, expected: np.ndarray, magnitudes: np.ndarray) -> np.ndarray:
+    """Rounding in the dtype of the arithmetic, and for the small floats the one rounding of the result."""
+    wide = dtype in (np.float64, np.complex128)
+    numbers = jnp.finfo(dtype)
+    linear = call.function in LINEAR
+    relative = (1e-13 if linear else 1e-10) if wide else (2e-6 if linear else 1e-5)
+    last_place = float(numbers.eps) * np.abs(expected) if numbers.bits == 16 else 0
+    return np.where(np.isfinite(magnitudes), relative * magnitudes, 0) + last_place + 2 * float(numbers.tiny)
+
+
+def _hold(what: str, found: np.ndarray, expected: np.ndarray, tolerance: Any) -> None:
+    assert found.shape == expected.shape, f"{what}: of shape {found.shape}, expected {expected.shape}"
+    found = found.astype(np.result_type(expected))
+    right = (found == expected) | (np.isnan(found) & np.isnan(expected)) | (np.abs(found - expected) <= tolerance)
+    wrong = np.argwhere(~right)
+    if len(wrong):
+        place = tuple(int(one) for one in wrong[0])
+        raise AssertionError(
+            f"{what}: {len(wrong)} of {right.size} are wrong, the first at {place}: "
+            f"found {found[place]}, expected {expected[place]}"
+        )

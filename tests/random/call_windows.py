@@ -1,0 +1,178 @@
+"""Where windows lie, drawn at random: shapes, axes, and the arguments that cut them into windows, bins or boxes.
+
+Windows that could not be laid, or that hold padding alone where that is an error, are repaired, but for a few, which
+the function has to refuse. Where rounding may decide which cell is read, the outcome is not that of another precision:
+boxes are drawn such that every sample of theirs lies well beside all centres of cells, or is computed without any
+rounding. Samples of fractional pools may lie anywhere, as the reference rounds them the same way. Boxes of NaN, of
+infinities and far outside of the array are left to tests of their own.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tests.random.call_checks import is_defined, windows_of
+from tests.registry.calls import BLURS, Call
+
+Draw = st.DrawFn
+Parameters = dict[str, Any]
+Shape = tuple[int, ...]
+
+# The reference is evaluated in Python, for every cell of every window.
+MOST_CELLS_IN_WINDOWS = 12000
+# Cells of a window along one, two or three axes.
+WIDEST = (45, 18, 4)
+# Below it float16 holds every 64th of a cell.
+LARGEST_IN_FLOAT16 = 16
+
+
+def some(draw: Draw, **strategies: st.SearchStrategy[Any]) -> Parameters:
+    """Each of these arguments, or not."""
+    return {name: draw(strategy) for name, strategy in strategies.items() if draw(st.booleans())}
+
+
+def draw_axes(draw: Draw, most_cells: int) -> tuple[Shape, Shape, Any]:
+    """A shape, the axes of it that are pooled, and an `axis` that says so, None where they are the last ones."""
+    longest = draw(st.sampled_from([4, 6, 6, 9, 9, 20, 60]))
+    sizes: list[int] = []
+    for _ in range(draw(st.integers(1, 4))):
+        sizes.append(draw(st.integers(1, max(1, min(longest, most_cells // math.prod(sizes))))))
+    shape = tuple(draw(st.permutations(sizes)))
+    rank, count = len(shape), draw(st.integers(1, min(3, len(shape))))
+    if draw(st.booleans()):
+        return shape, tuple(range(rank - count, rank)), None
+    axes = tuple(draw(st.permutations(range(rank)))[:count])
+    axis = tuple(a - rank if draw(st.booleans()) else a for a in axes)
+    return shape, axes, draw(st.sampled_from([axis, list(axis), axis[0] if count == 1 else axis]))
+
+
+def draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
+    """How windows lie on the axes."""
+    count, blurs = len(axes), function in BLURS
+    widest = WIDEST[count - 1]
+    beyond = draw(st.sampled_from([0, 0, 0, 2]))
+    if function == "max_blur_pool":
+        # Its maxima are at every cell, and few of them repaired.
+        widest = _widest(shape, axes)
+        beyond = beyond and draw(st.sampled_from([0, 2]))
+    kernels = draw(st.tuples(*[st.integers(1, min(shape[a] + beyond, widest)) for a in axes]))
+    extra = draw(st.integers(0, 3))
+
+    def each(strategy: st.SearchStrategy[Any]) -> Any:
+        return draw(
+            st.one_of(strategy, st.tuples(*[strategy] * count), st.lists(strategy, min_size=count, max_size=count))
+        )
+
+    parameters: Parameters = {**named, "kernel_size": kernels}
+    if named and draw(st.integers(0, 3)) == 3:
+        parameters["kernel_size"] = min(kernels)
+    if draw(st.booleans()):
+        parameters["stride"] = draw(st.none()) if extra == 3 else each(st.integers(1, max(kernels) + extra))
+    if draw(st.booleans()):
+        number = st.integers(0, min(3, max(min(kernels) - 1, extra)))
+        entry = number | st.tuples(number, number) | st.lists(number, min_size=2, max_size=2)
+        words = st.sampled_from(["SAME", "SAME_LOWER", "SAME", "SAME_LOWER", "VALID", "WRAP", "REFLECT", "EDGE"])
+        parameters["padding"] = draw(st.one_of(number, st.tuples(*[entry] * count), words))
+    if function == "max_blur_pool":
+        if draw(st.booleans()):
+            parameters["blur_size"] = each(st.integers(1, min(5, widest + 1)))
+    elif draw(st.booleans()):
+        parameters["dilation"] = each(st.integers(1, 3))
+    if not blurs:
+        parameters |= some(draw, ceil_mode=st.booleans())
+    closer: Parameters = {"blur_size": 1} if function == "max_blur_pool" else {"dilation": 1}
+    partial: Parameters = {"stride": None, "padding": "EDGE"} if blurs else {"stride": None, "ceil_mode": True}
+    repairs: list[Parameters] = [{}, closer, partial, {**closer, **partial}]
+    for repaired in (parameters | repair for repair in repairs):
+        call = Call(function, shape, repaired)
+        along = windows_of(call)
+        outputs = math.prod(len(along.get(a, range(size))) for a, size in enumerate(shape))
+        if outputs * math.prod(kernels) <= MOST_CELLS_IN_WINDOWS and (is_defined(call) or draw(st.integers(0, 9)) == 9):
+            return repaired
+    return parameters | closer | {"padding": 0} | partial
+
+
+def _widest(shape: Shape, axes: Shape) -> int:
+    """The cells of a window along each axis where one may start at every cell."""
+    most = (MOST_CELLS_IN_WINDOWS / math.prod(shape)) ** (1 / len(axes))
+    return max(1, min(WIDEST[len(axes) - 1], int(most)))
+
+
+def draw_bins(draw: Draw, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
+    """The bins along the axes."""
+    return {"output_size": draw(_levels(shape, axes, named)), **named}
+
+
+def draw_levels(draw: Draw, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
+    """The bins along the axes, several times over."""
+    levels = draw(st.lists(_levels(shape, axes, named), min_size=1, max_size=3))
+    return {"levels": draw(st.sampled_from([levels, tuple(levels)])), **named}
+
+
+def _levels(shape: Shape, axes: Shape, named: Parameters) -> st.SearchStrategy[Any]:
+    bins = st.tuples(*[st.none() | st.integers(1, shape[a] + 3) for a in axes])
+    return st.one_of(bins, bins, st.integers(1, 5)) if named else bins
+
+
+def draw_fractions(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
+    """Windows at random places, by their number or their ratio, and the key or the samples that they come from."""
+    # No wider than half an axis and a cell, so that there is room to draw from.
+    widest = _widest(shape, axes)
+    kernels = draw(st.tuples(*[st.integers(1, min(shape[a] // 2 + 1, widest)) for a in axes]))
+    parameters: Parameters = {**named, "kernel_size": kernels}
+    if named and draw(st.integers(0, 3)) == 3:
+        parameters["kernel_size"] = min(kernels)
+    ratio = st.sampled_from([0.5, 0.75, 0.3, 0.9, np.float32(0.6)])
+    parameters["output_ratio"] = draw(ratio | st.tuples(*[ratio] * len(axes)))
+    if draw(st.booleans()) or not (is_defined(Call(function, shape, parameters)) or draw(st.integers(0, 9)) == 9):
+        del parameters["output_ratio"]
+        most = [shape[a] - kernel + 1 for a, kernel in zip(axes, kernels, strict=True)]
+        beyond = int(draw(st.integers(0, 19)) == 19)
+        counts = draw(st.tuples(*[st.integers(1, one + beyond) for one in most]))
+        parameters["output_size"] = min(counts) if draw(st.integers(0, 3)) == 3 else counts
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    if draw(st.booleans()):
+        return parameters | {"key": random.integers(0, 2**32, 2, np.uint32)}
+    dtype = draw(st.sampled_from(["float64", "float32", "float16"]))
+    others = [size for a, size in enumerate(shape) if a not in axes]
+    below_one = float(np.nextafter(np.dtype(dtype).type(1), 0))
+    drawn = random.choice([0, 0.25, 0.5, below_one, *random.random(9)], (*others, len(axes)))
+    return parameters | {"samples": np.minimum(drawn.astype(dtype), np.dtype(dtype).type(below_one))}
+
+
+def draw_boxes(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
+    """Boxes inside of the array, across its ends and beyond, of any length, and turned around."""
+    bins = draw(st.tuples(*[st.integers(1, 5)] * len(axes)))
+    parameters: Parameters = {**named, "output_size": bins}
+    if named and draw(st.integers(0, 3)) == 3:
+        parameters["output_size"] = min(bins)
+    ratio = 1
+    if function == "roi_align":
+        parameters |= some(draw, sampling_ratio=st.sampled_from([1, 2, 3]), aligned=st.booleans())
+        ratio = parameters.get("sampling_ratio", 2)
+    others = math.prod(size for a, size in enumerate(shape) if a not in axes)
+    cells = others * math.prod(2 * ratio * one for one in bins)
+    count = draw(st.integers(0, max(1, min(4, MOST_CELLS_IN_WINDOWS // max(1, cells)))))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    sizes = np.array([shape[a] for a in axes])
+    low = random.integers(-12, 4 * sizes + 9, (count, len(axes))) / 4
+    length = random.choice([1, 1, 1, -0.3, 0.2], low.shape) * random.random(low.shape) * (sizes + 4)
+    boxes = np.concatenate([low, low + (length * 4).round() / 4], 1)
+    # Quarters of cells, cut into parts of powers of two, take no rounding.
+    is_exact = all(one in (1, 2, 4) for one in (*bins, ratio))
+    if function == "roi_align" and not (is_exact and draw(st.booleans())):
+        boxes = beside_centres(boxes)
+    dtypes = ["float64", "float32", "float16"]
+    dtype = draw(st.sampled_from(dtypes if np.abs(boxes).max(initial=0) < LARGEST_IN_FLOAT16 else dtypes[:2]))
+    return {"boxes": boxes.astype(dtype), **parameters}
+
+
+def beside_centres(boxes: np.ndarray) -> np.ndarray:
+    """Boxes of whole cells in length, 1/64 of a cell beyond whole corners.
+
+    Samples, at low + (2k + 1)·length/(2·bins·samples), are then never at a whole number, where bins·samples is no
+    multiple of 32, and in float32 none comes to lie there by rounding.
+    """
+    return (np.floor(boxes) + 1 / 64).astype(boxes.dtype)

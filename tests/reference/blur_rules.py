@@ -1,0 +1,77 @@
+"""What blurring makes of an array, in float64 NumPy: binomial weights by the offset of every cell in its window.
+
+The rules of `window_rules` see the cells of a window and not where in it they lie, so that these are evaluated here.
+"""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from tests.reference import oracle
+
+
+def blur_pool(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = 2,
+    padding: Any = "REFLECT",
+    *,
+    dilation: Any = 1,
+    axis: Any = None,
+    where: Any = None,
+) -> oracle.Pooled:
+    """Σ weight·cell over every window, divided by the weights of the cells that are not masked, padding among them."""
+    x = np.asarray(x)
+    x = x.astype(np.result_type(x.dtype, np.float64))
+    along = oracle.sliding(x.shape, kernel_size, stride, padding, dilation, False, axis)
+    mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)
+    output_shape = tuple(len(along[a]) if a in along else size for a, size in enumerate(x.shape))
+    values, entries = np.zeros(output_shape, x.dtype), []
+    for output in np.ndindex(output_shape):
+        held = []
+        for pairs in itertools.product(*(_weighted(along, a, o) for a, o in enumerate(output))):
+            cell, weight = tuple(cell for cell, _ in pairs), math.prod(weight for _, weight in pairs)
+            if None in cell or mask[cell]:
+                held.append((cell, weight))
+        divisor = sum(weight for _, weight in held) or 1.0
+        real = [(cell, weight / divisor) for cell, weight in held if None not in cell]
+        values[output] = sum(weight * x[cell] for cell, weight in real)
+        entries += [(output, cell, weight) for cell, weight in real]
+    return oracle.Pooled(values, x.shape, entries, np.zeros(0))
+
+
+def _weighted(along: dict[int, list[list[int | None]]], axis: int, output: int) -> list[tuple[int | None, float]]:
+    """The cells of a window along one axis, and the weight of each."""
+    if axis not in along:
+        return [(output, 1.0)]
+    cells = along[axis][output]
+    return [(cell, math.comb(len(cells) - 1, offset) / 2 ** (len(cells) - 1)) for offset, cell in enumerate(cells)]
+
+
+def max_blur_pool(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = 2,
+    padding: Any = "REFLECT",
+    *,
+    blur_size: Any = 3,
+    axis: Any = None,
+    where: Any = None,
+) -> oracle.Pooled:
+    """The blurred maxima of all windows that hold a cell."""
+    maxima = oracle.pool(oracle.RULES["max_pool"], x, kernel_size, 1, axis=axis, where=where)
+    axes, _ = oracle.axes_and_sizes(np.ndim(x), kernel_size, axis)
+    held = None if where is None else maxima.indices >= 0
+    strides = kernel_size if stride is None else stride
+    blurred = blur_pool(maxima.values, blur_size, strides, padding, axis=axes, where=held)
+    winners: dict[tuple[int, ...], list[tuple[tuple[int, ...], Any]]] = {}
+    for output, cell, slope in maxima.entries:
+        winners.setdefault(output, []).append((cell, slope))
+    entries = [
+        (output, cell, weight * slope)
+        for output, maximum, weight in blurred.entries
+        for cell, slope in winners[maximum]
+    ]
+    return oracle.Pooled(blurred.values, np.shape(x), entries, np.zeros(0))

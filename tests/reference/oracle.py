@@ -1,0 +1,183 @@
+"""The reference: every pool in float64 NumPy, window by window, from the definitions and nothing else.
+
+A window is a list of cells in row-major order. A cell is either real or declared padding; masked ones, and those that
+only ceil_mode reaches, beyond the declared padding, are absent. For each pool one function of a window, in
+`window_rules` or `mean_rules`, says what the value is and how much it changes with each cell. Meant to be read line by
+line; imports nothing of the library under test.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.reference import boxes, mean_rules, window_rules
+from tests.reference.fractional import fractional
+from tests.reference.oracle_windows import axes_and_sizes as axes_and_sizes
+from tests.reference.oracle_windows import bins_along
+from tests.reference.oracle_windows import sliding as sliding
+from tests.reference.window_rules import WindowRule, largest, smallest
+from tests.reference.window_rules import norm as norm
+from tests.reference.window_rules import smooth as smooth
+from tests.reference.window_rules import total as total
+
+RULES = window_rules.RULES | mean_rules.RULES
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What pooling gives: values, first derivatives and, for pools that select a cell, where the winner lies."""
+
+    values: np.ndarray
+    input_shape: tuple[int, ...]
+    entries: list[tuple[tuple[int, ...], tuple[int, ...], Any]]
+    indices: np.ndarray
+
+    def jacobian(self) -> np.ndarray:
+        """The array ∂value/∂cell of shape output_shape + input_shape."""
+        matrix = np.zeros(self.values.shape + self.input_shape, self.values.dtype)
+        for output, cell, slope in self.entries:
+            matrix[output + cell] += slope
+        return matrix
+
+    def forward(self, tangent: np.ndarray) -> np.ndarray:
+        """Change of the values along a change of the cells."""
+        result = np.zeros(self.values.shape, self.values.dtype)
+        for output, cell, slope in self.entries:
+            result[output] += slope * tangent[cell]
+        return result
+
+    def backward(self, cotangent: np.ndarray) -> np.ndarray:
+        """Gradient with respect to the cells of Σ cotangent·values."""
+        result = np.zeros(self.input_shape, self.values.dtype)
+        for output, cell, slope in self.entries:
+            result[cell] += slope * cotangent[output]
+        return result
+
+
+def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
+    """What the function named makes of x."""
+    if function == "max_unpool":
+        return unpool(x, **parameters)
+    if function == "spatial_pyramid_pool":
+        return pyramid(x, **parameters)
+    if "blur" in function:
+        from tests.reference import blur_rules  # which is built on this file
+
+        return getattr(blur_rules, function)(x, **parameters)
+    if function.startswith("fractional"):
+        values, entries, indices = fractional(np.asarray(x), **parameters)
+        return Pooled(values, np.shape(x), entries, indices)
+    if function.startswith("roi"):
+        values, entries = (boxes.align if function == "roi_align" else boxes.pool)(np.asarray(x), **parameters)
+        return Pooled(values, np.shape(x), entries, np.zeros(0))
+    rule = RULES[function]
+    if function.startswith("adaptive"):
+        return adaptive(rule, x, **parameters)
+    if function.startswith("global"):
+        return whole(rule, x, **parameters)
+    return pool(rule, x, **parameters)
+
+
+def pool(
+    rule: WindowRule,
+    x: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    *,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    axis: Any = None,
+    where: Any = None,
+    **options: Any,
+) -> Pooled:
+    """Apply `rule` to windows that slide along x; array options hold one entry per window."""
+    along = sliding(np.shape(x), kernel_size, stride, padding, dilation, ceil_mode, axis)
+    return apply(rule, x, along, where, **options)
+
+
+def adaptive(rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, where: Any = None) -> Pooled:
+    """Apply `rule` to bins of x; None keeps an axis."""
+    axes, bins = axes_and_sizes(np.ndim(x), output_size, axis)
+    sizes = [np.shape(x)[a] for a in axes]
+    along = {a: bins_along(n, n if m is None else m) for a, n, m in zip(axes, sizes, bins, strict=True)}
+    return apply(rule, x, along, where)
+
+
+def whole(rule: WindowRule, x: Any, *, axis: Any, keepdims: bool = True, where: Any = None, **options: Any) -> Pooled:
+    """Apply `rule` to the window that holds all cells along `axis`."""
+    axes, _ = axes_and_sizes(np.ndim(x), 1, axis)
+    pooled = apply(rule, x, {a: [list(range(np.shape(x)[a]))] for a in axes}, where, **options)
+    if keepdims:
+        return pooled
+    entries = [(tuple(o for a, o in enumerate(out) if a not in axes), cell, s) for out, cell, s in pooled.entries]
+    return Pooled(pooled.values.squeeze(axes), pooled.input_shape, entries, pooled.indices.squeeze(axes))
+
+
+def pyramid(x: Any, levels: Any, *, kind: str = "max", axis: Any = None, where: Any = None) -> Pooled:
+    """Adaptive pools one after the other along the first pooled axis, each in row-major order."""
+    parts = [adaptive(RULES[f"adaptive_{kind}_pool"], x, level, axis=axis, where=where) for level in levels]
+    axes, _ = axes_and_sizes(np.ndim(x), levels[0], axis)
+    first, *others = sorted(axes)
+    values, entries, before = [], [], 0
+    for part in parts:
+        sizes = [part.values.shape[a] for a in (first, *others)]
+        together = np.moveaxis(part.values, others, range(first + 1, first + len(axes)))
+        flat_shape = (*together.shape[:first], math.prod(sizes), *together.shape[first + len(axes) :])
+        values.append(together.reshape(flat_shape))
+        for output, cell, slope in part.entries:
+            flat = before + np.ravel_multi_index([output[a] for a in (first, *others)], sizes)
+            place = tuple(flat if a == first else o for a, o in enumerate(output) if a not in others)
+            entries.append((place, cell, slope))
+        before += math.prod(sizes)
+    return Pooled(np.concatenate(values, first), np.shape(x), entries, np.zeros(0))
+
+
+def unpool(values: Any, indices: np.ndarray, output_size: Any, *, axis: Any = None) -> Pooled:
+    """Write values one after the other, in row-major order, to the cells that the indices name."""
+    axes, sizes = axes_and_sizes(np.ndim(values), output_size, axis)
+    output_shape, sizes = list(np.shape(values)), [size for _, size in sorted(zip(axes, sizes, strict=True))]
+    for a, size in zip(sorted(axes), sizes, strict=True):
+        output_shape[a] = size
+    written: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for source in np.ndindex(np.shape(values)):
+        if 0 <= indices[source] < math.prod(sizes):
+            cell = list(source)
+            for a, place in zip(sorted(axes), np.unravel_index(indices[source], sizes), strict=True):
+                cell[a] = int(place)
+            written[tuple(cell)] = source
+    result = np.zeros(output_shape, np.result_type(values, np.float64))
+    for cell, source in written.items():
+        result[cell] = np.asarray(values)[source]
+    entries = [(cell, source, 1.0) for cell, source in written.items()]
+    return Pooled(result, np.shape(values), entries, np.zeros(0))
+
+
+def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], where: Any, **options: Any) -> Pooled:
+    """Apply `rule` to every product of the windows `along` each pooled axis; masked cells are not in them."""
+    x = np.asarray(x)
+    x = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+    mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)
+    output_shape = tuple(len(along[a]) if a in along else x.shape[a] for a in range(x.ndim))
+    values, indices = np.zeros(output_shape, x.dtype), np.full(output_shape, -1)
+    entries = []
+    for output in np.ndindex(output_shape):
+        held = itertools.product(*(along[a][o] if a in along else [o] for a, o in enumerate(output)))
+        cells = [cell for cell in held if None in cell or mask[cell]]
+        real = np.array([None not in cell for cell in cells], bool)
+        numbers = np.array([0 if None in cell else x[cell] for cell in cells], x.dtype)
+        here = {
+            name: float(np.broadcast_to(option, output_shape)[output]) if hasattr(option, "dtype") else option
+            for name, option in options.items()
+        }
+        values[output], slopes = rule(numbers, real, **here)
+        entries += [(output, cells[n], slopes[n]) for n in np.flatnonzero(real & (slopes != 0))]
+        if rule in (largest, smallest) and real.any():
+            (winner,) = np.flatnonzero(slopes)
+            indices[output] = np.ravel_multi_index(
+                [cells[winner][a] for a in sorted(along)], [x.shape[a] for a in sorted(along)]
+            )
+    return Pooled(values, x.shape, entries, indices)

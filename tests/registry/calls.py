@@ -1,0 +1,207 @@
+"""One call of one function, as data: what the random tests draw, check, shrink and print.
+
+A `Call` holds everything that decides the outcome. Its array is not stored but made, from a kind of cells and a seed,
+and what it prints as is the Python expression that makes it again.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxpool
+from tests.reference import oracle
+
+BLURS = ("blur_pool", "max_blur_pool")
+FRACTIONAL = ("fractional_max_pool", "fractional_max_pool_with_indices")
+BOXES = ("roi_align", "roi_pool")
+FUNCTIONS = (*oracle.RULES, "max_unpool", "spatial_pyramid_pool", *BLURS, *FRACTIONAL, *BOXES)
+ORDERED = tuple(name for name, rule in oracle.RULES.items() if rule in (oracle.largest, oracle.smallest))
+RANKED = ("median_pool", "quantile_pool")
+SELECTING = (*ORDERED, "max_unpool", *FRACTIONAL, "roi_pool")
+LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool", "blur_pool")
+WITHOUT_RULE = ("max_unpool", *BOXES)
+WITHOUT_MASK = (*WITHOUT_RULE, *FRACTIONAL)
+
+# How a call is run: compiled fast with x alone as an argument, compiled as usual with all arrays as arguments, or
+# operation by operation.
+MODES = ("compiled", "traced", "eager")
+FLOATS = ("float64", "float32", "bfloat16", "float16")
+INTEGERS = ("int32", "uint8", "bool", "int8", "int16", "int64", "uint32")
+COMPLEX = ("complex128", "complex64")
+
+Generator = np.random.Generator
+Shape = tuple[int, ...]
+
+
+def _distinct(random: Generator, shape: Shape) -> np.ndarray:
+    count = math.prod(shape)
+    order = random.permutation(count).reshape(shape)
+    return (order - count // 2 + 0.25) * (6 / max(count, 1))
+
+
+def _ties(random: Generator, shape: Shape) -> np.ndarray:
+    return random.integers(-1, 2, shape).astype(np.float64)
+
+
+def _zeros(random: Generator, shape: Shape) -> np.ndarray:
+    return np.where(random.random(shape) < 0.8, random.choice([0.0, -0.0], shape), random.choice([1.0, -1.5], shape))
+
+
+def _infinite(random: Generator, shape: Shape) -> np.ndarray:
+    signs = ([1.0], [-1.0], [1.0, -1.0])[random.integers(3)]
+    infinities = math.inf * random.choice(signs, shape)
+    return np.where(random.random(shape) < random.choice([0.2, 0.7]), infinities, _distinct(random, shape))
+
+
+# Kinds of cells, the simplest first. Integers have no NaN or infinities, but extremes of their own.
+FLOAT_KINDS: dict[str, Callable[[Generator, Shape], np.ndarray]] = {
+    "ties": _ties,
+    "distinct": _distinct,
+    "constant": lambda random, shape: np.full(shape, random.choice([1.0, -2.5, 0.0])),
+    "zeros": _zeros,
+    "nan": lambda random, shape: np.where(random.random(shape) < 0.25, math.nan, _ties(random, shape)),
+    "infinite": _infinite,
+    "mixed": lambda random, shape: random.choice([-math.inf, math.inf, math.nan, 0.0, -0.0, 1.0], shape),
+}
+INTEGER_KINDS = ("ties", "distinct", "constant", "zeros", "extreme")
+# NumPy divides complex infinities by way of the other part, which comes out as NaN: the reference is of no use there.
+COMPLEX_KINDS = ("ties", "distinct", "constant", "zeros", "nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A function, the array it gets and all of its other arguments.
+
+    Attributes:
+        function: its name.
+        shape: of the array.
+        parameters: the other arguments, by name; as arrays none but those of NumPy.
+        dtype: of the array.
+        cells: the kind of numbers that the array holds.
+        seed: of these numbers, and of tangents and cotangents.
+        mode: how it is run, one of `MODES`.
+        arbitrary: whether arguments were put together with no regard to what the function allows.
+    """
+
+    function: str
+    shape: Shape
+    parameters: dict[str, Any] = field(default_factory=dict)
+    dtype: str = "float64"
+    cells: str = "ties"
+    seed: int = 0
+    mode: str = "compiled"
+    arbitrary: bool = False
+
+    @property
+    def x(self) -> np.ndarray:
+        """The array; where a mask leaves cells out they hold NaN and infinities, or extreme integers."""
+        random, dtype = np.random.default_rng(self.seed), np.dtype(self.dtype)
+        if jnp.issubdtype(dtype, np.complexfloating):
+            x = np.empty(self.shape, dtype)
+            x.real, x.imag = (FLOAT_KINDS[self.cells](random, self.shape) for _ in range(2))
+        elif self.is_inexact:
+            x = np.asarray(FLOAT_KINDS[self.cells](random, self.shape)).astype(dtype)
+        else:
+            x = _integers(random, self.shape, dtype, self.cells)
+        mask = self.parameters.get("where")
+        if mask is None or self.arbitrary:
+            return x
+        hidden = [math.nan, math.inf, -math.inf] if self.is_inexact else _extremes(dtype)
+        return np.where(mask, x, np.resize(np.array(hidden).astype(dtype), self.shape))
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether there is anything to differentiate."""
+        return jnp.issubdtype(np.dtype(self.dtype), np.inexact)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether values are cells, and come out without any rounding."""
+        if self.function == "spatial_pyramid_pool":
+            return self.parameters.get("kind", "max") == "max"
+        return self.function in SELECTING or self.parameters.get("method", "linear") != "linear"
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arguments beside x that can be traced."""
+        return {name: value for name, value in self.parameters.items() if isinstance(value, np.ndarray)}
+
+    def outputs(self, x: Any, **arrays: Any) -> tuple[Any, Any]:
+        """Values, and indices or None, of the function at x; `arrays` take the place of parameters."""
+        outputs = getattr(jaxpool, self.function)(x, **{**self.parameters, **arrays})
+        return outputs if isinstance(outputs, tuple) else (outputs, None)
+
+    @property
+    def expected(self) -> oracle.Pooled:
+        """What the reference makes of the same arguments."""
+        parameters = {name: value for name, value in self.parameters.items() if name != "rule"}
+        x = self.x
+        # NumPy has no arithmetic of its own for bfloat16. Keys draw float64 numbers for arrays of float64 alone.
+        return oracle.evaluate(self.function, x if x.dtype.kind in "cfiub" else x.astype(np.float32), **parameters)
+
+    def direction(self, shape: Shape, seed: int) -> np.ndarray:
+        """A tangent or cotangent of x's dtype."""
+        random = np.random.default_rng((self.seed, seed))
+        both = [random.normal(size=shape) for _ in range(2)]
+        complex_part = 1j * both[1] if np.dtype(self.dtype).kind == "c" else 0
+        return (both[0] + complex_part).astype(self.dtype)
+
+    def __repr__(self) -> str:
+        positional = ", ".join(expression(one) for one in (self.function, self.shape, self.parameters))
+        plain = Call("", ())
+        named = "".join(
+            f", {name}={expression(getattr(self, name))}"
+            for name in ("dtype", "cells", "seed", "mode", "arbitrary")
+            if getattr(self, name) != getattr(plain, name)
+        )
+        return f"Call({positional}{named})"
+
+    def snippet(self) -> str:
+        """A program that runs this call against the reference, with the call itself spelled out at its end."""
+        arguments = expression(self.x) + "".join(f", {name}={expression(one)}" for name, one in self.parameters.items())
+        return (
+            "import numpy as np\n\nfrom tests.random.call_checks import check\n"
+            "from tests.registry.calls import Call\n\n"
+            f"check({self!r})\n# jaxpool.{self.function}({arguments})"
+        )
+
+
+def expression(value: Any) -> str:
+    """The Python expression of an argument."""
+    if isinstance(value, np.ndarray):
+        dtype = expression(str(value.dtype))
+        return f"np.array({expression(value.tolist())}, {dtype})" if value.size else f"np.zeros({value.shape}, {dtype})"
+    if isinstance(value, np.generic):
+        return f"np.{type(value).__name__}({expression(value.item())})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{expression(key)}: {expression(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, (tuple, list)):
+        entries = ", ".join(expression(one) for one in value)
+        if isinstance(value, list):
+            return f"[{entries}]"
+        return f"({entries},)" if len(value) == 1 else f"({entries})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{'-' if value < 0 else ''}np.{'nan' if math.isnan(value) else 'inf'}"
+    return repr(value)
+
+
+def _integers(random: Generator, shape: Shape, dtype: np.dtype, kind: str) -> np.ndarray:
+    if kind == "extreme":
+        return np.asarray(random.choice(_extremes(dtype), shape))
+    if kind == "distinct":
+        numbers = random.permutation(math.prod(shape)).reshape(shape) - math.prod(shape) // 2
+    else:
+        numbers = np.asarray(FLOAT_KINDS[kind](random, shape)).round().astype(np.int64)
+    if dtype == np.bool_:
+        return np.asarray(numbers > 0)
+    return np.asarray(abs(numbers) if dtype.kind == "u" else numbers).astype(dtype)
+
+
+def _extremes(dtype: np.dtype) -> np.ndarray:
+    if dtype == np.bool_:
+        return np.array([False, True])
+    return np.array([np.iinfo(dtype).min, 0, np.iinfo(dtype).max], dtype)

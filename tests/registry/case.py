@@ -1,0 +1,91 @@
+"""One row of the registry, and the arrays and masks that rows are made of."""
+
+import math
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxpool
+from tests.reference import oracle
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One call of one function: `parameters` are all of its arguments but the array and the rule."""
+
+    function: str
+    geometry: str
+    shape: tuple[int, ...]
+    parameters: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Unique among all rows."""
+        own = "-".join(f"{key}={np.shape(value) or value}" for key, value in self.parameters.items() if key in _OPTIONS)
+        return f"{self.function}-{self.geometry}" + (f"-{own}" if own else "")
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """The input, the same in every run; masked cells hold NaN and infinities."""
+        x, mask = distinct(self.shape, self.name), self.parameters.get("where", True)
+        return np.where(mask, x, np.resize([math.nan, math.inf, -math.inf], self.shape))
+
+    @cached_property
+    def expected(self) -> oracle.Pooled:
+        """What the reference says of `x`."""
+        return self.reference(self.x)
+
+    def reference(self, x: Any) -> oracle.Pooled:
+        """What the reference says of another input."""
+        return oracle.evaluate(self.function, x, **self.parameters)
+
+    def outputs(self, x: Any, rule: str = "jvp") -> Any:
+        """What the function returns; those of JAX alone know no rule."""
+        rules = {} if self.function in WITHOUT_RULE else {"rule": rule}
+        return self.call(x, **rules, **self.parameters)
+
+    def call(self, x: Any, **parameters: Any) -> Any:
+        """What the function returns for other parameters."""
+        return getattr(jaxpool, self.function)(x, **parameters)
+
+    def values(self, x: Any, rule: str = "jvp") -> jax.Array:
+        """The values alone, for functions that return more."""
+        outputs = self.outputs(x, rule)
+        return outputs[0] if isinstance(outputs, tuple) else outputs
+
+
+_OPTIONS = (
+    "count_include_pad",
+    "divisor_override",
+    "norm_type",
+    "beta",
+    "alpha",
+    "q",
+    "method",
+    "levels",
+    "kind",
+    "eps",
+    "where",
+    "keepdims",
+    "blur_size",
+)
+# Their derivatives are JAX's own.
+WITHOUT_RULE = ("max_unpool", "roi_align", "roi_pool")
+
+
+def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
+    """Equally spaced numbers between ±spread/2, none of them 0, in an order that depends on the seed."""
+    count = math.prod(shape)
+    order = np.random.default_rng(zlib.crc32(seed.encode())).permutation(count)
+    return ((order - count // 2 + 0.25) * (spread / count)).reshape(shape)
+
+
+def mask(*shape: int) -> np.ndarray:
+    """A random mask, of which a corner of 3 cells along each axis is False."""
+    kept = np.random.default_rng(len(shape)).random(shape) < 0.6
+    kept[tuple(slice(3) for _ in shape)] = False
+    return kept

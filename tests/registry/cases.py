@@ -1,0 +1,196 @@
+"""The registry: every function under every kind of parameter, as rows of small tables, for all other files to run over.
+
+A geometry is an array shape with the arguments that say how windows lie on it. A row puts a function on a geometry,
+with that function's own options. Inputs are distinct well separated numbers in random order, never 0, so that every
+pool is differentiable there; ties and special values have a file of their own.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tests.registry.case import WITHOUT_RULE as WITHOUT_RULE
+from tests.registry.case import Case as Case
+from tests.registry.case import distinct as distinct
+from tests.registry.case import mask as mask
+from tests.registry.geometries import BINS, GEOMETRIES, WHOLE
+
+_PER_CHANNEL = np.array([1.0, 2.5, 4.0]).reshape(3, 1, 1)
+_MIXED_SIGNS = np.array([-2.0, 0.5, 3.0]).reshape(3, 1, 1)
+_ALONG_ROWS = np.array([-1.5, 0.75, 2.0, -0.5]).reshape(4, 1)
+
+_ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}]) for geometry in GEOMETRIES] + [
+    ("min_pool", "line-9", [{}]),
+    ("min_pool", "plane-overlap", [{}]),
+    ("min_pool", "dilated-common", [{}]),
+    ("min_pool", "ceil", [{}]),
+    ("min_pool", "volume-odd", [{}]),
+    ("max_pool_with_indices", "line-13", [{}]),
+    ("max_pool_with_indices", "plane-last", [{}]),
+    ("max_pool_with_indices", "dilated", [{}]),
+    ("max_pool_with_indices", "odd-axes", [{}]),
+    ("max_pool_with_indices", "volume", [{}]),
+    ("max_pool_with_indices", "many-cells", [{}]),
+    ("sum_pool", "line-31", [{}]),
+    ("sum_pool", "line-gaps", [{}]),
+    ("sum_pool", "plane-last", [{}]),
+    ("sum_pool", "dilated-common", [{}]),
+    ("sum_pool", "ceil", [{}]),
+    ("sum_pool", "odd-axes", [{}]),
+    ("sum_pool", "volume-odd", [{}]),
+    ("avg_pool", "plane-uneven", [{"count_include_pad": True}, {"count_include_pad": False}]),
+    ("avg_pool", "ceil", [{"count_include_pad": True}, {"count_include_pad": False}, {"divisor_override": 5}]),
+    ("avg_pool", "ceil-drops", [{"count_include_pad": True}, {"count_include_pad": False}]),
+    ("avg_pool", "ceil-partial", [{"count_include_pad": True}]),
+    ("avg_pool", "dilated", [{"count_include_pad": False}]),
+    ("avg_pool", "odd-axes", [{"count_include_pad": False}]),
+    ("avg_pool", "volume", [{"divisor_override": -2.5}]),
+    ("lp_pool", "plane-overlap", [{"norm_type": p} for p in (1, 2, 3, 1.5, 0.5, math.inf)]),
+    ("lp_pool", "line-13", [{"norm_type": 2.0}]),
+    ("lp_pool", "dilated-common", [{"norm_type": 3.0}]),
+    ("lp_pool", "odd-axes", [{"norm_type": 1.5}]),
+    ("lp_pool", "copies", [{"norm_type": 1.5}]),
+    ("lp_pool", "volume", [{"norm_type": 2}]),
+    ("lp_pool", "plane", [{"norm_type": _PER_CHANNEL}]),
+    ("lp_pool", "plane-overlap", [{"norm_type": np.abs(_ALONG_ROWS) + 0.5}]),
+    ("smooth_max_pool", "plane-overlap", [{"beta": 2.0}, {"beta": -2}, {"beta": 2.0, "count_include_pad": False}]),
+    ("smooth_max_pool", "line-9", [{"beta": 1.0}]),
+    ("smooth_max_pool", "ceil", [{"beta": 1.5}, {"beta": -1.5, "count_include_pad": False}]),
+    ("smooth_max_pool", "dilated-common", [{"beta": 0.5}]),
+    ("smooth_max_pool", "odd-axes", [{"beta": -1.0, "count_include_pad": False}]),
+    ("smooth_max_pool", "volume-odd", [{"beta": 1.0}]),
+    ("smooth_max_pool", "plane", [{"beta": _MIXED_SIGNS}]),
+    ("smooth_max_pool", "plane-overlap", [{"beta": _ALONG_ROWS}, {"beta": _ALONG_ROWS, "count_include_pad": False}]),
+    ("median_pool", "odd-axes", [{}]),
+    ("median_pool", "ceil", [{}]),
+    ("quantile_pool", "plane-last", [{"q": 0.3}]),
+    ("quantile_pool", "line-13", [{"q": 0.75, "method": "higher"}]),
+    *[("adaptive_max_pool_with_indices", geometry, [{}]) for geometry in BINS],
+    *[("adaptive_max_pool", geometry, [{}]) for geometry in ("bins", "bins-last", "bins-twice")],
+    *[("adaptive_avg_pool", geometry, [{}]) for geometry in BINS if geometry != "bins-many-cells"],
+    *[(function, geometry, [{}]) for geometry in WHOLE for function in ("global_max_pool", "global_avg_pool")],
+    ("gem_pool", "ceil", [{"norm_type": p, "count_include_pad": pad} for p, pad in ((1.5, True), (math.inf, False))]),
+    ("gem_pool", "plane", [{"norm_type": _PER_CHANNEL}]),
+    ("gem_pool", "plane-overlap", [{"where": mask(2, 7, 6), "norm_type": 3, "count_include_pad": False}]),
+    ("mellowmax_pool", "ceil", [{"beta": 1.5}, {"beta": -1.5, "count_include_pad": False}]),
+    ("mellowmax_pool", "volume-odd", [{"beta": 0}]),
+    ("mellowmax_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": _ALONG_ROWS}]),
+    ("soft_pool", "ceil", [{"beta": 1.0}, {"beta": -1.5, "count_include_pad": False}]),
+    ("soft_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": _ALONG_ROWS}]),
+    ("mixed_pool", "ceil", [{"alpha": 0.3}, {"alpha": 1, "count_include_pad": False}]),
+    ("mixed_pool", "plane", [{"alpha": _PER_CHANNEL / 5}]),
+    ("mixed_pool", "plane-overlap", [{"where": mask(2, 7, 6), "alpha": 0.75}]),
+    ("stochastic_pool", "ceil", [{}]),
+    ("stochastic_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("global_gem_pool", "whole-last", [{"norm_type": 3.0, "eps": 0.1}, {"norm_type": _PER_CHANNEL[:, 0, 0]}]),
+    ("global_gem_pool", "whole", [{"norm_type": 1.5, "eps": None, "where": mask(2, 3, 1, 4)}]),
+    ("blur_pool", "plane-last", [{}]),
+    ("blur_pool", "dilated", [{"where": mask(9, 1)}]),
+    ("max_blur_pool", "plane-last", [{"blur_size": 2}]),
+    ("max_blur_pool", "line-31", [{"blur_size": 4, "where": mask(40)}]),
+    # Masks: of every cell, of one sample, along one axis, of nothing at all.
+    ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
+    ("max_pool", "plane-last", [{"where": mask(2, 6, 5, 1)}]),
+    ("max_pool", "line-9", [{"where": mask(20)}]),
+    ("max_pool", "plane", [{"where": mask(2, 1, 1, 4)}]),
+    ("min_pool", "ceil", [{"where": mask(2, 1, 9)}]),
+    ("max_pool_with_indices", "dilated", [{"where": mask(9, 1)}]),
+    ("max_pool_with_indices", "odd-axes", [{"where": mask(5, 2, 6)}]),
+    ("max_pool_with_indices", "one-window", [{"where": np.array([[[True]], [[False]]])}]),
+    ("sum_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("avg_pool", "plane-overlap", [{"where": mask(2, 7, 6), "count_include_pad": pad} for pad in (True, False)]),
+    ("avg_pool", "odd-axes", [{"where": mask(5, 1, 6), "divisor_override": 3}]),
+    ("lp_pool", "plane-overlap", [{"where": mask(2, 7, 6), "norm_type": p} for p in (1.5, 2, math.inf)]),
+    ("lp_pool", "plane", [{"where": mask(6, 4), "norm_type": _PER_CHANNEL}]),
+    ("smooth_max_pool", "plane-overlap", [{"where": mask(2, 7, 6), "beta": b} for b in (2.0, -2.0, _ALONG_ROWS)]),
+    ("smooth_max_pool", "ceil", [{"where": mask(8, 9), "beta": 1.5, "count_include_pad": False}]),
+    ("median_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
+    ("quantile_pool", "dilated", [{"where": mask(9, 1), "q": 0.6}]),
+    ("adaptive_max_pool_with_indices", "bins-last", [{"where": mask(2, 7, 5, 1)}]),
+    ("adaptive_max_pool", "bins", [{"where": mask(11)}]),
+    ("adaptive_avg_pool", "bins-volume", [{"where": mask(4, 2, 5, 3)}]),
+    ("global_max_pool", "whole-last", [{"where": mask(2, 5, 4, 1)}]),
+    ("global_avg_pool", "whole", [{"where": mask(2, 3, 1, 4)}]),
+]
+
+# Indices with repetitions, and with some that name no cell.
+_INDICES = np.random.default_rng(0).integers(-2, 22, (2, 3, 2))
+
+CASES = [
+    Case(function, geometry, shape, {**arguments, **options})
+    for function, geometry, variants in _ROWS
+    for shape, arguments in [(GEOMETRIES | BINS | WHOLE)[geometry]]
+    for options in variants
+] + [
+    Case("spatial_pyramid_pool", "volume", (4, 2, 5, 3), {"levels": (1, 2, 3), "axis": (3, 0, 2)}),
+    Case("spatial_pyramid_pool", "plane", (2, 7, 5), {"levels": ((1, 1), (3, 2)), "kind": "avg", "where": mask(7, 5)}),
+    Case("max_unpool", "repeated", (2, 3, 2), {"indices": _INDICES, "output_size": (4, 5)}),
+    Case("max_unpool", "last", (3, 2, 2), {"indices": np.moveaxis(_INDICES, 0, -1), "output_size": 4, "axis": (1, 0)}),
+]
+
+CASES += [
+    Case(
+        "fractional_max_pool",
+        "plane",
+        (2, 7, 6),
+        {"kernel_size": (2, 3), "output_size": (4, 3), "samples": np.array([[0.1, 0.6], [0.95, 0.3]])},
+    ),
+    Case(
+        "fractional_max_pool_with_indices",
+        "last",
+        (2, 6, 7, 2),
+        {"kernel_size": (3, 2), "output_ratio": 0.5, "key": np.array([3, 7], np.uint32), "axis": (2, 1)},
+    ),
+]
+# Inside, across a corner, less than a cell, and beyond.
+_BOXES = np.array([[1.3, 0.7, 5.2, 4.9], [-2.6, 3.1, 2.2, 8.4], [2.1, 1.2, 2.6, 1.9], [9.3, 1.2, 11.0, 3.0]])
+CASES += [
+    Case("roi_align", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
+    Case(
+        "roi_align",
+        "last",
+        (6, 7, 2),
+        {"boxes": _BOXES, "output_size": (3, 2), "sampling_ratio": 3, "aligned": False, "axis": (1, 0)},
+    ),
+    Case("roi_pool", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
+    Case("roi_pool", "last", (6, 7, 2), {"boxes": _BOXES, "output_size": (3, 2), "axis": (1, 0)}),
+]
+
+# One plain row per function, for properties of the function that do not depend on how windows lie: overlapping windows
+# with padding on two of three axes, or uneven bins, or all of two axes. Unpooling, which has two arrays, has none.
+PLAIN = (
+    {
+        function: Case(function, "plane-overlap", (2, 7, 6), {**GEOMETRIES["plane-overlap"][1], **options})
+        for function, options in {
+            "max_pool": {},
+            "min_pool": {},
+            "max_pool_with_indices": {},
+            "sum_pool": {},
+            "avg_pool": {},
+            "lp_pool": {"norm_type": 3.0},
+            "smooth_max_pool": {"beta": 2.0},
+            "gem_pool": {"norm_type": 3.0},
+            "mellowmax_pool": {"beta": 2.0},
+            "soft_pool": {"beta": 2.0},
+            "mixed_pool": {"alpha": 0.75},
+            "stochastic_pool": {},
+            "blur_pool": {},
+            "max_blur_pool": {},
+            "median_pool": {},
+            "quantile_pool": {"q": 0.7},
+        }.items()
+    }
+    | {
+        name: Case(name, "plane-bins", (2, 7, 6), {"output_size": (4, 3)})
+        for name in ("adaptive_max_pool", "adaptive_max_pool_with_indices", "adaptive_avg_pool")
+    }
+    | {
+        name: Case(name, "plane-whole", (2, 7, 6), {"axis": (-2, -1)})
+        for name in ("global_max_pool", "global_avg_pool")
+    }
+    | {
+        "global_gem_pool": Case("global_gem_pool", "plane-whole", (2, 7, 6), {"axis": (-2, -1), "norm_type": 3.0}),
+        "spatial_pyramid_pool": Case("spatial_pyramid_pool", "plane-levels", (2, 7, 6), {"levels": ((1, 1), (3, 2))}),
+    }
+)
