@@ -22,7 +22,8 @@ from tests.harness.checks import check_first_derivatives, check_gradient_and_hes
 from tests.harness.compilation import compiled_fast, flags
 from tests.harness.parts import case_row
 from tests.reference import oracle
-from tests.registry.cases import CASES, PLAIN, WITHOUT_RULE, Case, distinct
+from tests.registry.cases import CASES, PLAIN, Case, distinct
+from tests.registry.records import RECORDS
 
 OTHERS = ("gpu", "tpu")
 # Where a TPU has lowerings of its own.
@@ -86,7 +87,7 @@ def test_first_derivatives(case: Case, platform: str) -> None:
 # The rules share their maps, whatever the platform.
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("platform", OTHERS)
-@pytest.mark.parametrize("case", [case for case in CASES if case.function not in WITHOUT_RULE], ids=lambda c: c.name)
+@pytest.mark.parametrize("case", [case for case in CASES if RECORDS[case.function].has_rule], ids=lambda c: c.name)
 def test_first_derivatives_by_the_other_rule(case: Case, platform: str) -> None:
     check_first_order(case, platform, "vjp")
 

@@ -14,43 +14,28 @@ import numpy as np
 import pytest
 
 import jaxpool
+from tests.registry.records import RECORDS
 
 # What each function of fixed windows needs beside x and kernel_size, and each other function beside x.
-REQUIRED: dict[str, dict[str, Any]] = {
-    "max_pool": {},
-    "min_pool": {},
-    "max_pool_with_indices": {},
-    "sum_pool": {},
-    "avg_pool": {},
-    "lp_pool": {"norm_type": 2},
-    "smooth_max_pool": {"beta": 1.0},
-    "gem_pool": {"norm_type": 2},
-    "mellowmax_pool": {"beta": 1.0},
-    "soft_pool": {"beta": 1.0},
-    "mixed_pool": {"alpha": 0.5},
-    "stochastic_pool": {},
-    "median_pool": {},
-    "quantile_pool": {"q": 0.5},
+REQUIRED = {name: record.options for name, record in RECORDS.items() if record.windows == "fixed"}
+_SMALLEST: dict[str, dict[str, Any]] = {
+    "blurred": {"kernel_size": (2, 2)},
+    "bins": {"output_size": (2, 2)},
+    "whole": {"axis": (-2, -1)},
+    "levels": {"levels": ((1, 1), (2, 2))},
 }
-OTHERS: dict[str, dict[str, Any]] = {
-    "blur_pool": {"kernel_size": (2, 2)},
-    "max_blur_pool": {"kernel_size": (2, 2)},
-    "adaptive_max_pool": {"output_size": (2, 2)},
-    "adaptive_max_pool_with_indices": {"output_size": (2, 2)},
-    "adaptive_avg_pool": {"output_size": (2, 2)},
-    "global_max_pool": {"axis": (-2, -1)},
-    "global_avg_pool": {"axis": (-2, -1)},
-    "global_gem_pool": {"norm_type": 2, "axis": (-2, -1)},
-    "spatial_pyramid_pool": {"levels": ((1, 1), (2, 2))},
+OTHERS = {
+    name: {**_SMALLEST[record.windows], **record.options}
+    for name, record in RECORDS.items()
+    if record.windows in _SMALLEST
 }
 IMAGE = np.zeros((2, 8, 8), np.float32)
 # What pools need whose windows lie where other arrays say.
-PLACED: dict[str, dict[str, Any]] = {
-    "fractional_max_pool": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
-    "fractional_max_pool_with_indices": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
-    "roi_align": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
-    "roi_pool": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
+_PLACES: dict[str, dict[str, Any]] = {
+    "random": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
+    "boxes": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
 }
+PLACED = {name: _PLACES[record.windows] for name, record in RECORDS.items() if record.windows in _PLACES}
 # What unpooling needs, which has no x.
 UNPOOL: dict[str, Any] = {"values": IMAGE, "indices": np.zeros(IMAGE.shape, np.int32), "output_size": (16, 16)}
 COMPLEX = {"x": np.zeros((8, 8), np.complex64)}

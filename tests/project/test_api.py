@@ -15,11 +15,13 @@ from types import ModuleType
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import jaxpool
 from tests.project.importing import imported_with
 from tests.registry.cases import CASES
+from tests.registry.records import RECORDS, Record
 
 PACKAGE = Path(jaxpool.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -133,6 +135,28 @@ def test_registry_has_a_row(name: str) -> None:
 
 def test_registry_knows_no_other_function() -> None:
     assert {case.function for case in CASES} <= set(SIGNATURES)
+    assert set(RECORDS) == set(public_functions())
+
+
+@pytest.mark.parametrize("record", RECORDS.values(), ids=list(RECORDS))
+def test_records_agree_with_signatures(record: Record) -> None:
+    parameters = inspect.signature(getattr(jaxpool, record.function)).parameters
+    assert record.has_rule == ("rule" in parameters)
+    assert record.has_mask == ("where" in parameters)
+    assert record.draws == ("key" in parameters)
+    assert set(record.parameters) <= set(parameters)
+    required = {name for name, one in parameters.items() if one.default is one.empty} - {"x"}
+    assert required <= set(record.parameters) or record.windows == "indices"
+
+
+@pytest.mark.parametrize("record", RECORDS.values(), ids=list(RECORDS))
+def test_records_agree_with_results(record: Record) -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 2, 7, 6)).astype(np.float32)
+    values = np.asarray(record.values(x))
+    # The way back from maxima leaves zeros at the other cells, and has other indices for other maxima.
+    assert record.selects == (set(values.ravel()) - {0.0} <= set(x.ravel()))
+    if record.windows != "indices":
+        assert record.linear == np.allclose(record.values(x + y), values + record.values(y), atol=1e-5)
 
 
 def test_package_is_marked_as_typed() -> None:

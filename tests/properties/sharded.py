@@ -2,6 +2,7 @@
 
 `python -m tests.properties.sharded` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment, and
 `python -m tests.properties.sharded COUNT TYPE` as many devices, for a mesh whose axis has that type, Auto or Explicit.
+In place of these arguments `whole` and `drawn` run what is wrong, or refused, at the time of writing.
 Values and gradients must be equal to those on one device, and be had without communication where batch or channels are
 sharded, and with no more than exchange among neighbours where a pooled axis is: no shard collects the others' cells.
 """
@@ -9,7 +10,7 @@ sharded, and with no more than exchange among neighbours where a pooled axis is:
 import re
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import jax
@@ -17,6 +18,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxpool
+from tests.registry.records import RECORDS
 
 Pool = Callable[[jax.Array], jax.Array]
 
@@ -27,27 +29,36 @@ SLIDING: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": 1, "axis": 
 DENSE: dict[str, Any] = {"kernel_size": 3, "stride": 1, "padding": 1, "axis": (1, 2)}
 
 POOLS: dict[str, Pool] = {
-    "max_pool": lambda x: jaxpool.max_pool(x, **SLIDING),
+    name: partial(record.values, axis=(1, 2)) for name, record in RECORDS.items() if record.windows != "boxes"
+} | {
     "max_pool, stride 1": lambda x: jaxpool.max_pool(x, **DENSE),
     "max_pool, large": lambda x: jaxpool.max_pool(x, 9, 1, 4, axis=(1, 2)),
     "max_pool of blocks": lambda x: jaxpool.max_pool(x, (4, 3), axis=(1, 2)),
-    "max_pool with indices": lambda x: jaxpool.max_pool_with_indices(x, **SLIDING, where=MASK)[0],
-    "min_pool": lambda x: jaxpool.min_pool(x, **SLIDING, rule="vjp"),
-    "sum_pool": lambda x: jaxpool.sum_pool(x, **DENSE),
-    "avg_pool": lambda x: jaxpool.avg_pool(x, **SLIDING, where=MASK, rule="vjp"),
-    "lp_pool": lambda x: jaxpool.lp_pool(x, 3.0, **SLIDING),
+    "min_pool by the other rule": lambda x: jaxpool.min_pool(x, **SLIDING, rule="vjp"),
+    "avg_pool masked": lambda x: jaxpool.avg_pool(x, **SLIDING, where=MASK, rule="vjp"),
     "lp_pool, large": lambda x: jaxpool.lp_pool(x, 1.5, 9, 1, 4, axis=(1, 2)),
-    "smooth_max_pool": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
-    "blur_pool": lambda x: jaxpool.blur_pool(x, **SLIDING, where=MASK),
-    "median_pool": lambda x: jaxpool.median_pool(x, **SLIDING),
-    "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool_with_indices(x, (24, 4), axis=(1, 2))[0],
-    "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (16, 4), axis=(1, 2)),
-    "global_max_pool": lambda x: jaxpool.global_max_pool(x, axis=(1, 2)),
-    "global_avg_pool": lambda x: jaxpool.global_avg_pool(x, axis=(1, 2), keepdims=False, where=MASK),
-    "max_unpool": lambda x: jaxpool.max_unpool(*jaxpool.max_pool_with_indices(x, 2, axis=(1, 2)), (32, 9), axis=(1, 2)),
+    "smooth_max_pool masked": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
+    "blur_pool masked": lambda x: jaxpool.blur_pool(x, **SLIDING, where=MASK),
+    "global_avg_pool masked": lambda x: jaxpool.global_avg_pool(x, axis=(1, 2), keepdims=False, where=MASK),
     # The two read the same cells through the same windows, with different padding.
     "max beside sum": lambda x: jaxpool.max_pool(x, **DENSE) + jaxpool.sum_pool(x, **DENSE),
     "max beside min": lambda x: jaxpool.max_pool(x, **DENSE) - jaxpool.min_pool(x, **DENSE),
+}
+# Indices and samples may point to any shard, and the levels of a pyramid lie one after the other.
+ANYWHERE = ("max_unpool", "fractional_max_pool", "fractional_max_pool_with_indices", "spatial_pyramid_pool")
+# The gradients of these bring together more than neighbours need.
+COLLECTED = ("smooth_max_pool", "mellowmax_pool", "soft_pool", "max_blur_pool")
+# Wrong where a window holds cells of all shards: these are not among the others, and are run alone.
+WHOLE: dict[str, Pool] = {
+    "global_gem_pool": partial(RECORDS["global_gem_pool"].values, axis=(1, 2)),
+    "lp_pool": lambda x: jaxpool.lp_pool(x, 3.0, (32, 9), axis=(1, 2)),
+    "smooth_max_pool": lambda x: jaxpool.smooth_max_pool(x, 2.0, (32, 9), axis=(1, 2)),
+    "soft_pool": lambda x: jaxpool.soft_pool(x, 2.0, (32, 9), axis=(1, 2)),
+    "stochastic_pool": lambda x: jaxpool.stochastic_pool(x, (32, 9), axis=(1, 2)),
+}
+# Refused where the type of an axis is Explicit.
+DRAWN: dict[str, Pool] = {
+    "stochastic_pool": lambda x: jaxpool.stochastic_pool(x, **SLIDING, key=np.array([3, 7], np.uint32)),
 }
 # Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
 UNEVEN: dict[str, Pool] = {
@@ -162,8 +173,9 @@ def check_everywhere(mesh: Mesh) -> None:
 
 
 def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:
-    """By the first of its pooled axes; indices may point to any shard."""
-    check(name, pool, mesh, POOLED, None if name == "max_unpool" else COLLECTING)
+    """By the first of its pooled axes."""
+    if name not in WHOLE or RECORDS[name].windows != "whole":
+        check(name, pool, mesh, POOLED, None if name in (*ANYWHERE, *COLLECTED) else COLLECTING)
 
 
 def check_in_every_way() -> None:
@@ -193,6 +205,14 @@ def main() -> None:
     """Each pool in every way once, or axis by axis on a mesh of as many devices and axes of the type named."""
     if len(sys.argv) == 1:
         check_in_every_way()
+    elif sys.argv[1] == "whole":
+        line = jax.make_mesh((4,), ("devices",), axis_types=(AxisType.Auto,))
+        for name, pool in WHOLE.items():
+            check(name, pool, line, POOLED, None)
+    elif sys.argv[1] == "drawn":
+        explicit = jax.make_mesh((4,), ("devices",), axis_types=(AxisType.Explicit,))
+        for name, pool in DRAWN.items():
+            check(name, pool, explicit, BATCH, ANY)
     else:
         count, kind = int(sys.argv[1]), AxisType[sys.argv[2]]
         check_everywhere(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))

@@ -18,7 +18,8 @@ import jaxpool
 from tests.harness.checks import equations
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row
-from tests.registry.cases import CASES, PLAIN, WITHOUT_RULE, Case, distinct
+from tests.registry.cases import CASES, PLAIN, Case, distinct
+from tests.registry.records import RECORDS
 
 RULES = ("jvp", "vjp")
 IN_ANY_ORDER = ("scatter_max", "scatter-max", "scatter_min", "scatter-min")
@@ -39,7 +40,7 @@ def depends_on_order(scatter: Any) -> bool:
 
 
 # Boxes may overlap anywhere: their gradients are the only ones that add by a scatter.
-WITHOUT_SCATTER = [case for case in CASES if case.function not in WITHOUT_RULE]
+WITHOUT_SCATTER = [case for case in CASES if RECORDS[case.function].has_rule]
 # By default the first and the last row of every function, the one of which is plain and the other most often masked.
 ENDS = [
     case

@@ -12,10 +12,9 @@ from tests.harness.checks import compiled_fast
 from tests.harness.parts import case_row
 from tests.registry.case import Case
 from tests.registry.cases import CASES
+from tests.registry.records import names
 
-LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool", "blur_pool", "roi_align", "max_unpool")
-
-
+LINEAR = names(lambda record: record.linear)
 ROWS = [case for case in CASES if case.function in LINEAR or case.parameters.get("kind") == "avg"]
 
 

@@ -14,17 +14,18 @@ import numpy as np
 
 import jaxpool
 from tests.reference import oracle
+from tests.registry.records import RECORDS, names
 
-BLURS = ("blur_pool", "max_blur_pool")
-FRACTIONAL = ("fractional_max_pool", "fractional_max_pool_with_indices")
-BOXES = ("roi_align", "roi_pool")
-FUNCTIONS = (*oracle.RULES, "max_unpool", "spatial_pyramid_pool", *BLURS, *FRACTIONAL, *BOXES)
+FUNCTIONS = tuple(RECORDS)
+BLURS = names(lambda record: record.windows == "blurred")
+FRACTIONAL = names(lambda record: record.windows == "random")
+BOXES = names(lambda record: record.windows == "boxes")
 ORDERED = tuple(name for name, rule in oracle.RULES.items() if rule in (oracle.largest, oracle.smallest))
 RANKED = ("median_pool", "quantile_pool")
-SELECTING = (*ORDERED, "max_unpool", *FRACTIONAL, "roi_pool")
-LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool", "blur_pool")
-WITHOUT_RULE = ("max_unpool", *BOXES)
-WITHOUT_MASK = (*WITHOUT_RULE, *FRACTIONAL)
+SELECTING = names(lambda record: record.selects)
+LINEAR = names(lambda record: record.linear and record.has_mask)
+WITHOUT_RULE = names(lambda record: not record.has_rule)
+WITHOUT_MASK = names(lambda record: not record.has_mask)
 
 # How a call is run: compiled fast with x alone as an argument, compiled as usual with all arrays as arguments, or
 # operation by operation.
@@ -121,8 +122,8 @@ class Call:
     @property
     def is_exact(self) -> bool:
         """Whether values are cells, and come out without any rounding."""
-        if self.function == "spatial_pyramid_pool":
-            return self.parameters.get("kind", "max") == "max"
+        if self.parameters.get("kind", "max") != "max":
+            return False
         return self.function in SELECTING or self.parameters.get("method", "linear") != "linear"
 
     @property

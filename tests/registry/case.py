@@ -11,6 +11,7 @@ import numpy as np
 
 import jaxpool
 from tests.reference import oracle
+from tests.registry.records import RECORDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class Case:
 
     def outputs(self, x: Any, rule: str = "jvp") -> Any:
         """What the function returns; those of JAX alone know no rule."""
-        rules = {} if self.function in WITHOUT_RULE else {"rule": rule}
+        rules = {"rule": rule} if RECORDS[self.function].has_rule else {}
         return self.call(x, **rules, **self.parameters)
 
     def call(self, x: Any, **parameters: Any) -> Any:
@@ -73,8 +74,6 @@ _OPTIONS = (
     "keepdims",
     "blur_size",
 )
-# Their derivatives are JAX's own.
-WITHOUT_RULE = ("max_unpool", "roi_align", "roi_pool")
 
 
 def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.registry.case import WITHOUT_RULE as WITHOUT_RULE
 from tests.registry.case import Case as Case
 from tests.registry.case import distinct as distinct
 from tests.registry.case import mask as mask
 from tests.registry.geometries import BINS, GEOMETRIES, WHOLE
+from tests.registry.records import RECORDS
 
 _PER_CHANNEL = np.array([1.0, 2.5, 4.0]).reshape(3, 1, 1)
 _MIXED_SIGNS = np.array([-2.0, 0.5, 3.0]).reshape(3, 1, 1)
@@ -157,40 +157,10 @@ CASES += [
     Case("roi_pool", "last", (6, 7, 2), {"boxes": _BOXES, "output_size": (3, 2), "axis": (1, 0)}),
 ]
 
-# One plain row per function, for properties of the function that do not depend on how windows lie: overlapping windows
-# with padding on two of three axes, or uneven bins, or all of two axes. Unpooling, which has two arrays, has none.
-PLAIN = (
-    {
-        function: Case(function, "plane-overlap", (2, 7, 6), {**GEOMETRIES["plane-overlap"][1], **options})
-        for function, options in {
-            "max_pool": {},
-            "min_pool": {},
-            "max_pool_with_indices": {},
-            "sum_pool": {},
-            "avg_pool": {},
-            "lp_pool": {"norm_type": 3.0},
-            "smooth_max_pool": {"beta": 2.0},
-            "gem_pool": {"norm_type": 3.0},
-            "mellowmax_pool": {"beta": 2.0},
-            "soft_pool": {"beta": 2.0},
-            "mixed_pool": {"alpha": 0.75},
-            "stochastic_pool": {},
-            "blur_pool": {},
-            "max_blur_pool": {},
-            "median_pool": {},
-            "quantile_pool": {"q": 0.7},
-        }.items()
-    }
-    | {
-        name: Case(name, "plane-bins", (2, 7, 6), {"output_size": (4, 3)})
-        for name in ("adaptive_max_pool", "adaptive_max_pool_with_indices", "adaptive_avg_pool")
-    }
-    | {
-        name: Case(name, "plane-whole", (2, 7, 6), {"axis": (-2, -1)})
-        for name in ("global_max_pool", "global_avg_pool")
-    }
-    | {
-        "global_gem_pool": Case("global_gem_pool", "plane-whole", (2, 7, 6), {"axis": (-2, -1), "norm_type": 3.0}),
-        "spatial_pyramid_pool": Case("spatial_pyramid_pool", "plane-levels", (2, 7, 6), {"levels": ((1, 1), (3, 2))}),
-    }
-)
+# One plain row per function that has a mask, for properties of the function that do not depend on how windows lie.
+_KINDS = {"fixed": "overlap", "blurred": "overlap", "bins": "bins", "whole": "whole", "levels": "levels"}
+PLAIN = {
+    name: Case(name, f"plane-{_KINDS[record.windows]}", (2, 7, 6), record.parameters)
+    for name, record in RECORDS.items()
+    if record.has_mask
+}

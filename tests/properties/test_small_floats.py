@@ -1,0 +1,84 @@
+"""Every function in 16 bits: values and derivatives are those of float64, rounded, however many cells are summed.
+
+Right to two units in the last place, of the sum of the magnitudes that are summed, so that what cancels has no unit of
+its own. Windows hold from 80 cells to all 480 of a plane, of which a sum in 16 bits loses all but the first digits.
+Strides, layouts and very large windows are in `test_precision.py`.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.harness.compilation import compiled_fast
+from tests.harness.parts import case_row
+from tests.reference import oracle
+from tests.registry.records import RECORDS, Record
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
+
+SHAPE = (2, 24, 20)
+LARGE: dict[str, dict[str, Any]] = {
+    "fixed": {"kernel_size": (12, 10), "stride": (6, 5)},
+    "blurred": {"kernel_size": (9, 9), "stride": 5, "padding": 2},
+    "bins": {"output_size": (3, 2)},
+    "levels": {"levels": ((1, 1), (3, 2))},
+    "whole": {},
+    "random": {"kernel_size": (12, 10), "output_size": (3, 3), "samples": np.full((2, 2), 0.4)},
+    "boxes": {"boxes": np.array([[1.25, 0.5, 20.0, 18.0], [0.0, 3.0, 24.0, 9.0]]), "output_size": (2, 1)},
+}
+DTYPES = (jnp.bfloat16, jnp.float16)
+# By default every function in one of the dtypes.
+ROWS = [
+    case_row(record, dtype, id=f"{name}-{dtype.__name__}", kept=(number + place) % 2 == 0)
+    for number, (name, record) in enumerate(RECORDS.items())
+    for place, dtype in enumerate(DTYPES)
+    if record.windows != "indices"
+]
+
+
+def uniform(shape: tuple[int, ...], seed: int, dtype: Any) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.5, 1.5, shape).astype(dtype)
+
+
+def magnitudes(pooled: oracle.Pooled) -> oracle.Pooled:
+    """The same with all slopes positive."""
+    return replace(pooled, entries=[(output, cell, abs(slope)) for output, cell, slope in pooled.entries])
+
+
+def check_units(found: jax.Array, true: np.ndarray, size: np.ndarray, what: str) -> None:
+    """Hold what is found to two units in the last place of its size."""
+    limits = jnp.finfo(found.dtype)
+    distances = float(limits.eps) * np.maximum(size, float(limits.tiny))
+    assert np.max(np.abs(np.asarray(found).astype(np.float64) - true) / distances) <= 2, what
+
+
+@pytest.mark.parametrize(("record", "dtype"), ROWS)
+def test_every_function_sums_in_more_than_16_bits(record: Record, dtype: Any) -> None:
+    parameters = {**record.parameters, **LARGE[record.windows]}
+    x, tangent = (uniform(SHAPE, seed, dtype) for seed in (0, 1))
+    expected = oracle.evaluate(record.function, x.astype(np.float32), **parameters)
+    cotangent = uniform(expected.values.shape, 2, dtype)
+    pool = partial(record.values, **LARGE[record.windows])
+    rules = {"rule": "jvp"} if record.has_rule else {}
+
+    @compiled_fast
+    def everything(x: jax.Array, tangent: jax.Array, cotangent: jax.Array) -> dict[str, jax.Array]:
+        values, pull_back = jax.vjp(partial(pool, **rules), x)
+        forward = jax.jvp(partial(pool, **rules), (x,), (tangent,))[1]
+        return {"values": values, "JVP": forward, "VJP": pull_back(cotangent)[0]}
+
+    wide, positive = (one.astype(np.float64) for one in (tangent, cotangent)), magnitudes(expected)
+    wide_tangent, wide_cotangent = wide
+    true = {
+        "values": (expected.values, np.abs(expected.values)),
+        "JVP": (expected.forward(wide_tangent), positive.forward(wide_tangent)),
+        "VJP": (expected.backward(wide_cotangent), positive.backward(wide_cotangent)),
+    }
+    for what, found in everything(x, tangent, cotangent).items():
+        assert found.dtype == dtype
+        check_units(found, *true[what], what)

@@ -1,0 +1,129 @@
+"""One record of every public function: a typical call of it, and what kind of function it is.
+
+Whatever is promised of all functions derives its list from here, so that none is left out: their rows without anything
+special in `cases`, and the tests of export, sharding, small floats, masks, determinism and mistakes. `test_api` holds
+the records to the names and signatures of the package.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxpool
+
+# What says where windows lie, over the last two axes of planes of 7×6 cells or larger ones: sliding with padding and
+# overlaps, bins that are uneven, all cells, bins of several sizes, windows at random places, and boxes.
+_SLIDING: dict[str, Any] = {"kernel_size": (3, 3), "stride": 2, "padding": 1}
+PLANE: dict[str, dict[str, Any]] = {
+    "fixed": _SLIDING,
+    "blurred": _SLIDING,
+    "bins": {"output_size": (4, 3)},
+    "whole": {"axis": (-2, -1)},
+    "levels": {"levels": ((1, 1), (3, 2))},
+    "random": {"kernel_size": (2, 3), "output_size": (4, 3)},
+    "boxes": {"boxes": np.array([[1.3, 0.7, 5.2, 4.9], [-2.6, 3.1, 2.2, 8.4]]), "output_size": (2, 3)},
+    "indices": {},
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What tests have to know of a function.
+
+    Attributes:
+        function: its name.
+        windows: what says where its windows lie, a key of `PLANE`.
+        options: what else it needs, typical values.
+        linear: whether it is linear, and is so to JAX.
+        selects: whether every value is a cell as it is.
+        draws: whether it takes a key.
+    """
+
+    function: str
+    windows: str = "fixed"
+    options: dict[str, Any] = field(default_factory=dict)
+    linear: bool = False
+    selects: bool = False
+    draws: bool = False
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether the rule of its derivatives can be chosen."""
+        return self.windows not in ("boxes", "indices")
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether cells can be left out."""
+        return self.has_rule and self.windows != "random"
+
+    @property
+    def has_indices(self) -> bool:
+        """Whether it says where the winners are."""
+        return self.function.endswith("_with_indices")
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments of the typical call on planes, but the array, the rule and what depends on its shape."""
+        return {**PLANE[self.windows], **self.options}
+
+    def values(self, x: Any, axis: tuple[int, int] = (-2, -1), **others: Any) -> jax.Array:
+        """The values alone of the typical call over two axes of any array."""
+        pool: Callable[..., Any] = getattr(jaxpool, self.function)
+        arguments = {**self.parameters, "axis": axis, **others}
+        if self.windows == "indices":
+            # The way back from a maximum.
+            sizes = tuple(x.shape[one] for one in axis)
+            return pool(*jaxpool.max_pool_with_indices(x, 2, axis=axis), sizes, **arguments)
+        if self.windows == "random" and "samples" not in others:
+            kept = [size for a, size in enumerate(x.shape) if a not in [one % x.ndim for one in axis]]
+            arguments["samples"] = jnp.full((*kept, 2), 0.4, jnp.float32)
+        if self.windows == "boxes":
+            arguments["boxes"] = arguments["boxes"].astype(np.float32)
+        outputs = pool(x, **arguments)
+        return outputs[0] if isinstance(outputs, tuple) else outputs
+
+
+_NORM, _SHARP = {"norm_type": 3.0}, {"beta": 2.0}
+RECORDS: dict[str, Record] = {
+    record.function: record
+    for record in (
+        Record("max_pool", selects=True),
+        Record("min_pool", selects=True),
+        Record("max_pool_with_indices", selects=True),
+        Record("sum_pool", linear=True),
+        Record("avg_pool", linear=True),
+        Record("lp_pool", options=_NORM),
+        Record("smooth_max_pool", options=_SHARP),
+        Record("gem_pool", options=_NORM),
+        Record("mellowmax_pool", options=_SHARP),
+        Record("soft_pool", options=_SHARP),
+        Record("mixed_pool", options={"alpha": 0.75}),
+        Record("stochastic_pool", draws=True),
+        Record("blur_pool", "blurred", linear=True),
+        Record("max_blur_pool", "blurred"),
+        Record("median_pool"),
+        Record("quantile_pool", options={"q": 0.7}),
+        Record("adaptive_max_pool", "bins", selects=True),
+        Record("adaptive_max_pool_with_indices", "bins", selects=True),
+        Record("adaptive_avg_pool", "bins", linear=True),
+        Record("global_max_pool", "whole", selects=True),
+        Record("global_avg_pool", "whole", linear=True),
+        Record("global_gem_pool", "whole", _NORM),
+        Record("spatial_pyramid_pool", "levels", selects=True),
+        Record("fractional_max_pool", "random", selects=True, draws=True),
+        Record("fractional_max_pool_with_indices", "random", selects=True, draws=True),
+        Record("roi_align", "boxes", linear=True),
+        Record("roi_pool", "boxes", selects=True),
+        Record("max_unpool", "indices", linear=True, selects=True),
+    )
+}
+
+
+def names(kept: Callable[[Record], bool]) -> tuple[str, ...]:
+    """The functions whose records are kept."""
+    return tuple(name for name, record in RECORDS.items() if kept(record))
