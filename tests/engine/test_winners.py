@@ -108,7 +108,8 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
 
     @compiled_fast
     def everything(x: jax.Array, tangent: jax.Array) -> Any:
-        rules: tuple[Rule, ...] = ("jvp", "vjp")
+        # The rules share their maps.
+        rules: tuple[Rule, ...] = ("jvp", "vjp") if kept == "masked" else ("jvp",)
         pools = [partial(getattr(jaxpool, function), **parameters, rule=rule) for rule in rules]
         found, pull_backs = zip(*(jax.vjp(pool, x) for pool in pools), strict=True)
         gradients = [pull_back(jnp.ones_like(found[0]))[0] for pull_back in pull_backs]

@@ -47,19 +47,25 @@ _ALIKE += ("adaptive_max_pool_with_indices", "global_max_pool", "global_gem_pool
 _SECOND_RULES = ("max_pool", "avg_pool", "lp_pool")
 
 
-def rows(*rules: str, but: tuple[str, ...] = ()) -> list[Any]:
-    """Rows of every function by the first of the rules, and by the others of every function but some."""
+def rows(*rules: str, but: tuple[str, ...] = (), alike: tuple[str, ...] = ()) -> list[Any]:
+    """Rows of every function by the first of the rules, and by the others of every function but some.
+
+    Functions that are alike to others are left to the exhaustive part.
+    """
     made = []
     for function, case in SMALL.items():
         for rule in rules if function not in but else rules[:1]:
             marks = [pytest.mark.every_platform] * (rule == "jvp" and function in _THROUGH_ALL_DOORS)
             marks += [pytest.mark.exhaustive] * (rule == "vjp" and function not in _SECOND_RULES)
+            marks += [pytest.mark.exhaustive] * (function in alike)
             made.append(pytest.param(case, rule, id=f"{function}-{rule}", marks=marks))
     return made
 
 
 each_function = pytest.mark.parametrize("case", SMALL.values(), ids=list(SMALL))
 each_function_and_rule = pytest.mark.parametrize(("case", "rule"), rows(*RULES, but=_ALIKE))
+# Of the others `test_derivatives` has the third order, and `test_masks` batches and scans.
+each_unlike_function_and_rule = pytest.mark.parametrize(("case", "rule"), rows(*RULES, but=_ALIKE, alike=_ALIKE))
 each_function_and_both_rules = pytest.mark.parametrize(("case", "rule"), rows(*RULES))
 
 
@@ -67,7 +73,7 @@ def close(left: Any, right: Any, what: str = "") -> None:
     np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-10, err_msg=what)
 
 
-@each_function_and_rule
+@each_unlike_function_and_rule
 def test_vmap_over_every_axis(case: Case, rule: str) -> None:
     xs = distinct((2, 3, 4, 3), "vmap")
     pool = partial(case.values, rule=rule)
@@ -94,7 +100,7 @@ def test_vmap_over_every_axis(case: Case, rule: str) -> None:
         close(result, expected if "nested" in name else expected[0], name)
 
 
-@each_function_and_rule
+@each_unlike_function_and_rule
 def test_modes_in_every_order(case: Case, rule: str) -> None:
     pool = partial(case.values, rule=rule)
     objective, v = cubed(pool), distinct((4, 3), "direction")
@@ -171,7 +177,7 @@ def check_first_order(case: Case, rule: str, compiled: Callable[[Any], Any]) -> 
         close(tangent, case.expected.forward(v), name)
 
 
-@each_function_and_rule
+@each_unlike_function_and_rule
 def test_scan(case: Case, rule: str) -> None:
     pool = partial(case.values, rule=rule)
 
