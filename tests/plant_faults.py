@@ -1,9 +1,9 @@
 """Plant faults in the package, one at a time, and see whether the tests reject them.
 
-`python -m tests.plant_faults` plants every fault of `faults_of_engine` and `faults_of_pools` in a copy of the tree,
-runs the tests there until the first one fails, and prints which one it was. Those that none rejects are listed at the
-end, and make the status 1. It runs the part that pytest runs by default; `--part exhaustive` runs the other one, and
-`--part ""` both. `--likely` saves the time of the tests that are not named with the fault, and finds fewer.
+`python -m tests.plant_faults` plants every fault of the files `faults_of_*` in a copy of the tree, runs the tests there
+until the first one fails, and prints which one it was. Those that none rejects are listed at the end, and make the
+status 1. It runs the part that pytest runs by default; `--part exhaustive` runs the other one, and `--part ""` both.
+`--likely` saves the time of the tests that are not named with the fault, and finds fewer.
 """
 
 import argparse
@@ -17,11 +17,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.project import faults_of_engine, faults_of_pools
+from tests.project import faults_of_engine, faults_of_means, faults_of_pools
 from tests.project.fault import Fault
 
 ROOT = Path(__file__).parent.parent
-FAULTS = (*faults_of_engine.FAULTS, *faults_of_pools.FAULTS)
+FAULTS = (*faults_of_engine.FAULTS, *faults_of_pools.FAULTS, *faults_of_means.FAULTS)
 # What is about the sources as text, and not about what they compute: a fault makes no difference to some, and to others
 # a text that is merely different would be one.
 _NOT_RUN = ("test_source", "test_planted", "test_wheel", "test_typing", "test_docs", "test_benchmarks")

@@ -1,5 +1,7 @@
 """What pools cost beside time: memory held for the backward pass, temporary memory, the length of the program."""
 
+from collections import Counter
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,7 +11,7 @@ import pytest
 
 import jaxpool
 from jaxpool._arguments import Rule
-from tests.harness.checks import equations
+from tests.harness.checks import equations, programs_within
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
 
@@ -107,3 +109,46 @@ def test_programs_grow_with_the_logarithm_of_the_window(function: Any) -> None:
 
     assert length(65) <= 2 * length(15)
     assert length(129) <= 2 * length(65)
+
+
+def test_programs_of_large_windows_do_not_grow() -> None:
+    # A program that is as long as the window would not be compiled in this test's lifetime.
+
+    def length(kernel: int) -> int:
+        gradient = jax.grad(lambda x: jaxpool.sum_pool(x, (kernel,), 1).sum())
+        return len(list(equations(jax.make_jaxpr(gradient)(jnp.zeros(kernel + 1)).jaxpr)))
+
+    assert length(1024) < 2 * length(128)
+
+
+@pytest.mark.parametrize("function", ["max_pool", "max_pool_with_indices", "avg_pool", "lp_pool", "smooth_max_pool"])
+def test_shared_masks_stay_small(function: str) -> None:
+    # Whatever is made of the mask and has both batch axes is a choice between cells, or between a winner and another.
+    x = jnp.zeros((8, 64, 32, 32))
+    options = {"norm_type": 3.0} if function == "lp_pool" else {"beta": 2.0} if function == "smooth_max_pool" else {}
+    parameters = {"kernel_size": (3, 3), "stride": 2, "padding": 1, **options}
+    chooses = {"broadcast_in_dim", "select_n", "eq", "ne"}
+
+    def whole(*shape: int) -> Counter[str]:
+        where = np.ones(shape, bool) if shape else None
+
+        def pool(x: jax.Array, where: Any) -> jax.Array:
+            return jax.tree.leaves(getattr(jaxpool, function)(x, **parameters, where=where))[0]
+
+        def both(x: jax.Array, where: Any) -> Any:
+            values, pull_back = jax.vjp(partial(pool, where=where), x)
+            return values, pull_back(values)
+
+        return Counter(
+            equation.primitive.name
+            for equation in equations(jax.make_jaxpr(both)(x, where))
+            if not programs_within(equation)
+            for made in equation.outvars
+            if made.aval.shape[:2] == (8, 64) and not jnp.issubdtype(made.aval.dtype, jnp.inexact)
+        )
+
+    plain = whole()
+    assert not set(whole(32, 32) - plain) - chooses
+    assert not set(whole(8, 1, 32, 32) - plain) - chooses
+    if function != "lp_pool":  # which does nothing with a mask but choose
+        assert set(whole(8, 64, 32, 32) - plain) - chooses

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxpool import stochastic_pool
-from tests.mistakes.errors import COMPLEX, Row, Traced, check_wrong_call, kernel, zeros
+from tests.mistakes.errors import COMPLEX, Row, Traced, call, check_wrong_call, kernel, zeros
 
 ONLY_PADDING = (
     r"window 0 along axis 1 holds only padding \(padding \(2, 2\), kernel_size 2, .*8 cells\); use less padding"
@@ -120,3 +120,9 @@ def test_raw_keys_are_those_of_the_implementation_that_is_set() -> None:
     np.testing.assert_array_equal(stochastic_pool(x, (4,), key=jax.random.wrap_key_data(numbers, impl="rbg")), expected)
     with jax.default_prng_impl("rbg"):
         np.testing.assert_array_equal(stochastic_pool(x, (4,), key=numbers), expected)
+
+
+@pytest.mark.parametrize(("function", "name"), [("lp_pool", "norm_type"), ("smooth_max_pool", "beta")])
+def test_random_keys_are_no_parameters(function: str, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{function}: {name} must be real, got dtype key<fry>"):
+        call(function, {name: jax.random.key(0)})

@@ -245,9 +245,3 @@ def test_random_keys_are_no_numbers(function: str) -> None:
         call(function, {"x": keys})
     with pytest.raises(TypeError, match=rf"^{function}: where must be bool, got dtype key<fry>; compare it first"):
         call(function, {"where": keys})
-
-
-@pytest.mark.parametrize(("function", "name"), [("lp_pool", "norm_type"), ("smooth_max_pool", "beta")])
-def test_random_keys_are_no_parameters(function: str, name: str) -> None:
-    with pytest.raises(TypeError, match=rf"^{function}: {name} must be real, got dtype key<fry>"):
-        call(function, {name: jax.random.key(0)})

@@ -1,9 +1,9 @@
 """Flax, Haiku, Equinox, Keras and lax.reduce_window on what they have and where they are right: values and gradients.
 
-All of them on one grid of kernels, strides and paddings; a point of the grid costs one compilation, which holds every
-peer. Inputs are distinct integers in random order. Conventions that differ without being wrong are translated in the
-tables below: Flax and Equinox have a default stride of 1, and the averages of Haiku and Keras leave padding out. The
-last table holds the known disagreements with what is right, each with its reason.
+All of them on one grid of kernels, strides and paddings, with one compilation for all peers at a point. Inputs are
+distinct integers in random order. Conventions that differ without being wrong are translated in the tables below: Flax
+and Equinox have a default stride of 1, and the averages of Haiku and Keras leave padding out. The last table holds the
+known disagreements with what is right, each with its reason.
 """
 
 from collections.abc import Callable
@@ -91,6 +91,7 @@ def takes_both(point: Point) -> bool:
 
 
 Pool = Callable[[jax.Array, Point], jax.Array]
+REAL = "avg of real cells"
 OURS: dict[str, Pool] = {
     "max": lambda x, point: jaxpool.max_pool(x, **point.arguments),
     "min": lambda x, point: jaxpool.min_pool(x, **point.arguments),
@@ -107,11 +108,7 @@ PEERS: dict[str, tuple[Pool, str, Callable[[Point], bool]]] = {
     "flax max": (lambda x, point: flax_pool("max", x, point), "max", takes_both),
     "flax min": (lambda x, point: flax_pool("min", x, point), "min", takes_both),
     "flax avg": (lambda x, point: flax_pool("avg", x, point), "avg", takes_both),
-    "flax avg of real cells": (
-        lambda x, point: flax_pool("avg", x, point, count_include_pad=False),
-        "avg of real cells",
-        takes_both,
-    ),
+    "flax avg of real cells": (lambda x, point: flax_pool("avg", x, point, count_include_pad=False), REAL, takes_both),
     "haiku max": (lambda x, point: haiku_pool("max", x, point), "max", takes_words),
     "haiku avg": (lambda x, point: haiku_pool("avg", x, point), "avg of real cells", takes_words),
     "equinox max": (lambda x, point: equinox_pool("Max", x, point), "max", takes_numbers),
@@ -159,8 +156,8 @@ def test_keras(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     operations = pytest.importorskip("keras").ops
 
     def keras_pool(kind: str, x: jax.Array, point: Point) -> jax.Array:
-        pool = getattr(operations, f"{kind}_pool")
-        return pool(x, point.kernel, point.stride, point.padding.lower(), data_format="channels_last")
+        window = point.kernel, point.stride, point.padding.lower(), "channels_last"
+        return getattr(operations, f"{kind}_pool")(x, *window)
 
     peers: dict[str, tuple[Pool, str]] = {
         "keras max": (lambda x, point: keras_pool("max", x, point), "max"),
@@ -241,11 +238,11 @@ DISAGREEMENTS = {
 
 @pytest.mark.parametrize("name", DISAGREEMENTS)
 def test_known_disagreement(name: str) -> None:
-    row = DISAGREEMENTS[name]
-    np.testing.assert_array_equal(row.ours(jnp.asarray(row.x)), row.right)
+    row, x = DISAGREEMENTS[name], jnp.asarray(DISAGREEMENTS[name].x)
+    np.testing.assert_array_equal(row.ours(x), row.right)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         try:
-            theirs = np.asarray(row.theirs(jnp.asarray(row.x)))
+            theirs = np.asarray(row.theirs(x))
         except RuntimeError:
             return
     if np.array_equal(theirs, row.right, equal_nan=True):

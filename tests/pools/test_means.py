@@ -191,3 +191,26 @@ def test_means_near_the_largest_number() -> None:
     apart = jnp.array([0.0, 1e20], jnp.float32)
     for beta, mean in ((1e-17, 1e20), (0.0, 5e19), (-1.0, 0.0)):
         np.testing.assert_allclose(soft_pool(apart, beta, (2,)), [mean], rtol=1e-6)
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+def test_exponents_of_generalised_means_are_learnt(rule: Any) -> None:
+    optax = pytest.importorskip("optax")
+    known = np.array([1.5, 3.0, 6.0])
+    images = np.random.default_rng(0).uniform(0.05, 1.0, (32, 3, 4, 4))
+    targets = np.mean(images ** known.reshape(3, 1, 1), (2, 3)) ** (1 / known)
+    optimiser = optax.adam(0.3)
+
+    def loss(p: jax.Array) -> jax.Array:
+        norms = lp_pool(images, p.reshape(3, 1, 1), (4, 4), rule=rule)[..., 0, 0]
+        return ((norms * 16 ** (-1 / p[None]) - targets) ** 2).sum()
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        p, state = carry
+        updates, state = optimiser.update(jax.grad(loss)(p), state, p)
+        return (optax.apply_updates(p, updates), state), None
+
+    # Optax itself promotes.
+    with jax.numpy_dtype_promotion("standard"):
+        (learnt, _), _ = jax.jit(lambda p: jax.lax.scan(step, (p, optimiser.init(p)), None, 80))(jnp.full(3, 2.0))
+    np.testing.assert_allclose(learnt, known, rtol=0.02)

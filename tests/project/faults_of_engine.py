@@ -79,7 +79,7 @@ FAULTS = (
         "cotangents of 16 bits",
         "cotangent = cotangent.astype(accumulation_dtype(dtype))\n    for",
         "for",
-        "test_conventions test_platforms -k gradients_of_small or sixteen",
+        "test_small_floats test_platforms -k gradients_of_small or sixteen",
     ),
     Fault(
         "indices in the output",

@@ -1,5 +1,6 @@
 """The source itself: lint, format and types, by the tools and settings of pyproject.toml."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -27,3 +28,12 @@ def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:
     assert program.exists(), f"{command[0]} is not installed beside Python: install jaxpool[dev]"
     done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("*.py")), ids=lambda file: str(file.relative_to(ROOT)))
+def test_files_of_tests_can_be_read_in_one_go(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 250
+    docstring = ast.get_docstring(ast.parse(source))
+    assert docstring, "every file opens with a paragraph that says what it holds"
+    assert docstring.partition("\n\n")[0].endswith((".", ":"))

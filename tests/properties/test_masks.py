@@ -4,7 +4,6 @@ Masked cells hold what would win or spread if it could. Ragged batches have a fi
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +16,6 @@ import pytest
 import jaxpool
 from jaxpool._arguments import Rule
 from jaxpool._engine import platforms
-from tests.harness.checks import equations, programs_within
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import case_row, crossed
 from tests.reference import oracle
@@ -230,35 +228,3 @@ def test_masks_of_fewer_axes(case: Case) -> None:
     same(true, plain)
     same(narrow[-1], plain)
     same(narrow[-2], false)
-
-
-@pytest.mark.parametrize("function", ["max_pool", "max_pool_with_indices", "avg_pool", "lp_pool", "smooth_max_pool"])
-@pytest.mark.every_platform
-def test_shared_masks_stay_small(function: str) -> None:
-    # Whatever is made of the mask and has both batch axes is a choice between cells, or between a winner and another.
-    x = jnp.zeros((8, 64, 32, 32))
-    options = {"norm_type": 3.0} if function == "lp_pool" else {"beta": 2.0} if function == "smooth_max_pool" else {}
-    parameters = {"kernel_size": (3, 3), "stride": 2, "padding": 1, **options}
-    chooses = {"broadcast_in_dim", "select_n", "eq", "ne"}
-
-    def whole(*shape: int) -> Counter[str]:
-        where = np.ones(shape, bool) if shape else None
-        pool = values_of(function, **parameters)
-
-        def both(x: jax.Array, where: Any) -> Any:
-            values, pull_back = jax.vjp(partial(pool, where=where), x)
-            return values, pull_back(values)
-
-        return Counter(
-            equation.primitive.name
-            for equation in equations(jax.make_jaxpr(both)(x, where))
-            if not programs_within(equation)
-            for made in equation.outvars
-            if made.aval.shape[:2] == (8, 64) and not jnp.issubdtype(made.aval.dtype, jnp.inexact)
-        )
-
-    plain = whole()
-    assert not set(whole(32, 32) - plain) - chooses
-    assert not set(whole(8, 1, 32, 32) - plain) - chooses
-    if function != "lp_pool":  # which does nothing with a mask but choose
-        assert set(whole(8, 64, 32, 32) - plain) - chooses

@@ -5,6 +5,7 @@ its own. Windows hold from 80 cells to all 480 of a plane, of which a sum in 16 
 Strides, layouts and very large windows are in `test_precision.py`.
 """
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxpool
+from jaxpool._arguments import Rule
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import case_row
 from tests.reference import oracle
@@ -82,3 +85,40 @@ def test_every_function_sums_in_more_than_16_bits(record: Record, dtype: Any) ->
     for what, found in everything(x, tangent, cotangent).items():
         assert found.dtype == dtype
         check_units(found, *true[what], what)
+
+
+def test_small_floats_accumulate_in_float32() -> None:
+    ones = jnp.ones((31, 31), jnp.bfloat16)
+    # 961 is not a bfloat16, whose neighbours are 960 and 964.
+    assert jaxpool.sum_pool(ones, (31, 31)) == 960
+    assert jaxpool.sum_pool(ones.astype(jnp.float16), (31, 31)) == 961
+    assert jaxpool.avg_pool(ones, (31, 31)) == 1
+    assert jaxpool.lp_pool(ones, 2, (31, 31)) == 31
+    assert jaxpool.smooth_max_pool(ones, 1.0, (31, 31)) == jnp.bfloat16(1 + math.log(961))
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize(("dtype", "expected"), [(jnp.bfloat16, 960), (jnp.float16, 961)])
+def test_gradients_of_small_floats_accumulate_in_float32(dtype: Any, expected: int, rule: Rule) -> None:
+    # The cell in the middle lies in all 961 windows, and wins all of them.
+    x = jnp.zeros((61, 61), dtype).at[30, 30].set(1)
+    gradients = jax.jit(
+        lambda x: [
+            jax.vjp(partial(pool, kernel_size=(31, 31), stride=1, rule=rule), x)[1](jnp.ones((31, 31), dtype))[0]
+            for pool in (jaxpool.sum_pool, jaxpool.max_pool)
+        ]
+    )(x)
+    for gradient in gradients:
+        assert gradient.dtype == dtype
+        assert gradient[30, 30] == expected
+    assert gradients[0][0, 0] == 1
+    assert jnp.count_nonzero(gradients[1]) == 1
+
+
+@pytest.mark.parametrize("pool", [jaxpool.roi_align, jaxpool.roi_pool])
+def test_cotangents_of_boxes_are_summed_in_float32(pool: Any) -> None:
+    x, boxes = jnp.ones((1,), jnp.bfloat16), jnp.tile(jnp.array([[0.0, 1.0]]), (9, 1))
+    cotangent = jnp.ones((9, 1), jnp.bfloat16).at[0].set(256)
+    (gradient,) = jax.vjp(lambda x: pool(x, boxes, (1,)), x)[1](cotangent)
+    assert gradient.dtype == jnp.bfloat16
+    assert gradient.tolist() == [264]

@@ -1,0 +1,38 @@
+"""Faults to plant in the pools between the mean and the maximum: mellowmax, soft means and blends."""
+
+from tests.project.fault import Fault
+
+FAULTS = (
+    Fault(
+        "mellowmax without slope at β = 0",
+        "magnitude = jnp.where(beta < 0, -beta, beta)",
+        "magnitude = jnp.abs(beta)",
+        "test_means",
+    ),
+    Fault(
+        "moments of higher order",
+        "moment = (exponential - k * moment) / large",
+        "moment = (exponential - moment) / large",
+        "test_means",
+    ),
+    Fault(
+        "soft means forget their moments",
+        "sums += weighted_sums((power,), shift, (common, beta), moment, part)[0]",
+        "pass",
+        "test_extreme_numbers -k soft_pool",
+    ),
+    Fault(
+        "soft means without β's slope",
+        "terms.append(tuple(slope * output_dot for slope in slopes))",
+        "terms.append(tuple(0 * slope * output_dot for slope in slopes))",
+        "test_means test_derivatives -k soft",
+    ),
+    Fault("infinite means", "jnp.where(infinite, jnp.inf, means)", "means", "test_means"),
+    Fault("0 times inf in a blend", "if number != 0:", "if True:", "test_means"),
+    Fault(
+        "shares the wrong way round",
+        "terms.append((1 - share) * averages",
+        "terms.append(share * averages",
+        "test_derivatives -k mixed",
+    ),
+)
