@@ -199,6 +199,7 @@ def check_in_every_way() -> None:
             check(name, pool, explicit, BATCH_AND_CHANNEL, ANY)
     for name, pool in UNEVEN.items():
         check(name, pool, line, POOLED, None)
+        check(name, pool, explicit, POOLED, None)
     for rule in ("jvp", "vjp"):
         check_shared_parameter(rule, line)
     for name in ("roi_align", "roi_pool"):

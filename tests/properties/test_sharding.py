@@ -26,7 +26,7 @@ def lines_of_program(devices: int, *arguments: str) -> list[str]:
 
 def test_arrays_on_several_devices() -> None:
     functions = [name for name in POOLS if name in RECORDS]
-    assert len(lines_of_program(4)) == 3 * len(POOLS) - 1 + len(functions) + len(UNEVEN) + 4
+    assert len(lines_of_program(4)) == 3 * len(POOLS) - 1 + len(functions) + 2 * len(UNEVEN) + 4
 
 
 @pytest.mark.xfail(strict=True, raises=AssertionError)
