@@ -37,7 +37,7 @@ from jaxpool._engine.xla import tpu
 from jaxpool._engine.xla import weigh as xla_weigh
 from jaxpool._geometry.window import Window
 
-_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, tpu.SELECTION)
+_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, xla_select.SELECTION)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from jax import lax
 
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import barrier, pad
+from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.window import Window
 
 
@@ -28,7 +29,10 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     The barrier keeps the compiler's simplifier from rewriting the pad and the slices that read it into each other. It
     does not bind fusion on the CPU, where barriers are dropped before it.
     """
-    padded = pad(x, {axis.axis: (axis.low, axis.beyond) for axis in window.axes}, fill)
+    # On a TPU a crop is a pass over the array, and slices do without.
+    crops = known_platform() != "tpu" or window.tiles
+    above = {axis.axis: axis.beyond if crops else max(axis.beyond, 0) for axis in window.axes}
+    padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.beyond) > 0 for axis in window.axes)
     return barrier(padded) if grown else padded
 
