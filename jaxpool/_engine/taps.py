@@ -44,7 +44,8 @@ def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array
         start = offset * axis.dilation
         starts[axis.axis] = start
         limits[axis.axis] = start + (axis.output - 1) * axis.stride + 1
-        strides[axis.axis] = axis.stride
+        # Where an axis is sharded, the compiler loses single cells that it is to take at a stride.
+        strides[axis.axis] = axis.stride if axis.output > 1 else 1
     return lax.slice(padded, starts, limits, strides)
 
 
