@@ -43,7 +43,8 @@ def _dilate(array: jax.Array, fill: Any, window: Window) -> jax.Array:
         if array.shape[axis.axis] == axis.output:
             before = axis.extent - 1 - axis.low
             after = axis.size + axis.low - (axis.output - 1) * axis.stride - 1
-            config[axis.axis] = before, after, axis.stride - 1
+            # Where an axis is sharded, the compiler misplaces a single output with cells between it and none.
+            config[axis.axis] = before, after, axis.stride - 1 if axis.output > 1 else 0
     fill = np.array(fill, array.dtype)[()]
     return lax.pad(apart(array, fill), fill, config)
 

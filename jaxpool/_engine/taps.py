@@ -44,26 +44,31 @@ def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array
         start = offset * axis.dilation
         starts[axis.axis] = start
         limits[axis.axis] = start + (axis.output - 1) * axis.stride + 1
-        strides[axis.axis] = axis.stride
+        # Where an axis is sharded, the compiler loses single cells that it is to take at a stride.
+        strides[axis.axis] = axis.stride if axis.output > 1 else 1
     return lax.slice(padded, starts, limits, strides)
 
 
 def sum_terms(
-    term: Callable[[jax.Array], Any], x: jax.Array, fill: float, window: Window, amount: jax.Array | None = None
+    term: Callable[..., Any],
+    cells: Sequence[tuple[jax.Array, float]],
+    window: Window,
+    amount: jax.Array | None = None,
 ) -> Any:
-    """Σ amount·term(cells) over every window, the cells at one offset at a time; padded cells are `fill`.
+    """Σ amount·term(*cells) over every window, the cells at one offset at a time, given with what padded ones hold.
 
-    The term may be several arrays. Cells without an amount are inf for it, and what it makes of them is left out.
+    The term may be several arrays. Where there is no amount the last of the cells are inf for it, and what it makes of
+    them is left out.
     """
 
-    def weighed(cells: jax.Array, amount: jax.Array) -> Any:
-        added = term(jnp.where(amount > 0, cells, jnp.inf))
+    def weighed(amount: jax.Array, *cells: jax.Array) -> Any:
+        added = term(*cells[:-1], jnp.where(amount > 0, cells[-1], jnp.inf))
         return jax.tree.map(lambda one: jnp.where(amount > 0, amount * one, 0), added)
 
-    padded = pad_windows(x, window, fill)
+    padded = [pad_windows(array, window, fill) for array, fill in cells]
     if amount is None:
-        return sum_over_taps(term, (padded,), window)
-    return sum_over_taps(weighed, (padded, pad_windows(amount, window, 0)), window)
+        return sum_over_taps(term, padded, window)
+    return sum_over_taps(weighed, (pad_windows(amount, window, 0), *padded), window)
 
 
 def sum_over_taps(term: Callable[..., Any], padded: Sequence[jax.Array], window: Window) -> Any:
