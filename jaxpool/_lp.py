@@ -18,7 +18,7 @@ from jaxpool._geometry.window import Window, make_window
 from jaxpool._rules.extremes import extremes
 from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
-from jaxpool._rules.weighted import Amounts, WeightedPool, weighted_pool
+from jaxpool._rules.weighted import Amounts, Cells, WeightedPool, weighted_pool
 from jaxpool._sharding import shardable
 
 
@@ -117,15 +117,15 @@ def norms(
     return norms.astype(dtype)
 
 
-def _norm(x: jax.Array, p: Exponent, window: Window, _: Amounts) -> jax.Array:
+def _norm(cells: Cells, p: Exponent, window: Window, _: Amounts, __: jax.Array | None) -> jax.Array:
     """The norm as m·(Σ (|x|/m)^p)^(1/p), m the largest magnitude: no term overflows, none that counts underflows.
 
     Where that is infinite or 0, it is the one without m.
     """
-    magnitudes = jnp.abs(x)
+    magnitudes = jnp.abs(cells[0])
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
     scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
-    total = sum_terms(lambda cells: positive_power(cells / scale, p), magnitudes, 0, window)
+    total = sum_terms(lambda cells: positive_power(cells / scale, p), [(magnitudes, 0.0)], window)
     return scale * positive_power(total, 1 / p)
 
 
@@ -142,19 +142,21 @@ def _norm(x: jax.Array, p: Exponent, window: Window, _: Amounts) -> jax.Array:
 # Ratios are products with 1/y, computed once per window. A quarter of both keeps 1/y normal for the largest y.
 
 
-def _quarter(x: jax.Array) -> jax.Array:
+def _quarter(cells: Cells) -> list[tuple[jax.Array, float]]:
     """The cells, 0 for infinite ones: theirs is an infinite window, which is dead anyway, and no ratio is NaN."""
-    return jnp.where(jnp.isinf(x), 0, x * 0.25)
+    (x,) = cells
+    return [(jnp.where(jnp.isinf(x), 0, x * 0.25), 0.0)]
 
 
-def _reciprocal_of_quarter(y: jax.Array) -> tuple[jax.Array, float]:
+def _reciprocal_of_quarter(y: jax.Array, _: jax.Array | None) -> list[tuple[jax.Array, float]]:
     """0 for dead windows and outside, whose ratios u are then 0."""
     dead = (y == 0) | jnp.isinf(y)
     least = 4 * jnp.finfo(y.dtype).tiny
-    return jnp.where(dead, 0, 1 / (0.25 * jnp.where(dead, 1, jnp.maximum(y, least)))), 0.0
+    return [(jnp.where(dead, 0, 1 / (0.25 * jnp.where(dead, 1, jnp.maximum(y, least)))), 0.0)]
 
 
-def _norm_weight(cells: jax.Array, reciprocal: jax.Array, p: Exponent) -> jax.Array:
+def _norm_weight(quarters: Cells, reciprocals: Cells, p: Exponent) -> jax.Array:
+    (cells,), (reciprocal,) = quarters, reciprocals
     ratio = cells * reciprocal
     if not isinstance(p, float) or p < 2:
         # A ratio that underflows keeps its sign, which is all of the weight for p = 1.
@@ -164,8 +166,8 @@ def _norm_weight(cells: jax.Array, reciprocal: jax.Array, p: Exponent) -> jax.Ar
     return signed_power(ratio, p - 1)
 
 
-def _norm_slope(cells: jax.Array, reciprocal: jax.Array, p: Exponent) -> jax.Array:
-    ratio = cells * reciprocal
+def _norm_slope(quarters: Cells, reciprocals: Cells, p: Exponent) -> jax.Array:
+    ratio = quarters[0] * reciprocals[0]
     return even_power(ratio, p) * log_magnitude(ratio)
 
 
@@ -173,4 +175,4 @@ def _norm_slope_factor(y: jax.Array, p: Exponent) -> jax.Array:
     return jnp.where(jnp.isinf(y), 0, y) / p
 
 
-_NORM = WeightedPool(_norm, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor, fill=0.0)
+_NORM = WeightedPool(_norm, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor)

@@ -1,6 +1,5 @@
 """The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_rules/weighted`."""
 
-import math
 from dataclasses import replace
 from functools import partial
 
@@ -17,8 +16,16 @@ from jaxpool._engine.taps import with_zeros_in_padding
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
+from jaxpool._rules.exponentials import (
+    gap_to_shift,
+    gap_to_value,
+    largest,
+    signed_pool,
+    with_fills,
+    with_values_outside,
+)
 from jaxpool._rules.held_cells import without_unheld
-from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
+from jaxpool._rules.weighted import Amounts, Cells, Parameter, Shift, WeightedPool
 from jaxpool._sharding import shardable
 
 
@@ -124,32 +131,20 @@ def _smooth(
         x, mask, window = with_zeros_in_padding(x, mask, window)
     x = without_unheld(x, window, learnt=beta is not None)
 
-    def pool(sign: float | jax.Array, beta: jax.Array | None) -> jax.Array:
-        cells = sign * x if mask is None else jnp.where(mask, sign * x, -jnp.inf)
-        return sign * weighted_pool(cells, beta, window, family, None if number is None else abs(number), rule)
-
-    if number is not None:
-        smooth = pool(math.copysign(1, number), None)
-    else:
-        assert beta is not None
-        beta = expand_rank(beta.astype(x.dtype), x.ndim)
-        if shared_along_windows(beta, window):
-            smooth = pool(jnp.where(beta < 0, -1, 1).astype(x.dtype), jnp.abs(beta))
-        else:
-            smooth = jnp.where(beta < 0, pool(-1.0, jnp.abs(beta)), pool(1.0, jnp.abs(beta)))
+    smooth = signed_pool(x, beta, mask, window=window, pool=family, number=number, rule=rule, dtype=dtype)
     if mask is not None:
         smooth = jnp.where(reduce_windows(mask, window, lax.max), smooth, 0)
     return smooth.astype(dtype)
 
 
-def _log_sum_exp(x: jax.Array, beta: Parameter, window: Window, _: Amounts) -> jax.Array:
-    """Log-sum-exp as m + log(Σ exp(β·(x - m)))/β with m the maximum, for β > 0: no exponential overflows."""
-    largest = reduce_windows(x, window, lax.max)
+def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Amounts, shift: Shift) -> jax.Array:
+    """What log-sum-exp exceeds its shift c by, log(Σ exp(β·(x - c)))/β, for β > 0: no exponential overflows."""
+    assert shift is not None
 
-    def term(cells: jax.Array) -> jax.Array:
-        return jnp.exp(beta * jnp.where(cells == largest, 0, cells - largest))
+    def term(*cells: jax.Array) -> jax.Array:
+        return jnp.exp(beta * gap_to_shift(cells, shift))
 
-    return largest + jnp.log(sum_terms(term, x, -jnp.inf, window)) / beta
+    return jnp.log(sum_terms(term, with_fills(cells), window)) / beta
 
 
 # Notation: x(i) the cells of one window, β > 0 (a negative β is the same pool of -x, negated),
@@ -162,27 +157,22 @@ def _log_sum_exp(x: jax.Array, beta: Parameter, window: Window, _: Amounts) -> j
 # derivatives are 0 there.
 
 
-def _weight(cells: jax.Array, y: jax.Array, beta: Parameter) -> jax.Array:
-    gap, dead = _gap(cells, y)
+def _weight(cells: Cells, y: Cells, beta: Parameter) -> jax.Array:
+    gap, dead = gap_to_value(cells, y)
     return jnp.where(dead, 0, jnp.exp(beta * gap))
 
 
-def _slope(cells: jax.Array, y: jax.Array, beta: Parameter) -> jax.Array:
-    gap, _ = _gap(cells, y)
-    return jnp.exp(beta * gap) * gap
-
-
-def _gap(cells: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    dead = jnp.isinf(cells) | jnp.isinf(y)
-    return jnp.where(dead, 0, cells) - jnp.where(dead, 0, y), dead
+def _slope(cells: Cells, y: Cells, beta: Parameter) -> jax.Array:
+    gap, dead = gap_to_value(cells, y)
+    return jnp.where(dead, 0, jnp.exp(beta * gap) * gap)
 
 
 _LOG_SUM_EXP = WeightedPool(
     value=_log_sum_exp,
-    cells=lambda x: x,
-    outputs=lambda y: (y, math.inf),
+    cells=with_fills,
+    outputs=with_values_outside,
     weight=_weight,
     slope=_slope,
     slope_factor=lambda y, beta: jnp.ones_like(y) / beta,
-    fill=-math.inf,
+    shift=largest,
 )

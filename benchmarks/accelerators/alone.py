@@ -63,6 +63,8 @@ def alone() -> Iterator[Case]:
     for group in ("max", "min", "sum", "avg"):
         for window in _TPU if group in ("max", "avg") else _TPU[1:2]:
             yield from _fixed("tpu", group, window, with_gradient=group in _LINEAR)
+    for group in ("lp", "gem", "smooth", "mellowmax", "soft", "mixed", "blur", "median"):
+        yield from _fixed("tpu", group, _OTHERS[1])
 
 
 def _case(group: str, rank: int, channels_last: bool, *window: int, bins: int = 0) -> cases.Case:

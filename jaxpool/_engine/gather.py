@@ -19,9 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.base_dilation import gather_by_base_dilation
 from jaxpool._engine.bins import collect, even, expand
 from jaxpool._engine.operations import Arrays, Operation, barrier, pad
-from jaxpool._engine.platforms import constant, numbers_along
+from jaxpool._engine.platforms import constant, known_platform, numbers_along
+from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window, WindowAxis
 
 Held = jax.Array | bool
@@ -93,6 +95,8 @@ def gather_windows(
     against each other. It returns the array that `combine` adds up. With a `table` it gets what this makes of the
     numbers while tracing, in place of them.
     """
+    if known_platform() == "tpu" and choose.dilates_outputs(window):
+        return gather_by_base_dilation(contribution, outputs, window, inputs, combine)
     axes = [_SplitAxis(axis) for axis in even(window).axes]
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(_cover_inputs(expand(array, window, fill), fill, axes), axes) for array, fill in inputs)

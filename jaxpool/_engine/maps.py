@@ -37,7 +37,7 @@ from jaxpool._engine.xla import tpu
 from jaxpool._engine.xla import weigh as xla_weigh
 from jaxpool._geometry.window import Window
 
-_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, tpu.SELECTION)
+_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, xla_select.SELECTION)
 
 
 @dataclass(frozen=True)
@@ -184,10 +184,18 @@ def gather_windows(
 
 
 def sum_terms(
-    term: Callable[[jax.Array], Any], x: jax.Array, fill: float, window: Window, amount: jax.Array | None = None
+    term: Callable[..., Any],
+    cells: Sequence[tuple[jax.Array, float]],
+    window: Window,
+    amount: jax.Array | None = None,
 ) -> Any:
-    """Σ amount·term(cells) over every window, as `taps.sum_terms` says."""
-    return evaluate(lambda x, amount: taps.sum_terms(term, x, fill, window, amount), x, amount)
+    """Σ amount·term(*cells) over every window, as `taps.sum_terms` says."""
+    fills = [fill for _, fill in cells]
+
+    def summed(arrays: Sequence[jax.Array], amount: jax.Array | None) -> Any:
+        return taps.sum_terms(term, list(zip(arrays, fills, strict=True)), window, amount)
+
+    return evaluate(summed, [array for array, _ in cells], amount)
 
 
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:

@@ -40,7 +40,9 @@ def spread_by_reduce_window(cotangent: jax.Array, window: Window) -> jax.Array:
     rank = cotangent.ndim
     dimensions, spacing, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank
     for axis in window.axes:
-        dimensions[axis.axis], spacing[axis.axis], dilations[axis.axis] = axis.kernel, axis.stride, axis.dilation
+        dimensions[axis.axis], dilations[axis.axis] = axis.kernel, axis.dilation
+        # Where an axis is sharded, the compiler fails at a single output with cells between it and none.
+        spacing[axis.axis] = axis.stride if axis.output > 1 else 1
         before = axis.extent - 1 - axis.low
         length = (axis.output - 1) * axis.stride + 1
         padding[axis.axis] = before, axis.size + axis.extent - 1 - before - length

@@ -14,6 +14,7 @@ from jax import lax
 
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import barrier, pad
+from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.window import Window
 
 
@@ -28,7 +29,10 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     The barrier keeps the compiler's simplifier from rewriting the pad and the slices that read it into each other. It
     does not bind fusion on the CPU, where barriers are dropped before it.
     """
-    padded = pad(x, {axis.axis: (axis.low, axis.beyond) for axis in window.axes}, fill)
+    # On a TPU a crop is a pass over the array, and slices do without.
+    crops = known_platform() != "tpu" or window.tiles
+    above = {axis.axis: axis.beyond if crops else max(axis.beyond, 0) for axis in window.axes}
+    padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.beyond) > 0 for axis in window.axes)
     return barrier(padded) if grown else padded
 
@@ -40,26 +44,31 @@ def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array
         start = offset * axis.dilation
         starts[axis.axis] = start
         limits[axis.axis] = start + (axis.output - 1) * axis.stride + 1
-        strides[axis.axis] = axis.stride
+        # Where an axis is sharded, the compiler loses single cells that it is to take at a stride.
+        strides[axis.axis] = axis.stride if axis.output > 1 else 1
     return lax.slice(padded, starts, limits, strides)
 
 
 def sum_terms(
-    term: Callable[[jax.Array], Any], x: jax.Array, fill: float, window: Window, amount: jax.Array | None = None
+    term: Callable[..., Any],
+    cells: Sequence[tuple[jax.Array, float]],
+    window: Window,
+    amount: jax.Array | None = None,
 ) -> Any:
-    """Σ amount·term(cells) over every window, the cells at one offset at a time; padded cells are `fill`.
+    """Σ amount·term(*cells) over every window, the cells at one offset at a time, given with what padded ones hold.
 
-    The term may be several arrays. Cells without an amount are inf for it, and what it makes of them is left out.
+    The term may be several arrays. Where there is no amount the last of the cells are inf for it, and what it makes of
+    them is left out.
     """
 
-    def weighed(cells: jax.Array, amount: jax.Array) -> Any:
-        added = term(jnp.where(amount > 0, cells, jnp.inf))
+    def weighed(amount: jax.Array, *cells: jax.Array) -> Any:
+        added = term(*cells[:-1], jnp.where(amount > 0, cells[-1], jnp.inf))
         return jax.tree.map(lambda one: jnp.where(amount > 0, amount * one, 0), added)
 
-    padded = pad_windows(x, window, fill)
+    padded = [pad_windows(array, window, fill) for array, fill in cells]
     if amount is None:
-        return sum_over_taps(term, (padded,), window)
-    return sum_over_taps(weighed, (padded, pad_windows(amount, window, 0)), window)
+        return sum_over_taps(term, padded, window)
+    return sum_over_taps(weighed, (pad_windows(amount, window, 0), *padded), window)
 
 
 def sum_over_taps(term: Callable[..., Any], padded: Sequence[jax.Array], window: Window) -> Any:

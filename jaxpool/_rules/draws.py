@@ -31,6 +31,8 @@ def draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, 
     floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x, mask, window = extended(x, mask, window)
     shares = jax.random.uniform(key, window.output_shape(x.shape), accumulation_dtype(floats))
+    # Sharded as the windows are, where that is a part of their type.
+    shares += jnp.zeros_like(reduce_windows(x, window, lax.max), shares.dtype)
     x, shares = vary_together(x, shares)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
@@ -73,8 +75,8 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> Drawn:
             before + here,
         )
 
-    offsets = jnp.zeros(shares.shape, np.min_scalar_type(window.cells - 1))
-    start = (jnp.zeros(shares.shape, x.dtype), offsets, jnp.zeros(shares.shape, bool), jnp.zeros_like(shares))
+    offsets = jnp.zeros_like(shares, np.min_scalar_type(window.cells - 1))
+    start = (jnp.zeros_like(shares, x.dtype), offsets, jnp.zeros_like(shares, bool), jnp.zeros_like(shares))
     return fold_taps(choose, start, (padded,), window)[:3]
 
 

@@ -1,6 +1,5 @@
 """The logarithm of the mean exponential of every window, for β of any sign and 0. Rules in `_rules/weighted`."""
 
-import math
 from dataclasses import replace
 from functools import partial
 
@@ -14,9 +13,17 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import with_zeros_in_padding
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
+from jaxpool._rules.exponentials import (
+    gap_to_shift,
+    gap_to_value,
+    largest,
+    signed_pool,
+    with_fills,
+    with_values_outside,
+)
 from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.moments import exponential_less_one, exponential_moment
-from jaxpool._rules.weighted import Amounts, Parameter, WeightedPool, expand_rank, shared_along_windows, weighted_pool
+from jaxpool._rules.weighted import Amounts, Cells, Parameter, Shift, WeightedPool
 from jaxpool._sharding import shardable
 
 
@@ -40,9 +47,7 @@ def log_mean_exponentials(
         x, mask, window = with_zeros_in_padding(x, mask, window)
     x = without_unheld(x, window, learnt=beta is not None)
     present = _present(mask, window, x.ndim)
-    if beta is not None:
-        beta = expand_rank(beta.astype(x.dtype), x.ndim)
-    means = _signed(x, beta, present, window=window, family=family, number=number, rule=rule)
+    means = signed_pool(x, beta, present, window=window, pool=family, number=number, rule=rule, dtype=dtype)
     if mask is not None:
         means = jnp.where(reduce_windows(mask, window, lax.max), means, 0)
     return means.astype(dtype)
@@ -56,59 +61,30 @@ def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | N
     return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
 
 
-def _signed(
-    x: jax.Array,
-    beta: jax.Array | None,
-    present: jax.Array | None,
-    *,
-    window: Window,
-    family: WeightedPool,
-    number: float | None,
-    rule: str,
-) -> jax.Array:
-    """The mellowmax for β of any sign: that of -x under -β, negated, where β < 0."""
+def _log_mean_exp(cells: Cells, beta: Parameter, window: Window, amounts: Amounts, shift: Shift) -> jax.Array:
+    """What m exceeds its shift c by, log(mean exp(β·d))/β with d = x - c, for β ≥ 0.
 
-    def one(sign: float | jax.Array, magnitude: jax.Array | None) -> jax.Array:
-        cells, amount = sign * x, None
-        if present is not None:
-            cells, amount = jnp.where(present, cells, -jnp.inf), present.astype(x.dtype)
-        return sign * weighted_pool(cells, magnitude, window, family, number and abs(number), rule, amount)
-
-    if beta is None:
-        assert number is not None
-        return one(math.copysign(1, number), None)
-    # Not jnp.abs, whose derivative at 0 is 0.
-    magnitude = jnp.where(beta < 0, -beta, beta)
-    if shared_along_windows(beta, window):
-        return one(jnp.where(beta < 0, -1, 1).astype(x.dtype), magnitude)
-    return jnp.where(beta < 0, one(-1.0, magnitude), one(1.0, magnitude))
-
-
-def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amounts) -> jax.Array:
-    """Evaluate m = c + log(mean exp(β·d))/β with d = x - c ≤ 0, c the largest cell, for β ≥ 0.
-
-    With e = mean (exp(β·d) - 1) it is m = c + log(1 + e)/β, in which nothing cancels for small β, and c + mean d for
-    β = 0. Where e is near -1, as it may be in large windows, the first form is taken.
+    With e = mean (exp(β·d) - 1) that is log(1 + e)/β, in which nothing cancels for small β, and mean d for β = 0.
+    Where e is near -1, as it may be in large windows, the first form is taken.
     """
-    largest = reduce_windows(x, window, lax.max)
-    beta = jnp.asarray(beta, x.dtype)
-    limits = jnp.finfo(x.dtype)
+    assert shift is not None
+    beta = jnp.asarray(beta, cells[0].dtype)
+    limits = jnp.finfo(beta.dtype)
     # No product with a smaller one, short of a difference of cells beyond its inverse, would be a normal number.
     is_mean = beta < limits.tiny / limits.eps
     is_large = window.cells > 16
 
-    def terms(cells: jax.Array) -> tuple[jax.Array, ...]:
-        same = (cells == largest) | (jnp.isinf(largest) & ~jnp.isinf(cells))
-        gap = jnp.where(same, 0, cells - largest)
+    def terms(*cells: jax.Array) -> tuple[jax.Array, ...]:
+        gap = jnp.where(jnp.isinf(shift) & ~jnp.isinf(cells[-1]), 0, gap_to_shift(cells, shift))
         product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
         return jnp.where(is_mean, gap, exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
 
     amount, total = (None, float(window.cells)) if amounts is None else (amounts[0], jnp.maximum(amounts[1], 1))
-    mean, *powers = (sums / total for sums in sum_terms(terms, x, -jnp.inf, window, amount))
+    mean, *powers = (sums / total for sums in sum_terms(terms, with_fills(cells), window, amount))
     logarithm = jnp.log1p(jnp.where(is_mean, 0, mean))
     if is_large:
         logarithm = jnp.where(mean < -0.5, jnp.log(powers[0]), logarithm)
-    return largest + jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
+    return jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
 
 
 # Notation: x(i) the cells of one window, n of them, β ≥ 0 (a negative β is the same pool of -x under -β, negated),
@@ -122,18 +98,16 @@ def _log_mean_exp(x: jax.Array, beta: Parameter, window: Window, amounts: Amount
 # the second. Where m is infinite all derivatives are 0; and +inf stands for a cell that is absent.
 
 
-def _weight(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
-    dead = jnp.isinf(cells) | jnp.isinf(m)
-    gap = jnp.where(dead, 0, cells) - jnp.where(dead, 0, m)
+def _weight(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
+    gap, dead = gap_to_value(cells, m)
     return jnp.where(dead, 0, jnp.exp(beta * gap))
 
 
-def _slope(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
-    dead = jnp.isinf(cells) | jnp.isinf(m)
-    gap = jnp.where(dead, 0, cells) - jnp.where(dead, 0, m)
+def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
+    gap, dead = gap_to_value(cells, m)
     # Far below, where gap² overflows, a cell adds what -inf does.
-    vanishes = beta * gap < 2 * jnp.log(jnp.finfo(m.dtype).tiny)
-    lowest = (jnp.isneginf(cells) & ~jnp.isinf(m)) | vanishes
+    vanishes = beta * gap < 2 * jnp.log(jnp.finfo(gap.dtype).tiny)
+    lowest = (jnp.isneginf(cells[-1]) & ~jnp.isinf(m[-1])) | vanishes
     dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
     limit = 1 / jnp.square(jnp.where(lowest, beta, 1))
     return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * exponential_moment(beta * gap, 1))
@@ -141,11 +115,11 @@ def _slope(cells: jax.Array, m: jax.Array, beta: Parameter) -> jax.Array:
 
 _LOG_MEAN_EXP = WeightedPool(
     value=_log_mean_exp,
-    cells=lambda x: x,
-    outputs=lambda m: (m, math.inf),
+    cells=with_fills,
+    outputs=with_values_outside,
     weight=_weight,
     slope=_slope,
     slope_factor=lambda m, beta: jnp.ones_like(m),
-    fill=-math.inf,
+    shift=largest,
     is_mean=True,
 )

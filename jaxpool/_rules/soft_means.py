@@ -12,6 +12,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import with_zeros_in_padding
 from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
+from jaxpool._rules.exponentials import difference
 from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.moments import without_tiny
 from jaxpool._rules.reverse import with_rule
@@ -108,38 +109,21 @@ def _either(signs: set[int], beta: jax.Array, smallest: jax.Array, largest: jax.
     return largest if signs == {1} else jnp.where(beta < 0, smallest, largest)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
-    """The distance of cells from a shift above them, or `above` or below: the end of the dtype where it overflows.
-
-    Such a cell has no weight. One above a shift that is above all cells of its window has no part in that, or is inf.
-    """
-    largest = jnp.finfo(cells.dtype).max
-    return jnp.clip(cells - shift, -largest, largest if above else 0)
-
-
-@_difference.defjvp
-def _(
-    above: bool, primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    return _difference(*primals, above), tangents[0] - tangents[1]
-
-
 def _power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return jnp.exp(beta * _difference(cells, shift, False))
+    return jnp.exp(beta * difference(cells, shift, False))
 
 
 def _gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return _power(cells, shift, beta) * _difference(cells, shift, False)
+    return _power(cells, shift, beta) * difference(cells, shift, False)
 
 
 # The same for a β of any sign, under which a cell that has no part in the window may be on either side of the shift.
 
 
 def _learnt_power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    product = beta * _difference(cells, shift, True)
+    product = beta * difference(cells, shift, True)
     return jnp.exp(jnp.where(product > 0, 0, product))
 
 
 def _learnt_gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return _learnt_power(cells, shift, beta) * _difference(cells, shift, True)
+    return _learnt_power(cells, shift, beta) * difference(cells, shift, True)

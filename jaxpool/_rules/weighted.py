@@ -4,6 +4,8 @@ Such a pool y = f(x, θ), with a number or array θ, is an associative fold: poo
 the same as pooling all of them at once, as long as θ is one number along the pooled axes. A family says what
 the value, the weights ∂y/∂x and the terms of ∂y/∂θ are; both derivative rules follow from that here. In a *mean*
 each cell stands for an amount of cells, 0 for one that is absent and as many as it is the mean of on a later axis.
+A family may keep its values as excesses over a *shift*, which is constant to derivatives; for the next axis cells are
+such pairs.
 """
 
 from collections.abc import Callable
@@ -28,7 +30,12 @@ from jaxpool._sharding import vary_together
 Parameter = float | jax.Array
 # The amount of each cell and the sum of the amounts of each window; none where all cells count once.
 Amounts = tuple[jax.Array, jax.Array] | None
-Residuals = tuple[jax.Array, jax.Array | None, Amounts, jax.Array]
+# The cells themselves, or their excesses and shifts.
+Cells = tuple[jax.Array, ...]
+Shift = jax.Array | None
+# Arrays of cells or of windows, and what stands for those outside.
+Filled = list[tuple[jax.Array, float]]
+Residuals = tuple[Cells, Shift, jax.Array | None, Amounts, jax.Array]
 
 
 @dataclass(frozen=True)
@@ -36,25 +43,25 @@ class WeightedPool:
     """One family, as functions of the cells x, the values y of the windows and the parameter θ.
 
     Attributes:
-        value: y from x, θ, the window and, for a mean, the amounts.
-        cells: what `weight` and `slope` need of x, elementwise.
-        outputs: what they need of y, elementwise, and what stands for a window outside, whose weights must be 0.
+        value: y from x, θ, the window, for a mean the amounts, and the shift: then y less that.
+        cells: what `weight` and `slope` need of x, elementwise, and what padded cells hold.
+        outputs: what they need of y and the shift, elementwise, and what stands for a window outside: weights of 0.
         weight: ∂y/∂x from the two and θ.
         slope: the terms of ∂y/∂θ from the two and θ, up to a factor that is the same for all cells of a window.
         slope_factor: that factor, from y and θ.
-        fill: what padded cells hold.
+        shift: the shift of every window, from x.
         is_mean: whether weights and slopes are to be multiplied by the cell's share in the amount of its window.
         in_stages: whether each axis is a stage of the program. Not where x has been extended by padding: devices that
             share an axis would have to divide its new size evenly to hand it to a stage.
     """
 
-    value: Callable[[jax.Array, Parameter, Window, Amounts], jax.Array]
-    cells: Callable[[jax.Array], jax.Array]
-    outputs: Callable[[jax.Array], tuple[jax.Array, float]]
-    weight: Callable[[jax.Array, jax.Array, Parameter], jax.Array]
-    slope: Callable[[jax.Array, jax.Array, Parameter], jax.Array]
+    value: Callable[[Cells, Parameter, Window, Amounts, Shift], jax.Array]
+    cells: Callable[[Cells], Filled]
+    outputs: Callable[[jax.Array, Shift], Filled]
+    weight: Callable[[Cells, Cells, Parameter], jax.Array]
+    slope: Callable[[Cells, Cells, Parameter], jax.Array]
     slope_factor: Callable[[jax.Array, Parameter], jax.Array]
-    fill: float
+    shift: Callable[[Cells, Window], jax.Array] | None = None
     is_mean: bool = False
     in_stages: bool = True
 
@@ -67,10 +74,11 @@ def weighted_pool(
     number: float | None,
     rule: str,
     amount: jax.Array | None = None,
+    shift_dtype: Any = None,
 ) -> jax.Array:
     """Pool x with the parameter `number`, or with the array `parameter` where `number` is None.
 
-    A mean takes the `amount` of every cell, whole along the pooled axes; None is 1.
+    A mean takes the `amount` of every cell, whole along the pooled axes; None is 1. Shifts are kept in `shift_dtype`.
     """
     in_turn = terms_order(window)
     if parameter is None:
@@ -85,12 +93,22 @@ def weighted_pool(
             parts = (window,)
         parameter = jnp.broadcast_to(parameter, shape)
         x, parameter = vary_together(x, parameter)
-    for part in parts:
-        step = with_rule(rule, partial(_pool, window=part, pool=pool, number=number))
-        total = None if amount is None else reduce_windows(amount, part, lax.add)
-        x = step(x, parameter, None if amount is None or total is None else (amount, total))
-        amount = total
-    return x
+
+    shift_of = pool.shift
+
+    def pooled(x: jax.Array, parameter: jax.Array | None, amount: jax.Array | None) -> jax.Array:
+        cells: Cells = (x,)
+        shift: Shift = None
+        for part in parts:
+            if shift_of is not None:
+                shift = shift_of(cells, part).astype(shift_dtype)
+            total = None if amount is None else reduce_windows(amount, part, lax.add)
+            amounts = None if amount is None or total is None else (amount, total)
+            y = _pool(cells, shift, parameter, amounts, part, pool, number)
+            cells, amount = (y,) if shift is None else (y, shift), total
+        return cells[0] if shift is None else cells[0] + shift.astype(cells[0].dtype)
+
+    return with_rule(rule, pooled)(x, parameter, amount)
 
 
 def expand_rank(parameter: jax.Array, rank: int) -> jax.Array:
@@ -110,33 +128,34 @@ def shared_along_windows(parameter: jax.Array, window: Window) -> bool:
 #     x̄(i) = Σ_{o : i ∈ W(o)} w(i, o) ȳ(o)        θ̄ = Σ_o ȳ(o) Σ_{i ∈ W(o)} s(i, o)
 #
 # where the outer sum of θ̄ runs over the outputs that share θ. The first term of ẏ and x̄ are the two directions of
-# `_Weights`. Weights are functions of x(i), y(o) and θ alone, so that nothing but x and y is kept, and they are
-# differentiated in turn for the higher orders, y by this same rule. In a mean of amounts a(i), with
-# A(o) = Σ_{i ∈ W(o)} a(i), w and s carry a factor a(i)/A(o), which is constant.
+# `_Weights`. Weights are functions of x(i), y(o) and θ alone, so that nothing but x, y and a shift is kept. They are
+# differentiated in turn for the higher orders, y by this same rule; what x and y exceed shifts by varies as they do. In
+# a mean of amounts a(i), with A(o) = Σ_{i ∈ W(o)} a(i), w and s carry a factor a(i)/A(o), which is constant.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
+@partial(jax.custom_jvp, nondiff_argnums=(4, 5, 6))
 def _pool(
-    x: jax.Array,
+    cells: Cells,
+    shift: Shift,
     parameter: jax.Array | None,
     amounts: Amounts,
     window: Window,
     pool: WeightedPool,
     number: float | None,
 ) -> jax.Array:
-    def value(x: jax.Array, parameter: jax.Array | None, amounts: Amounts) -> jax.Array:
-        return pool.value(x, _either(parameter, number), window, amounts)
+    def value(cells: Cells, shift: Shift, parameter: jax.Array | None, amounts: Amounts) -> jax.Array:
+        return pool.value(cells, _either(parameter, number), window, amounts, shift)
 
     # Another mark for another number, as two norms of one array would share ratios, and keep them in memory.
-    return evaluate(value, x, parameter, amounts, in_stage=pool.in_stages, mark=repr(number))
+    return evaluate(value, cells, shift, parameter, amounts, in_stage=pool.in_stages, mark=repr(number))
 
 
 @partial(_pool.defjvp, symbolic_zeros=True)
 def _(window: Window, pool: WeightedPool, number: float | None, primals: Any, tangents: Any) -> Any:
-    x, parameter, amounts = primals
-    x_dot, parameter_dot, _ = tangents
-    y = _pool(x, parameter, amounts, window, pool, number)
-    residuals = (x, parameter, amounts, y)
+    cells, shift, parameter, amounts = primals
+    (x_dot, *_), _, parameter_dot, _ = tangents
+    y = _pool(cells, shift, parameter, amounts, window, pool, number)
+    residuals = (cells, shift, parameter, amounts, y)
     terms = []
     if not is_zero(x_dot):
         terms.append(apply_linear_map(_Weights(window, pool, number), x_dot, residuals, like=y))
@@ -168,27 +187,34 @@ class _Weights(LinearMap):
     residuals_vary = True
 
     def forward(self, tangent: jax.Array, residuals: Residuals, /) -> jax.Array:
-        x, parameter, amounts, y = residuals
+        cells, shift, parameter, amounts, y = residuals
         pool, window = self.pool, self.window
         if amounts is not None:
             tangent = tangent * amounts[0]
 
-        def total(tangent: jax.Array, x: jax.Array, y: jax.Array, parameter: jax.Array | None) -> jax.Array:
-            outputs, _ = pool.outputs(y)
-            padded = [pad_windows(pool.cells(x), window, pool.fill), pad_windows(tangent, window, 0)]
-            weight = partial(self._weight, parameter=parameter)
-            return sum_over_taps(lambda cells, tangent: weight(cells, outputs) * tangent, padded, window)
+        def total(
+            tangent: jax.Array, cells: Cells, shift: Shift, y: jax.Array, parameter: jax.Array | None
+        ) -> jax.Array:
+            outputs = tuple(array for array, _ in pool.outputs(y, shift))
+            padded = [pad_windows(array, window, fill) for array, fill in (*pool.cells(cells), (tangent, 0))]
 
-        tangent = evaluate(total, tangent, x, y, parameter, in_stage=pool.in_stages)
+            def term(*arrays: jax.Array) -> jax.Array:
+                return self._weight(arrays[:-1], outputs, parameter) * arrays[-1]
+
+            return sum_over_taps(term, padded, window)
+
+        tangent = evaluate(total, tangent, cells, shift, y, parameter, in_stage=pool.in_stages)
         return tangent / _totals(window, amounts) if pool.is_mean else tangent
 
     def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:
-        x, parameter, amounts, y = residuals
+        cells, shift, parameter, amounts, y = residuals
         pool, window = self.pool, self.window
+        parameters: Filled = [] if parameter is None else [(parameter, 1.0)]
 
         def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
-            cotangents, values, *parameters = windows
-            weights = self._weight(cells[0], values, parameters[0] if parameters else None)
+            cotangents, *values = windows
+            own = values.pop() if parameters else None
+            weights = self._weight(cells, tuple(values), own)
             if held is True:
                 return cotangents * weights
             # Both are masked: a derivative of the weights is multiplied by 0 where only the product is, and may be NaN.
@@ -199,11 +225,11 @@ class _Weights(LinearMap):
             cotangent = finish(cotangent, y)
         if pool.is_mean:
             cotangent = cotangent / _totals(window, amounts)
-        outputs = [(cotangent, 0.0), pool.outputs(y), *([] if parameter is None else [(parameter, 1.0)])]
-        x_bar = gather_windows(contribution, outputs, window, [(pool.cells(x), pool.fill)])
+        outputs = [(cotangent, 0.0), *pool.outputs(y, shift), *parameters]
+        x_bar = gather_windows(contribution, outputs, window, pool.cells(cells))
         return x_bar if amounts is None else x_bar * amounts[0]
 
-    def _weight(self, cells: jax.Array, outputs: jax.Array, parameter: jax.Array | None) -> jax.Array:
+    def _weight(self, cells: Cells, outputs: Cells, parameter: jax.Array | None) -> jax.Array:
         return self.pool.weight(cells, outputs, _either(parameter, self.number))
 
 
@@ -214,11 +240,11 @@ def _totals(window: Window, amounts: Amounts) -> float | jax.Array:
 
 def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Array:
     """∂y(o)/∂θ = Σ_i s(i, o)."""
-    x, parameter, amounts, y = residuals
+    cells, shift, parameter, amounts, y = residuals
     assert parameter is not None
-    outputs, _ = pool.outputs(y)
+    outputs = tuple(array for array, _ in pool.outputs(y, shift))
     amount = None if amounts is None else amounts[0]
-    terms = sum_terms(lambda cells: pool.slope(cells, outputs, parameter), pool.cells(x), pool.fill, window, amount)
+    terms = sum_terms(lambda *cells: pool.slope(cells, outputs, parameter), pool.cells(cells), window, amount)
     if pool.is_mean:
         terms /= _totals(window, amounts)
     return pool.slope_factor(y, parameter) * terms

@@ -206,7 +206,7 @@ FAULTS = (
         "test_platforms -k sharded",
     ),
     Fault(
-        "offsets backwards between zeros",
+        "base dilation, offsets backwards",
         "axis.extent - 1 - offset * axis.dilation",
         "offset * axis.dilation",
         "test_platforms -k tpu and max",

@@ -98,14 +98,14 @@ FAULTS = (
     ),
     Fault(
         "weights of -inf",
-        "jnp.where(dead, 0, cells) - jnp.where(dead, 0, y), dead",
-        "cells - y, dead",
-        "test_conventions",
+        "difference(jnp.where(dead, 0, near), jnp.where(dead, 0, shift), True)",
+        "near - shift",
+        "test_learnt_numbers",
     ),
     Fault(
         "log-sum-exp without a shift",
-        "beta * jnp.where(cells == largest, 0, cells - largest)",
-        "beta * (cells - largest)",
+        "gap = jnp.where(near == shift, 0, near - shift)",
+        "gap = near - shift",
         "test_conventions",
     ),
     Fault(

@@ -49,18 +49,7 @@ POOLS: dict[str, Pool] = {
 ANYWHERE = ("max_unpool", "fractional_max_pool", "fractional_max_pool_with_indices", "spatial_pyramid_pool")
 # The gradients of these bring together more than neighbours need.
 COLLECTED = ("smooth_max_pool", "mellowmax_pool", "soft_pool", "max_blur_pool")
-# Wrong where a window holds cells of all shards: these are not among the others, and are run alone.
-WHOLE: dict[str, Pool] = {
-    "global_gem_pool": partial(RECORDS["global_gem_pool"].values, axis=(1, 2)),
-    "lp_pool": lambda x: jaxpool.lp_pool(x, 3.0, (32, 9), axis=(1, 2)),
-    "smooth_max_pool": lambda x: jaxpool.smooth_max_pool(x, 2.0, (32, 9), axis=(1, 2)),
-    "soft_pool": lambda x: jaxpool.soft_pool(x, 2.0, (32, 9), axis=(1, 2)),
-    "stochastic_pool": lambda x: jaxpool.stochastic_pool(x, (32, 9), axis=(1, 2)),
-}
-# Refused where the type of an axis is Explicit.
-DRAWN: dict[str, Pool] = {
-    "stochastic_pool": lambda x: jaxpool.stochastic_pool(x, **SLIDING, key=np.array([3, 7], np.uint32)),
-}
+DRAWN: Pool = partial(jaxpool.stochastic_pool, **SLIDING, key=np.array([3, 7], np.uint32))
 # Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
 UNEVEN: dict[str, Pool] = {
     "max_pool": lambda x: jaxpool.max_pool(x, 3, 1, axis=(1, 2)),
@@ -69,6 +58,12 @@ UNEVEN: dict[str, Pool] = {
     "max_pool of copies": lambda x: jaxpool.max_pool(x, 3, 1, "REFLECT", axis=(1, 2)),
     "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2)),
     "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (7, 2), axis=(1, 2)),
+    # One window over all shards, and a few cells of one, at a stride that leaves the others out.
+    "lp_pool, whole": lambda x: jaxpool.lp_pool(x, 3.0, (32, 9), axis=(1, 2)),
+    "smooth_max_pool, whole": lambda x: jaxpool.smooth_max_pool(x, 2.0, (32, 9), axis=(1, 2)),
+    "soft_pool, whole": lambda x: jaxpool.soft_pool(x, 2.0, (32, 9), axis=(1, 2)),
+    "stochastic_pool, whole": lambda x: jaxpool.stochastic_pool(x, (32, 9), axis=(1, 2)),
+    "lp_pool, once": lambda x: jaxpool.lp_pool(x, 2.0, 2, 31, axis=(1, 2)),
 }
 
 BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
@@ -175,10 +170,9 @@ def check_everywhere(mesh: Mesh) -> None:
 
 def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:
     """By the first of its pooled axes."""
-    if name not in WHOLE or RECORDS[name].windows != "whole":
-        # The bins of the records are four.
-        uneven = name in RECORDS and RECORDS[name].windows == "bins" and mesh.size > 4
-        check(name, pool, mesh, POOLED, None if uneven or name in (*ANYWHERE, *COLLECTED) else COLLECTING)
+    # The bins of the records are four.
+    uneven = name in RECORDS and RECORDS[name].windows == "bins" and mesh.size > 4
+    check(name, pool, mesh, POOLED, None if uneven or name in (*ANYWHERE, *COLLECTED) else COLLECTING)
 
 
 def check_in_every_way() -> None:
@@ -200,6 +194,8 @@ def check_in_every_way() -> None:
     for name, pool in UNEVEN.items():
         check(name, pool, line, POOLED, None)
         check(name, pool, explicit, POOLED, None)
+    for mesh in (line, explicit):
+        check("stochastic_pool drawn", DRAWN, mesh, BATCH, ANY)
     for rule in ("jvp", "vjp"):
         check_shared_parameter(rule, line)
     for name in ("roi_align", "roi_pool"):
@@ -210,14 +206,6 @@ def main() -> None:
     """Each pool in every way once, or axis by axis on a mesh of as many devices and axes of the type named."""
     if len(sys.argv) == 1:
         check_in_every_way()
-    elif sys.argv[1] == "whole":
-        line = jax.make_mesh((4,), ("devices",), axis_types=(AxisType.Auto,))
-        for name, pool in WHOLE.items():
-            check(name, pool, line, POOLED, None)
-    elif sys.argv[1] == "drawn":
-        explicit = jax.make_mesh((4,), ("devices",), axis_types=(AxisType.Explicit,))
-        for name, pool in DRAWN.items():
-            check(name, pool, explicit, BATCH, ANY)
     else:
         count, kind = int(sys.argv[1]), AxisType[sys.argv[2]]
         check_everywhere(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))

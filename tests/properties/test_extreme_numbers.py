@@ -72,7 +72,7 @@ ENDS = np.array([[-LARGEST, LARGEST, 1], [-LARGEST, LARGEST, LARGEST], [1, -3e38
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("by_array", [False, True], ids=["number", "array"])
-@pytest.mark.parametrize("function", ["soft_pool"])
+@pytest.mark.parametrize("function", ["soft_pool", "smooth_max_pool", "mellowmax_pool"])
 def test_weights_add_up_under_every_beta(function: str, by_array: bool, rule: Rule) -> None:
     x = np.concatenate([CELLS, ENDS])
     for beta in (1e-3, 1.0, -1e3, 1e4, -1e4, 3e38):
@@ -87,7 +87,7 @@ def test_weights_add_up_under_every_beta(function: str, by_array: bool, rule: Ru
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("function", ["soft_pool"])
+@pytest.mark.parametrize("function", ["soft_pool", "smooth_max_pool", "mellowmax_pool"])
 def test_weights_add_up_over_all_axes(function: str, rule: Rule) -> None:
     # One axis after the other: rows of one, two and three largest cells are as far apart as rounding of their values.
     x = np.full((2, 6, 6), 1000.3, np.float32)

@@ -55,6 +55,11 @@ def gathers(part: Window) -> bool:
     return overlaps(part) <= _MOST_TERMS
 
 
+def dilates_outputs(window: Window) -> bool:
+    """Whether a TPU goes back to the cells of windows by base dilation: a term per cell."""
+    return window.cells <= _MOST_TERMS and not any(isinstance(axis, BinAxis) for axis in window.axes)
+
+
 def terms_order(window: Window) -> tuple[Window, ...]:
     """The windows that a pool of weighted cells is taken over, one after the other, the last one first."""
     return (window,) if window.cells <= _MOST_TERMS else window.split()

@@ -4,19 +4,17 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins import even, expand
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
-from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces, spread_by_windows
+from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
-from jaxpool._engine.taps import taps
-from jaxpool._engine.winners import Selection, first_winners
+from jaxpool._engine.winners import first_winners
 from jaxpool._engine.xla import choose
 from jaxpool._engine.xla.reduce import reduce_by_axes
-from jaxpool._engine.xla.select import select
+from jaxpool._engine.xla.select import SELECTION
 from jaxpool._geometry.window import Window
 
 
@@ -56,43 +54,8 @@ def send_to_winners(
     def exact(cotangent: jax.Array) -> jax.Array:
         wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
         _, (offsets,) = first_winners(x, None, SELECTION, (window,), op)
-        return route_between_zeros(wide, offsets, window, lax.add).astype(cotangent.dtype)
+        return route_by_comparison(wide, offsets, window, lax.add).astype(cotangent.dtype)
 
     if not (on_one_device() or choose.reaches_next_alone(window)):
         return exact(cotangent)
     return lax.cond((~jnp.isfinite(values)).any(), exact, native, cotangent)
-
-
-def route_between_zeros(array: jax.Array, offsets: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Compare the offsets of the windows that hold a cell with its numbers in them, over outputs with zeros between.
-
-    With stride - 1 zeros after each, cell i is the one at offset j of the window at the place i + low - j·dilation.
-    """
-    config, sizes = [(0, 0, 0)] * array.ndim, list(array.shape)
-    for axis in window.axes:
-        sizes[axis.axis] = axis.size
-        before = axis.extent - 1 - axis.low
-        after = axis.size + axis.low - (axis.output - 1) * axis.stride - 1
-        config[axis.axis] = before, after, axis.stride - 1
-    array, offsets = (lax.pad(each, np.zeros((), each.dtype)[()], config) for each in (array, offsets))
-    total = None
-    for number, tap in enumerate(taps(window)):
-        starts = [0] * array.ndim
-        for axis, offset in zip(window.axes, tap, strict=True):
-            starts[axis.axis] = axis.extent - 1 - offset * axis.dilation
-        limits = [start + size for start, size in zip(starts, sizes, strict=True)]
-        chosen = lax.slice(offsets, starts, limits) == np.array(number, offsets.dtype)[()]
-        sent = jnp.where(chosen, lax.slice(array, starts, limits), np.zeros((), array.dtype)[()])
-        total = sent if total is None else op(total, sent)
-    assert total is not None
-    return total
-
-
-def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    if choose.is_in_pieces(part):
-        return route_in_pieces(array, offsets, part, op)
-    lowering = route_between_zeros if choose.is_written_out(part) and even(part) == part else route_by_comparison
-    return lowering(array, offsets, part, op)
-
-
-SELECTION = Selection(choose.order, select, _route)

@@ -1,0 +1,58 @@
+"""The gather form of a map from windows to cells by base dilation, for TPUs: outputs are as far apart as windows.
+
+With stride - 1 fills after each output, cell i is the one at offset j of the window at the place i + low - j·dilation.
+So the map is a sum over all offsets of slices that are shifted by single cells. That is more terms than windows that
+hold a cell, but all have the cells' own shape. An axis broadcast behind another one and merged with it, which is what
+fewer terms take, makes a TPU move its rows one by one: gradients of 3×3/2 norms took three times the cycles.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from jaxpool._engine.operations import Operation, apart
+from jaxpool._engine.taps import taps
+from jaxpool._geometry.window import Window
+
+
+def gather_by_base_dilation(
+    contribution: Callable[..., jax.Array],
+    outputs: Sequence[tuple[jax.Array, Any]],
+    window: Window,
+    inputs: Sequence[tuple[jax.Array, Any]],
+    combine: Operation,
+) -> jax.Array:
+    """What `gather.gather_windows` computes, for fixed windows; no contribution has to ask what the windows hold."""
+    cells = tuple(array for array, _ in inputs)
+    dilated = [_dilate(array, fill, window) for array, fill in outputs]
+    total = None
+    for number, tap in enumerate(taps(window)):
+        added = contribution(number, True, tuple(_holders(array, window, tap) for array in dilated), cells)
+        total = added if total is None else combine(total, added)
+    assert total is not None, "a window has a cell"
+    return total
+
+
+def _dilate(array: jax.Array, fill: Any, window: Window) -> jax.Array:
+    """The outputs with fills between and around them, for every cell at every offset; with 1 along an axis, that."""
+    config = [(0, 0, 0)] * array.ndim
+    for axis in window.axes:
+        if array.shape[axis.axis] == axis.output:
+            before = axis.extent - 1 - axis.low
+            after = axis.size + axis.low - (axis.output - 1) * axis.stride - 1
+            # Where an axis is sharded, the compiler misplaces a single output with cells between it and none.
+            config[axis.axis] = before, after, axis.stride - 1 if axis.output > 1 else 0
+    fill = np.array(fill, array.dtype)[()]
+    return lax.pad(apart(array, fill), fill, config)
+
+
+def _holders(dilated: jax.Array, window: Window, tap: Sequence[int]) -> jax.Array:
+    """The outputs of the windows that hold the cells at this offset, for all cells."""
+    for axis, offset in zip(window.axes, tap, strict=True):
+        if dilated.shape[axis.axis] > 1:
+            start = axis.extent - 1 - offset * axis.dilation
+            dilated = lax.slice_in_dim(dilated, start, start + axis.size, 1, axis.axis)
+    return dilated
