@@ -149,13 +149,13 @@ class FindWinners(LinearMap):
 
 
 def terms_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a norm or a smooth maximum is taken over in turn, the last one first: its format."""
+    """The windows that a norm is taken over in turn, the last one first: its format."""
     return (cpu_choose.weighing_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
 
 
-def soft_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a soft mean is taken over, one after the other, the last one first: its format."""
-    return (cpu_choose.soft_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
+def exponentials_order(window: Window) -> tuple[Window, ...]:
+    """The windows that a mean or sum of exponentials is taken over in turn, the last one first: its format."""
+    return (cpu_choose.exponentials_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
 
 
 def evaluate(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:

@@ -74,16 +74,6 @@ def with_fills(cells: Cells) -> Filled:
     return [*((excess, 0.0) for excess in cells[:-1]), (cells[-1], -math.inf)]
 
 
-def with_values_outside(excess: jax.Array, shift: Shift) -> Filled:
-    """The arrays that make up a value, and what stands for a window outside, in which nothing has weight."""
-    assert shift is not None
-    return [(excess, 0.0), (shift, math.inf)]
-
-
-def _wide(array: jax.Array) -> jax.Array:
-    return array.astype(accumulation_dtype(array.dtype))
-
-
 def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
     """The distances of cells from the shift of a window that holds them, 0 for infinite cells that are the largest."""
     near, shift = _wide(cells[-1]), _wide(shift)
@@ -91,18 +81,28 @@ def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
     return gap + cells[0] if len(cells) > 1 else gap
 
 
-def gap_to_value(cells: Cells, value: Cells) -> tuple[jax.Array, jax.Array]:
-    """The distances of cells from the value of a window, which may not hold them, and which have no weight at all.
+def with_values_outside(excess: jax.Array, shift: Shift) -> Filled:
+    """The arrays that make up a value, and what stands for a window outside, in which nothing has weight."""
+    assert shift is not None
+    return [(excess, 0.0), (shift, math.inf)]
 
-    These are infinite cells and those in windows of an infinite value. Their distance is that from the mean.
+
+def gap_to_value(cells: Cells, value: Cells) -> tuple[jax.Array, jax.Array]:
+    """The distances of cells from the value of a window, and which of them have no weight; their distance is 0.
+
+    These are infinite cells, those in windows of an infinite value, and those so far below that the distance overflows.
     """
     excess, shift = value[0], _wide(value[1])
     near = _wide(cells[-1])
-    dead = jnp.isinf(near) | jnp.isinf(shift)
-    gap = difference(jnp.where(dead, 0, near), jnp.where(dead, 0, shift), True)
+    gap = near - shift
+    dead = jnp.isinf(near) | jnp.isinf(shift) | jnp.isinf(gap)
     if len(cells) > 1:
         gap += cells[0]
-    return gap - excess, dead
+    return jnp.where(dead, 0, gap - excess), dead
+
+
+def _wide(array: jax.Array) -> jax.Array:
+    return array.astype(accumulation_dtype(array.dtype))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))

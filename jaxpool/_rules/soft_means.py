@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.maps import reduce_windows, soft_order
+from jaxpool._engine.maps import exponentials_order, reduce_windows
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import with_zeros_in_padding
 from jaxpool._geometry.extension import extended
@@ -78,7 +78,7 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
         present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
         shift, mass = jnp.where(present, x, 0), present.astype(x.dtype)
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
-    for part in soft_order(window) if shared_along_windows(beta, window) else (window,):
+    for part in exponentials_order(window) if shared_along_windows(beta, window) else (window,):
         largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)
         # Of a β that is positive the largest does.
         if signs != {1}:

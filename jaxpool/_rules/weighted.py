@@ -19,7 +19,7 @@ from jax import lax
 
 from jaxpool._engine.gather import Held
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.maps import evaluate, gather_windows, reduce_windows, sum_terms, terms_order
+from jaxpool._engine.maps import evaluate, exponentials_order, gather_windows, reduce_windows, sum_terms, terms_order
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_windows, sum_over_taps
@@ -80,7 +80,7 @@ def weighted_pool(
 
     A mean takes the `amount` of every cell, whole along the pooled axes; None is 1. Shifts are kept in `shift_dtype`.
     """
-    in_turn = terms_order(window)
+    in_turn = (terms_order if pool.shift is None else exponentials_order)(window)
     if parameter is None:
         parts = in_turn
     else:
@@ -101,7 +101,7 @@ def weighted_pool(
         shift: Shift = None
         for part in parts:
             if shift_of is not None:
-                shift = shift_of(cells, part).astype(shift_dtype)
+                shift = finish(shift_of(cells, part).astype(shift_dtype))
             total = None if amount is None else reduce_windows(amount, part, lax.add)
             amounts = None if amount is None or total is None else (amount, total)
             y = _pool(cells, shift, parameter, amounts, part, pool, number)
