@@ -88,17 +88,17 @@ def with_values_outside(excess: jax.Array, shift: Shift) -> Filled:
 
 
 def gap_to_value(cells: Cells, value: Cells) -> tuple[jax.Array, jax.Array]:
-    """The distances of cells from the value of a window, and which of them have no weight; their distance is 0.
+    """The distances of cells from the value of a window, which may not hold them, and which have no weight at all.
 
-    These are infinite cells, those in windows of an infinite value, and those so far below that the distance overflows.
+    These are infinite cells and those in windows of an infinite value, taken for 0 here.
     """
     excess, shift = value[0], _wide(value[1])
     near = _wide(cells[-1])
-    gap = near - shift
-    dead = jnp.isinf(near) | jnp.isinf(shift) | jnp.isinf(gap)
+    dead = jnp.isinf(near) | jnp.isinf(shift)
+    gap = difference(jnp.where(dead, 0, near), jnp.where(dead, 0, shift), True)
     if len(cells) > 1:
         gap += cells[0]
-    return jnp.where(dead, 0, gap - excess), dead
+    return gap - excess, dead
 
 
 def _wide(array: jax.Array) -> jax.Array:

@@ -107,7 +107,7 @@ def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
     gap, dead = gap_to_value(cells, m)
     # Far below, where gap² overflows, a cell adds what -inf does.
     vanishes = beta * gap < 2 * jnp.log(jnp.finfo(gap.dtype).tiny)
-    lowest = (dead & ~jnp.isinf(m[-1]) & ~jnp.isposinf(cells[-1])) | vanishes
+    lowest = (jnp.isneginf(cells[-1]) & ~jnp.isinf(m[-1])) | vanishes
     dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
     limit = 1 / jnp.square(jnp.where(lowest, beta, 1))
     return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * exponential_moment(beta * gap, 1))
