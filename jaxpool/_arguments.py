@@ -115,8 +115,8 @@ def check_parameter(
     allowed: Callable[[np.ndarray], np.ndarray],
     words: str,
     fix: str,
-) -> float | jax.Array:
-    """Return a Python number as a float and an array, traced or not, as an array that broadcasts to the output.
+) -> tuple[jax.Array | None, float | None]:
+    """Return an array, traced or not, that broadcasts to the output, or a Python number as a float: one of the two.
 
     Raise where it is neither, or where a value that is known while tracing is not `allowed`, which `words` describe.
     """
@@ -143,9 +143,9 @@ def check_parameter(
         if wrong.size:
             words = f"{words}, and finite in an array" if is_array else words
             raise ValueError(f"{function}: {name} must be {words}, got {wrong[0]}; {fix}")
-    if isinstance(value, jax.Array):
-        return value
-    return float(value) if np.ndim(value) == 0 else jnp.asarray(value)
+    if isinstance(value, jax.Array) or np.ndim(value) > 0:
+        return jnp.asarray(value), None
+    return None, float(value)
 
 
 def _broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:

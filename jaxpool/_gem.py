@@ -156,9 +156,8 @@ def _pool(
 ) -> jax.Array:
     shape = window.output_shape(x.shape)
     fix = "use 1 for the mean magnitude, float('inf') for the largest magnitude"
-    exponent = check_parameter(function, "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
+    p, number = check_parameter(function, "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
     check_rule(function, rule)
-    p, number = (None, exponent) if isinstance(exponent, float) else (exponent, None)
     return _power_means(x, mask, p, window, number, include_pad, least, rule)
 
 

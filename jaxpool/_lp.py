@@ -88,12 +88,10 @@ def lp_pool(
     window = make_window("lp_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
     shape = window.output_shape(array.shape)
     fix = "use 1 for the sum of magnitudes, 2 for the Euclidean norm, float('inf') for the largest magnitude"
-    exponent = check_parameter("lp_pool", "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
+    p, number = check_parameter("lp_pool", "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
     mask = check_mask("lp_pool", where, array.shape, window.pooled_axes)
     check_rule("lp_pool", rule)
-    if isinstance(exponent, float):
-        return norms(array, mask, None, window, exponent, rule)
-    return norms(array, mask, exponent, window, None, rule)
+    return norms(array, mask, p, window, number, rule)
 
 
 @shardable

@@ -172,9 +172,8 @@ def _pool(
         window.check_no_window_of_padding(function, "use less padding or count_include_pad=True")
     shape = window.output_shape(array.shape)
     fix = "use max_pool or min_pool for an infinite beta"
-    sharpness = check_parameter(function, "beta", beta, shape, np.isfinite, "finite", fix)
+    parameter, number = check_parameter(function, "beta", beta, shape, np.isfinite, "finite", fix)
     mask = check_mask(function, where, array.shape, window.pooled_axes)
     check_rule(function, rule)
-    parameter, number = (None, sharpness) if isinstance(sharpness, float) else (sharpness, None)
     pool = soft_means if function == "soft_pool" else log_mean_exponentials
     return pool(array, mask, parameter, window, number, include_pad, rule)

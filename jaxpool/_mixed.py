@@ -84,10 +84,9 @@ def mixed_pool(
     window.check_no_window_of_padding("mixed_pool", "use less padding")
     shape = window.output_shape(array.shape)
     fix = "use 1 for the maximum alone, 0 for the average alone"
-    share = check_parameter("mixed_pool", "alpha", alpha, shape, np.isfinite, "finite", fix)
+    shares, number = check_parameter("mixed_pool", "alpha", alpha, shape, np.isfinite, "finite", fix)
     mask = check_mask("mixed_pool", where, array.shape, window.pooled_axes)
     check_rule("mixed_pool", rule)
-    shares, number = (None, share) if isinstance(share, float) else (share, None)
     return _blends(array, mask, shares, window, number, include_pad, rule)
 
 

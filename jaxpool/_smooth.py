@@ -1,32 +1,22 @@
 """The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_rules/weighted`."""
 
-from dataclasses import replace
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
-from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import with_zeros_in_padding
-from jaxpool._geometry.extension import extended
+from jaxpool._engine.maps import sum_terms
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._rules.exponentials import (
     gap_to_shift,
     gap_to_value,
-    largest,
-    signed_pool,
+    log_exponentials,
+    pool_log_exponentials,
     with_fills,
-    with_values_outside,
 )
-from jaxpool._rules.held_cells import without_unheld
-from jaxpool._rules.weighted import Amounts, Cells, Parameter, Shift, WeightedPool
-from jaxpool._sharding import shardable
+from jaxpool._rules.weighted import Amounts, Cells, Parameter, Shift
 
 
 def smooth_max_pool(
@@ -102,39 +92,12 @@ def smooth_max_pool(
         window.check_no_window_of_padding(function, "use less padding or count_include_pad=True")
     shape = window.output_shape(array.shape)
     fix = "use max_pool or min_pool for an infinite beta, avg_pool for the mean"
-    sharpness = check_parameter(
+    parameter, number = check_parameter(
         function, "beta", beta, shape, lambda b: np.isfinite(b) & (b != 0), "finite and not 0", fix
     )
     mask = check_mask(function, where, array.shape, window.pooled_axes)
     check_rule(function, rule)
-    if isinstance(sharpness, float):
-        return _smooth(array, mask, None, window, sharpness, include_pad, rule)
-    return _smooth(array, mask, sharpness, window, None, include_pad, rule)
-
-
-@shardable
-@partial(jax.jit, static_argnums=(3, 4, 5, 6))
-def _smooth(
-    x: jax.Array,
-    mask: jax.Array | None,
-    beta: jax.Array | None,
-    window: Window,
-    number: float | None,
-    include_pad: bool,
-    rule: str,
-) -> jax.Array:
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
-    family = _LOG_SUM_EXP
-    if include_pad and window.has_padding:
-        family = replace(family, in_stages=False)
-        x, mask, window = with_zeros_in_padding(x, mask, window)
-    x = without_unheld(x, window, learnt=beta is not None)
-
-    smooth = signed_pool(x, beta, mask, window=window, pool=family, number=number, rule=rule, dtype=dtype)
-    if mask is not None:
-        smooth = jnp.where(reduce_windows(mask, window, lax.max), smooth, 0)
-    return smooth.astype(dtype)
+    return pool_log_exponentials(array, mask, parameter, window, number, include_pad, rule, _LOG_SUM_EXP)
 
 
 def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Amounts, shift: Shift) -> jax.Array:
@@ -157,22 +120,9 @@ def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Amounts, shif
 # derivatives are 0 there.
 
 
-def _weight(cells: Cells, y: Cells, beta: Parameter) -> jax.Array:
-    gap, dead = gap_to_value(cells, y)
-    return jnp.where(dead, 0, jnp.exp(beta * gap))
-
-
 def _slope(cells: Cells, y: Cells, beta: Parameter) -> jax.Array:
     gap, dead = gap_to_value(cells, y)
     return jnp.where(dead, 0, jnp.exp(beta * gap) * gap)
 
 
-_LOG_SUM_EXP = WeightedPool(
-    value=_log_sum_exp,
-    cells=with_fills,
-    outputs=with_values_outside,
-    weight=_weight,
-    slope=_slope,
-    slope_factor=lambda y, beta: jnp.ones_like(y) / beta,
-    shift=largest,
-)
+_LOG_SUM_EXP = log_exponentials(_log_sum_exp, _slope, lambda y, beta: jnp.ones_like(y) / beta)

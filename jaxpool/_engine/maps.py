@@ -25,7 +25,7 @@ from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.operations import Operation, over
-from jaxpool._engine.platforms import by_platform, default_platform
+from jaxpool._engine.platforms import PLATFORMS, by_platform, default_platform
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
 from jaxpool._engine.weigh import Weights
@@ -37,7 +37,7 @@ from jaxpool._engine.xla import tpu
 from jaxpool._engine.xla import weigh as xla_weigh
 from jaxpool._geometry.window import Window
 
-_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, xla_select.SELECTION)
+_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
     value, and an offset along which nothing is sent back.
     """
     lowerings = winners.first_winners, xla_select.first_winners, winners.first_winners
-    by_selection = zip(lowerings, _SELECTIONS, strict=True)
+    by_selection = zip(lowerings, (*_SELECTIONS, xla_select.SELECTION), strict=True)
     select = (partial(one, selection=selection, groups=tuple(groups), op=op) for one, selection in by_selection)
     return _choose(select, x, masked)
 
@@ -139,11 +139,8 @@ class FindWinners(LinearMap):
         return ReadWinners((self.window,)).forward(vector, offsets)
 
     def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
-        def exact(cotangent: jax.Array, x: jax.Array, _: jax.Array, selection: winners.Selection) -> jax.Array:
-            _, offsets = winners.first_winners(x, None, selection, (self.window,), self.op)
-            return winners.route_to_winners(cotangent, offsets, selection, (self.window,))
-
-        cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS[:2])
+        exact = partial(winners.send_to_winners, window=self.window, op=self.op)
+        cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS)
         native = partial(tpu.send_to_winners, window=self.window, op=self.op)
         return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
 
@@ -226,5 +223,4 @@ def spread_weighted(cotangent: jax.Array, window: Window, weights: Weights) -> j
 
 
 def _choose(lowerings: Iterable[Callable[..., Any]], *arrays: Any) -> Any:
-    cpu, gpu, tpu = lowerings
-    return by_platform(*arrays, cpu=cpu, gpu=gpu, tpu=tpu)
+    return by_platform(*arrays, **dict(zip(PLATFORMS, lowerings, strict=False)))

@@ -106,6 +106,14 @@ def route_to_winners(
     return cotangent.astype(dtype)
 
 
+def send_to_winners(
+    cotangent: jax.Array, x: jax.Array, _: Any = None, *, selection: Selection, window: Window, op: Operation
+) -> jax.Array:
+    """Send each output's cotangent to its winner, found anew among the cells x; their extremes are not needed."""
+    _, offsets = first_winners(x, None, selection, (window,), op)
+    return route_to_winners(cotangent, offsets, selection, (window,))
+
+
 def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Selection, group: Window) -> jax.Array:
     """Undo the offsets of a group one axis at a time, the first axis first.
 

@@ -1,4 +1,4 @@
-"""What log-sum-exps share: cells and values as differences from a shift, the largest cell of their window.
+"""Logarithms of sums and means of exponentials: differences from a shift, the largest cell of a window.
 
 A value m is kept as the pair of the shift c and its excess r = m - c; their sum is rounded once, at the end. For the
 next axis the values of windows are cells, as such pairs. So the exponent β·(x - m) = β·((x - c) - r) of a weight has
@@ -6,65 +6,109 @@ no rounding error of the size of m in it, which a large β would magnify.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.taps import with_zeros_in_padding
+from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
+from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.weighted import (
+    Amounts,
     Cells,
     Filled,
+    Parameter,
     Shift,
     WeightedPool,
     expand_rank,
     shared_along_windows,
     weighted_pool,
 )
+from jaxpool._sharding import shardable
 
 
-def signed_pool(
+def log_exponentials(
+    value: Callable[[Cells, Parameter, Window, Amounts, Shift], jax.Array],
+    slope: Callable[[Cells, Cells, Parameter], jax.Array],
+    slope_factor: Callable[[jax.Array, Parameter], jax.Array],
+    is_mean: bool = False,
+) -> WeightedPool:
+    """A family whose weights are exp(β·(x - y)), given the excess of y over the largest cell and the slope in β."""
+    return WeightedPool(
+        value, with_fills, _with_values_outside, _weight, slope, slope_factor, shift=_largest, is_mean=is_mean
+    )
+
+
+@shardable
+@partial(jax.jit, static_argnums=(3, 4, 5, 6, 7))
+def pool_log_exponentials(
     x: jax.Array,
+    mask: jax.Array | None,
     beta: jax.Array | None,
-    present: jax.Array | None,
-    *,
     window: Window,
-    pool: WeightedPool,
     number: float | None,
+    include_pad: bool,
     rule: str,
-    dtype: Any,
+    pool: WeightedPool,
 ) -> jax.Array:
-    """A pool for β of any sign, the array `beta` or a `number`: that of -x under -β, negated, where β < 0.
+    """Every window under `beta`, or under `number` if that is None; β < 0 is the pool of -x under -β, negated.
 
-    `present` are the cells that there are, all of them if it is None; `dtype` is one that holds the cells exactly, in
-    which shifts are kept. Up to the largest magnitude of β that is taken, excesses, which are of the size of its
-    inverse, are normal numbers.
+    Up to the largest magnitude of β that is taken, excesses, which are of the size of its inverse, are normal numbers.
     """
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    if include_pad and window.has_padding:
+        pool = replace(pool, in_stages=False)
+        x, mask, window = with_zeros_in_padding(x, mask, window)
+    x = without_unheld(x, window, learnt=beta is not None)
+    present = _present(mask, window, x.ndim) if pool.is_mean else mask
     limit = float(jnp.finfo(x.dtype).max) * 2.0**-28
 
     def one(sign: float | jax.Array, learnt: jax.Array | None, fixed: float | None = None) -> jax.Array:
-        cells, amount = sign * x, None
-        if present is not None:
-            cells = jnp.where(present, cells, -jnp.inf)
-            amount = present.astype(x.dtype) if pool.is_mean else None
-        return sign * weighted_pool(cells, learnt, window, pool, fixed, rule, amount, dtype)
+        cells = sign * x if present is None else jnp.where(present, sign * x, -jnp.inf)
+        amount = present.astype(x.dtype) if present is not None and pool.is_mean else None
+        # The cells were of this dtype, which holds the largest one exactly.
+        return sign * weighted_pool(cells, learnt, window, pool, fixed, rule, amount, shift_dtype=dtype)
 
     if beta is None:
         assert number is not None
-        return one(math.copysign(1, number), None, min(abs(number), limit))
-    beta = expand_rank(beta.astype(x.dtype), x.ndim)
-    # The derivative at 0 is that of β.
-    magnitude = jnp.minimum(jnp.where(beta < 0, -beta, beta), limit)
-    if shared_along_windows(beta, window):
-        return one(jnp.where(beta < 0, -1, 1).astype(x.dtype), magnitude)
-    return jnp.where(beta < 0, one(-1.0, magnitude), one(1.0, magnitude))
+        values = one(math.copysign(1, number), None, min(abs(number), limit))
+    else:
+        beta = expand_rank(beta.astype(x.dtype), x.ndim)
+        # The derivative at 0 is that of β.
+        magnitude = jnp.minimum(jnp.where(beta < 0, -beta, beta), limit)
+        if shared_along_windows(beta, window):
+            values = one(jnp.where(beta < 0, -1, 1).astype(x.dtype), magnitude)
+        else:
+            values = jnp.where(beta < 0, one(-1.0, magnitude), one(1.0, magnitude))
+    if mask is not None:
+        values = jnp.where(reduce_windows(mask, window, lax.max), values, 0)
+    return values.astype(dtype)
 
 
-def largest(cells: Cells, window: Window) -> jax.Array:
+def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
+    """Which cells there are; None where windows hold nothing else."""
+    if mask is not None or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes):
+        return mask
+    sizes = {axis.axis: axis.size for axis in window.axes}
+    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
+
+
+def _weight(cells: Cells, value: Cells, beta: Parameter) -> jax.Array:
+    gap, dead = gap_to_value(cells, value)
+    return jnp.where(dead, 0, jnp.exp(beta * gap))
+
+
+def _largest(cells: Cells, window: Window) -> jax.Array:
     """The shift of every window, a constant to derivatives, as values do not depend on it."""
     return reduce_windows(lax.stop_gradient(cells[-1]), window, lax.max)
 
@@ -81,7 +125,7 @@ def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
     return gap + cells[0] if len(cells) > 1 else gap
 
 
-def with_values_outside(excess: jax.Array, shift: Shift) -> Filled:
+def _with_values_outside(excess: jax.Array, shift: Shift) -> Filled:
     """The arrays that make up a value, and what stands for a window outside, in which nothing has weight."""
     assert shift is not None
     return [(excess, 0.0), (shift, math.inf)]

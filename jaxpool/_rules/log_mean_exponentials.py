@@ -1,34 +1,21 @@
 """The logarithm of the mean exponential of every window, for β of any sign and 0. Rules in `_rules/weighted`."""
 
-from dataclasses import replace
-from functools import partial
-
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
-from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import with_zeros_in_padding
-from jaxpool._geometry.extension import extended
+from jaxpool._engine.maps import sum_terms
 from jaxpool._geometry.window import Window
 from jaxpool._rules.exponentials import (
     gap_to_shift,
     gap_to_value,
-    largest,
-    signed_pool,
+    log_exponentials,
+    pool_log_exponentials,
     with_fills,
-    with_values_outside,
 )
-from jaxpool._rules.held_cells import without_unheld
 from jaxpool._rules.moments import exponential_less_one, exponential_moment
-from jaxpool._rules.weighted import Amounts, Cells, Parameter, Shift, WeightedPool
-from jaxpool._sharding import shardable
+from jaxpool._rules.weighted import Amounts, Cells, Parameter, Shift
 
 
-@shardable
-@partial(jax.jit, static_argnums=(3, 4, 5, 6))
 def log_mean_exponentials(
     x: jax.Array,
     mask: jax.Array | None,
@@ -39,26 +26,7 @@ def log_mean_exponentials(
     rule: str,
 ) -> jax.Array:
     """The mellowmax of every window under `beta`, or under `number` if that is None."""
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
-    family = _LOG_MEAN_EXP
-    if include_pad and window.has_padding:
-        family = replace(family, in_stages=False)
-        x, mask, window = with_zeros_in_padding(x, mask, window)
-    x = without_unheld(x, window, learnt=beta is not None)
-    present = _present(mask, window, x.ndim)
-    means = signed_pool(x, beta, present, window=window, pool=family, number=number, rule=rule, dtype=dtype)
-    if mask is not None:
-        means = jnp.where(reduce_windows(mask, window, lax.max), means, 0)
-    return means.astype(dtype)
-
-
-def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
-    """Which cells there are; None where windows hold nothing else."""
-    if mask is not None or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes):
-        return mask
-    sizes = {axis.axis: axis.size for axis in window.axes}
-    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
+    return pool_log_exponentials(x, mask, beta, window, number, include_pad, rule, _LOG_MEAN_EXP)
 
 
 def _log_mean_exp(cells: Cells, beta: Parameter, window: Window, amounts: Amounts, shift: Shift) -> jax.Array:
@@ -98,11 +66,6 @@ def _log_mean_exp(cells: Cells, beta: Parameter, window: Window, amounts: Amount
 # the second. Where m is infinite all derivatives are 0; and +inf stands for a cell that is absent.
 
 
-def _weight(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
-    gap, dead = gap_to_value(cells, m)
-    return jnp.where(dead, 0, jnp.exp(beta * gap))
-
-
 def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
     gap, dead = gap_to_value(cells, m)
     # Far below, where gap² overflows, a cell adds what -inf does.
@@ -113,13 +76,4 @@ def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
     return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * exponential_moment(beta * gap, 1))
 
 
-_LOG_MEAN_EXP = WeightedPool(
-    value=_log_mean_exp,
-    cells=with_fills,
-    outputs=with_values_outside,
-    weight=_weight,
-    slope=_slope,
-    slope_factor=lambda m, beta: jnp.ones_like(m),
-    shift=largest,
-    is_mean=True,
-)
+_LOG_MEAN_EXP = log_exponentials(_log_mean_exp, _slope, lambda m, beta: jnp.ones_like(m), is_mean=True)

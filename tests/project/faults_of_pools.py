@@ -110,8 +110,8 @@ FAULTS = (
     ),
     Fault(
         "slope of β halved",
-        "slope_factor=lambda y, beta: jnp.ones_like(y) / beta",
-        "slope_factor=lambda y, beta: jnp.ones_like(y) / (2 * beta)",
+        "lambda y, beta: jnp.ones_like(y) / beta",
+        "lambda y, beta: jnp.ones_like(y) / (2 * beta)",
         "test_derivatives -k learnt",
     ),
     Fault(

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpool._engine import winners
 from jaxpool._engine.bins import even, expand
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
-from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
+from jaxpool._engine.overlaps import spread_by_windows
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
-from jaxpool._engine.winners import first_winners
 from jaxpool._engine.xla import choose
 from jaxpool._engine.xla.reduce import reduce_by_axes
 from jaxpool._engine.xla.select import SELECTION
@@ -51,11 +51,7 @@ def send_to_winners(
         _, pull_back = jax.vjp(partial(native_reduce_window, window=window, op=op), x.astype(wide))
         return pull_back(cotangent.astype(wide))[0].astype(cotangent.dtype)
 
-    def exact(cotangent: jax.Array) -> jax.Array:
-        wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
-        _, (offsets,) = first_winners(x, None, SELECTION, (window,), op)
-        return route_by_comparison(wide, offsets, window, lax.add).astype(cotangent.dtype)
-
+    exact = partial(winners.send_to_winners, x=x, selection=SELECTION, window=window, op=op)
     if not (on_one_device() or choose.reaches_next_alone(window)):
         return exact(cotangent)
     return lax.cond((~jnp.isfinite(values)).any(), exact, native, cotangent)
