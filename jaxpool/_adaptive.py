@@ -1,4 +1,4 @@
-"""Pools that cut each axis into a given number of bins, whatever its size. Rules in `_rules/extremes`."""
+"""Pools that cut each axis into a given number of bins, whatever its size. Rules in `_derivatives/extremes`."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import averages
+from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._rules.extremes import extremes, extremes_with_indices
 
 
 def adaptive_max_pool(

@@ -100,6 +100,34 @@ def check_key(function: str, key: Any) -> jax.Array:
     return jnp.asarray(key)
 
 
+def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, samples: Any) -> jax.Array:
+    """The samples that are given, or those that the key gives: one for each entry of the other axes and each in `axes`.
+
+    Raise where it is not one of the two, or not a right one.
+    """
+    if (key is None) == (samples is None):
+        both = "both" if key is not None else "neither"
+        raise ValueError(
+            f"{function}: give a key or samples, got {both}; write key=jax.random.key(0), with another number or a key "
+            f"of jax.random.split in every call"
+        )
+    shape = (*(size for axis, size in enumerate(x.shape) if axis not in axes), len(axes))
+    if samples is None:
+        return jax.random.uniform(
+            check_key(function, key), shape, jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+        )
+    check_is_array(function, "samples", samples)
+    if not jnp.issubdtype(samples.dtype, jnp.floating):
+        raise TypeError(f"{function}: samples must be floats in [0, 1), got dtype {samples.dtype}")
+    if samples.shape != shape:
+        raise ValueError(
+            f"{function}: samples of shape {samples.shape} do not go with x {x.shape} pooled along {tuple(axes)}; "
+            f"give the shape {shape}, the sizes of the other axes and one entry per pooled axis"
+        )
+    samples = jnp.asarray(samples)
+    return samples.astype(np.promote_types(samples.dtype, np.float32))
+
+
 def check_rule(function: str, rule: Any) -> str:
     """Return the rule, or raise where it names none."""
     if not isinstance(rule, str) or rule not in ("jvp", "vjp"):

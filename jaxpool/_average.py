@@ -11,13 +11,13 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_divisor, check_mask, check_rule
+from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable
 
 

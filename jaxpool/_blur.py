@@ -12,15 +12,15 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import divide
+from jaxpool._derivatives.extremes import extremes
+from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread_weighted, weigh_windows
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import pad_real
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._rules.extremes import extremes
-from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable
 
 

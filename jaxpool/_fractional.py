@@ -1,8 +1,8 @@
 """Pools whose windows start at random places, so that the output is any fraction of the input.
 
-The maximum of the windows that start at every cell, by the rules in `_rules/extremes`, read at the places where windows
-do start, which `_geometry/samples` finds: that costs a few maxima along the rows and one read per window, instead of
-one read per cell of every window.
+The maximum of the windows that start at every cell, by the rules in `_derivatives/extremes`, read at the places where
+windows do start: that costs a few maxima along the rows and one read per window, instead of one read per cell of every
+window.
 """
 
 import math
@@ -15,13 +15,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_rule
+from jaxpool._arguments import Rule, check_array, check_rule, check_samples
+from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.places import at_places
-from jaxpool._geometry.samples import make_samples, window_starts
+from jaxpool._engine.places import at_places, window_starts
 from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._rules.extremes import extremes, extremes_with_indices
 from jaxpool._sharding import evaluate, vary_together
 
 
@@ -188,7 +187,7 @@ def _prepare(
             )
     if function.endswith("indices"):
         window.check_positions_fit(function)
-    uniform = make_samples(function, array, axes, key, samples)
+    uniform = check_samples(function, array, axes, key, samples)
     order = sorted(range(len(axes)), key=lambda number: axes[number])
     along = [jnp.expand_dims(uniform[..., number], axes) for number in order]
     return array, along, window, tuple(counts[number] for number in order)

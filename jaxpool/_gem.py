@@ -10,14 +10,14 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_least, check_mask, check_parameter, check_rule
 from jaxpool._average import cells_counted, divide
+from jaxpool._derivatives.weights import expand_rank
+from jaxpool._engine.copies import extended
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.stages import finish
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._global import keep_axes, whole_window
 from jaxpool._lp import norms
-from jaxpool._rules.weighted import expand_rank
 from jaxpool._sharding import shardable
 
 

@@ -1,4 +1,4 @@
-"""Pools of whole axes: one window that holds all of their cells. Rules in `_rules/extremes` and `_average`."""
+"""Pools of whole axes: one window that holds all of their cells. Rules in `_derivatives/extremes` and `_average`."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import averages
+from jaxpool._derivatives.extremes import extremes
 from jaxpool._geometry.sizes import Sizes, check_flag, pooled_axes
 from jaxpool._geometry.window import Window, WindowAxis, check_pooled_axis
-from jaxpool._rules.extremes import extremes
 
 
 def global_max_pool(

@@ -1,4 +1,4 @@
-"""The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_rules/weighted`."""
+"""The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_derivatives/weights`."""
 
 from functools import partial
 
@@ -9,16 +9,16 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
+from jaxpool._derivatives.extremes import extremes
+from jaxpool._derivatives.held_cells import without_unheld
+from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
+from jaxpool._derivatives.weights import Amounts, Cells, WeightedPool, weighted_pool
+from jaxpool._engine.copies import extended
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import pad_real
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._rules.extremes import extremes
-from jaxpool._rules.held_cells import without_unheld
-from jaxpool._rules.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
-from jaxpool._rules.weighted import Amounts, Cells, WeightedPool, weighted_pool
 from jaxpool._sharding import shardable
 
 

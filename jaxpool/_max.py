@@ -1,4 +1,4 @@
-"""Pools that select: the largest or smallest cell of every window, and where it stands. Rules in `_rules/extremes`."""
+"""Max pooling: the largest or smallest cell of every window, and where it is. Rules in `_derivatives/extremes`."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._engine.operations import Operation
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._rules.extremes import extremes, extremes_with_indices
 
 
 def max_pool(

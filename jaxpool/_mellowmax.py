@@ -5,10 +5,10 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
+from jaxpool._derivatives.log_mean_exponentials import log_mean_exponentials
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import make_window
-from jaxpool._rules.log_mean_exponentials import log_mean_exponentials
-from jaxpool._rules.soft_means import soft_means
+from jaxpool._soft import soft_means
 
 
 def mellowmax_pool(

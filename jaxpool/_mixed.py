@@ -10,12 +10,12 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
 from jaxpool._average import averages
+from jaxpool._derivatives.extremes import extremes
+from jaxpool._derivatives.weights import expand_rank
+from jaxpool._engine.copies import extended
 from jaxpool._engine.operations import accumulation_dtype, separate_term
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._rules.extremes import extremes
-from jaxpool._rules.weighted import expand_rank
 from jaxpool._sharding import shardable
 
 

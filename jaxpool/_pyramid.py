@@ -11,11 +11,11 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import averages
+from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._rules.extremes import extremes
 from jaxpool._sharding import evaluate
 
 Kind = Literal["max", "avg"]

@@ -1,4 +1,4 @@
-"""Rank filters: the median of every window, and any other quantile. Rules in `_rules/ranks`."""
+"""Rank filters: the median of every window, and any other quantile. Rules in `_derivatives/ranks`."""
 
 from typing import Any, Literal
 
@@ -8,10 +8,10 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._derivatives.ranks import quantiles
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import make_window
-from jaxpool._rules.quantile_places import Quantile
-from jaxpool._rules.ranks import quantiles
+from jaxpool._order_statistics import Quantile
 
 QuantileMethod = Literal["linear", "lower", "higher"]
 

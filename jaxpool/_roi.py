@@ -10,10 +10,10 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_array
+from jaxpool._arguments import check_array, check_is_array
+from jaxpool._engine.boxes import bin_bounds, finite, neighbours, sample_positions, unknown
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.ranges import first_largest
-from jaxpool._geometry.boxes import bin_bounds, check_boxes, finite, neighbours, sample_positions, unknown
 from jaxpool._geometry.sizes import Sizes, axes_and_sizes, check_flag, sizes
 from jaxpool._geometry.window import check_pooled_axis, check_positions_fit
 from jaxpool._sharding import evaluate
@@ -142,6 +142,22 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes 
     return _pool("roi_pool", x, boxes, output_size, axis, _largest)
 
 
+def _check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
+    """Return the boxes, at least in float32, or raise where they are no boxes of so many axes."""
+    check_is_array(function, "boxes", boxes)
+    if not jnp.issubdtype(boxes.dtype, jnp.floating):
+        raise TypeError(f"{function}: boxes must be floats, got dtype {boxes.dtype}; write boxes.astype('float32')")
+    if boxes.ndim != 2 or boxes.shape[1] != 2 * axes:
+        fix = f"give the shape (count, {2 * axes}), the low corner and the high corner of each box"
+        if boxes.ndim == 3:
+            fix = (
+                f"for boxes of each image write jax.vmap(lambda x, boxes: jaxpool.{function}(x, boxes, ...))(x, boxes)"
+            )
+        raise ValueError(f"{function}: boxes of shape {boxes.shape} do not go with {axes} pooled axes; {fix}")
+    boxes = jnp.asarray(boxes)
+    return boxes.astype(accumulation_dtype(boxes.dtype))
+
+
 def _pool(
     function: str, x: Any, boxes: Any, output_size: Sizes, axis: Sizes | None, core: Callable[..., jax.Array]
 ) -> jax.Array:
@@ -151,7 +167,7 @@ def _pool(
         check_pooled_axis(function, a, array.shape[a])
     if core is _largest:
         check_positions_fit(function, tuple(array.shape[a] for a in sorted(axes)))
-    boxes = check_boxes(function, boxes, len(axes))
+    boxes = _check_boxes(function, boxes, len(axes))
     plan = tuple(sorted((a, count, n, n + len(axes)) for n, (a, count) in enumerate(zip(axes, counts, strict=True))))
     shape = list(array.shape)
     for a, count, _, _ in plan:

@@ -1,4 +1,4 @@
-"""The smooth maximum of every window, log-sum-exp, with numbers or learnt arrays for β. Rules in `_rules/weighted`."""
+"""Smooth max pooling: log-sum-exp, with a number or a learnt array for β. Rules in `_derivatives/exponentials`."""
 
 import jax
 import jax.numpy as jnp
@@ -6,17 +6,17 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
-from jaxpool._engine.maps import sum_terms
-from jaxpool._geometry.sizes import Padding, Sizes, check_flag
-from jaxpool._geometry.window import Window, make_window
-from jaxpool._rules.exponentials import (
+from jaxpool._derivatives.exponentials import (
     gap_to_shift,
     gap_to_value,
     log_exponentials,
     pool_log_exponentials,
     with_fills,
 )
-from jaxpool._rules.weighted import Amounts, Cells, Parameter, Shift
+from jaxpool._derivatives.weights import Amounts, Cells, Parameter, Shift
+from jaxpool._engine.maps import sum_terms
+from jaxpool._geometry.sizes import Padding, Sizes, check_flag
+from jaxpool._geometry.window import Window, make_window
 
 
 def smooth_max_pool(

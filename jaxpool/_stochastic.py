@@ -8,13 +8,13 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_key, check_mask, check_rule
+from jaxpool._derivatives.draws import draws
+from jaxpool._derivatives.powers import quotient
+from jaxpool._engine.copies import extended
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._lp import norms
-from jaxpool._rules.draws import draws
-from jaxpool._rules.powers import quotient
 from jaxpool._sharding import shardable
 
 

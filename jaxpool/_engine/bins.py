@@ -16,8 +16,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.operations import Operation, barrier
-from jaxpool._engine.platforms import constant, known_platform
+from jaxpool._engine.operations import Operation, barrier, constant
+from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
 

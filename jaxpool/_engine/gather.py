@@ -21,8 +21,8 @@ from jax import lax
 
 from jaxpool._engine.base_dilation import gather_by_base_dilation
 from jaxpool._engine.bins import collect, even, expand
-from jaxpool._engine.operations import Arrays, Operation, barrier, pad
-from jaxpool._engine.platforms import constant, known_platform, numbers_along
+from jaxpool._engine.operations import Arrays, Operation, barrier, constant, pad
+from jaxpool._engine.platforms import known_platform, numbers_along
 from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window, WindowAxis
 

@@ -24,8 +24,9 @@ from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
+from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, over
-from jaxpool._engine.platforms import PLATFORMS, by_platform, default_platform
+from jaxpool._engine.platforms import PLATFORMS, default_platform
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
 from jaxpool._engine.weigh import Weights

@@ -1,6 +1,7 @@
 """What windows are reduced by: the operations, their identities, the dtype in which sums are kept, and padding."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -8,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.platforms import by_platform, known_platform, may_be_cpu, on_one_device
+from jaxpool._engine import primitives
+from jaxpool._engine.lowerings import by_platform
+from jaxpool._engine.platforms import known_platform, may_be_cpu, on_one_device
 
 Arrays = tuple[jax.Array, ...]
 Operation = Callable[[jax.Array, jax.Array], jax.Array]
@@ -92,3 +95,23 @@ def apart(array: jax.Array, fill: Any) -> jax.Array:
     for _ in range(0 if not np.isinf(fill) else 1 if fill < 0 else 2):
         array = lax.reduce_precision(array, limits.nexp, limits.nmant)
     return array
+
+
+def constant(table: Any) -> Any:
+    """A table as an array of the program that differentiation does not keep; what is none stays as it is."""
+    if not isinstance(table, np.ndarray):
+        return table
+    if not primitives.AVAILABLE:
+        return jnp.asarray(table)
+    made = _Constant(table.dtype.name, table.shape, table.tobytes())
+    return made.bind(types=[jax.typeof(table)])[0]
+
+
+@dataclass(frozen=True)
+class _Constant(primitives.Operation, name="constant"):
+    dtype: str
+    shape: tuple[int, ...]
+    values: bytes
+
+    def evaluate(self, platform: str, *arrays: Any) -> list[jax.Array]:
+        return [jnp.asarray(np.frombuffer(self.values, self.dtype).reshape(self.shape))]

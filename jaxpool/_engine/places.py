@@ -13,6 +13,25 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
+from jaxpool._geometry.window import WindowAxis
+
+
+def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array:
+    """The first cells of `count` windows along an axis, ascending, no two equal, for samples of size 1 along it.
+
+    The last window ends with the axis, and those before it start at ⌊(i + u)·α⌋ - ⌊u·α⌋ with α = (n - k)/(m - 1) ≥ 1,
+    computed in the dtype of the samples, whose rounding decides where a product falls beside an integer.
+    """
+    room = axis.size - axis.kernel
+    shape = [count if a == axis.axis else 1 for a in range(samples.ndim)]
+    numbers = np.arange(count, dtype=np.int32).reshape(shape)
+    starts = jnp.full(jnp.broadcast_shapes(samples.shape, numbers.shape), room, np.int32)
+    if count > 1:
+        alpha = samples.dtype.type(room) / samples.dtype.type(count - 1)
+        steps = (samples + numbers.astype(samples.dtype)) * alpha
+        starts = jnp.where(numbers < count - 1, steps.astype(np.int32) - (samples * alpha).astype(np.int32), starts)
+    # True of every sample in [0, 1), but for rounding on axes of thousands of cells; made true of whatever is given.
+    return lax.cummax(jnp.clip(starts - numbers, 0, room - count + 1), axis.axis) + numbers
 
 
 def at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:

@@ -14,9 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
+from jaxpool._engine import primitives
 from jaxpool._engine.platforms import may_be_cpu
 
 
@@ -38,57 +37,47 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> An
 
 def finish(array: jax.Array, *others: jax.Array) -> jax.Array:
     """The array, with all of it and of the others, which do not depend on it, computed before what reads it starts."""
-    return _finish.bind(array, *others) if may_be_cpu() else array
+    if not (primitives.AVAILABLE and may_be_cpu()):
+        return array
+    return _STAGE.bind(array, *others, types=[jax.typeof(array)])[0]
 
 
-def _lower(context: mlir.LoweringRuleContext, array: Any, *others: Any) -> Any:
+def _lower(context: Any, array: Any, *others: Any, **_: Any) -> Any:
     # How JAX represents a program while it is lowered may change with any of its versions.
     try:
-        return _call(context, array, *others)
+        return primitives.lower_as_call(context, array, *others)
     except (AttributeError, IndexError, TypeError):
-        return _branch(context, array, *others)
+        return primitives.lower_by(_branch_of_one_side)(context, array, *others)
 
 
-def _call(context: mlir.LoweringRuleContext, array: Any, *others: Any) -> Any:
-    """A call that returns the array, marked for the compiler as one that stays."""
-    first = jax.make_jaxpr(lambda array, *_: array)(*context.avals_in)
-    results = mlir.core_call_lowering(context, array, *others, name="stage", call_jaxpr=first)
-    call = results[0].owner
-    # In an explicit mesh an operation that follows gives the result its sharding.
-    while call.name != "func.call":
-        call = call.operands[0].owner
-    call.attributes["mhlo.frontend_attributes"] = mlir.ir.DictAttr.get({"inlineable": mlir.ir.StringAttr.get("false")})
-    return results
-
-
-def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> jax.Array:
+def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
     """The array, by a condition that always holds, which the compiler does not see: up to 2.5 times a call's time."""
     anything_else = lax.neg if jnp.issubdtype(array.dtype, jnp.inexact) else lax.bitwise_not
-    return lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)
+    return [lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)]
 
 
-_branch = mlir.lower_fun(_branch_of_one_side, multiple_results=False)
+class _Stage(primitives.Operation, name="finish"):
+    """The first of some arrays: linear in it, and constant in the others."""
+
+    lowered = {"cpu": _lower}  # noqa: RUF012
+
+    def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
+        return [arrays[0]]
+
+    def run(self, *arrays: Any, types: tuple[Any, ...]) -> list[Any]:
+        return [arrays[0]]
+
+    def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
+        return self.bind(*primals, types=types), [self._send(tangents[0], primals[1:])]
+
+    def transpose(self, cotangents: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+        return [self._send(cotangents[0], arrays[1:]), *(None for _ in arrays[1:])]
+
+    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], list[Any]]:
+        return self.bind(*arrays, types=[jax.typeof(arrays[0])]), [axes[0]]
+
+    def _send(self, array: Any, others: Sequence[Any]) -> Any:
+        return array if primitives.is_zero(array) else finish(array, *others)
 
 
-def _differentiate(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    _, *others = primals
-    return _finish.bind(*primals), _finish_linear(tangents[0], others)
-
-
-def _transpose(cotangent: Any, _: Any, *others: Any) -> list[Any]:
-    return [_finish_linear(cotangent, others), *(None for _ in others)]
-
-
-def _finish_linear(array: Any, others: Sequence[Any]) -> Any:
-    return array if isinstance(array, ad.Zero) else _finish.bind(array, *others)
-
-
-# Linear in the array, and constant in the others.
-_finish = Primitive("finish")
-_finish.def_impl(lambda array, *_: array)
-_finish.def_abstract_eval(lambda array, *_: array)
-ad.primitive_jvps[_finish] = _differentiate
-ad.primitive_transposes[_finish] = _transpose
-batching.primitive_batchers[_finish] = lambda arrays, axes: (_finish.bind(*arrays), axes[0])
-mlir.register_lowering(_finish, lambda _, array, *others: [array])
-mlir.register_lowering(_finish, _lower, platform="cpu")
+_STAGE = _Stage()

@@ -18,7 +18,7 @@ from jax import lax
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.slices import Inner, Winner
-from jaxpool._geometry.extension import copied_cells
+from jaxpool._geometry.padding_words import copied_cells
 from jaxpool._geometry.window import Window
 
 # One array for each group of axes.

@@ -12,6 +12,8 @@ import jax
 import jax.core
 import numpy as np
 
+from jaxpool._geometry.padding_words import PADDING_WORDS
+
 Sizes = int | Sequence[int]
 Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER", "WRAP", "REFLECT", "EDGE"]
 
@@ -19,9 +21,6 @@ OutputSizes = int | Sequence[int | None]
 Ratios = float | Sequence[float]
 
 _SEQUENCES = (Sequence, np.ndarray, jax.Array)
-# The words for copies of the array's own cells.
-EXTENSIONS = ("WRAP", "REFLECT", "EDGE")
-_PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", *EXTENSIONS)
 _PADDINGS = (
     "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'WRAP', 'REFLECT' or 'EDGE'"
 )
@@ -95,9 +94,9 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "
 def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, int] | str, ...]:
     """A (low, high) pair for each of `count` axes, or the word that stands for one."""
     if isinstance(padding, str):
-        if padding not in _PADDING_WORDS:
+        if padding not in PADDING_WORDS:
             word = _SYNONYMS.get(padding.upper(), padding.upper())
-            fix = f"write padding={word!r}" if word in _PADDING_WORDS else f"use {_PADDINGS}"
+            fix = f"write padding={word!r}" if word in PADDING_WORDS else f"use {_PADDINGS}"
             raise ValueError(f"{function}: padding {padding!r} is unknown; {fix}")
         return (padding,) * count
     if _is_scalar(padding):
@@ -148,7 +147,7 @@ def _entries(function: str, name: str, given: Any, count: int | None, example: f
         if name == "padding":
             raise TypeError(f"{function}: padding must be {_PADDINGS}, got {_shown(given)}")
         fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
-        if isinstance(given, str) and given.upper() in _PADDING_WORDS:
+        if isinstance(given, str) and given.upper() in PADDING_WORDS:
             fix = f"write padding={given.upper()!r}"
         raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {_shown(given)}; {fix}")
     entries = tuple(given)

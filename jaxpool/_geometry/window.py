@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxpool._geometry.sizes import EXTENSIONS, Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
+from jaxpool._geometry.padding_words import EXTENSIONS, cells_added
+from jaxpool._geometry.sizes import Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class WindowAxis:
 class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
-    With a word for `extension`, explained in `_geometry/extension`, copies of the real cells lie in the padding.
+    With a word for `extension`, explained in `_geometry/padding_words`, copies of the real cells lie in the padding.
     """
 
     axes: tuple[WindowAxis, ...]
@@ -211,7 +212,7 @@ def _window_axis(
     """One axis; `pooled` is how many there are where this one may be that of the channels by mistake, 0 elsewhere."""
     check_pooled_axis(function, axis, size)
     extent = dilation * (kernel - 1) + 1
-    low, high = _amounts(padding, size, extent, stride) if isinstance(padding, str) else padding
+    low, high = cells_added(padding, size, extent, stride) if isinstance(padding, str) else padding
     room = low + size + high - extent
     output = (-(-room // stride) if ceil_mode else room // stride) + 1
     if ceil_mode and (output - 1) * stride >= low + size + (high if padding in EXTENSIONS else 0):
@@ -238,13 +239,3 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
         raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
     if size == 0:
         raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
-
-
-def _amounts(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
-    if word == "VALID":
-        return 0, 0
-    if word in EXTENSIONS:
-        return (extent - 1) // 2, extent // 2
-    total = max((-(-size // stride) - 1) * stride + extent - size, 0)
-    half = total // 2
-    return (half, total - half) if word == "SAME" else (total - half, half)

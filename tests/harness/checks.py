@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpool._engine import platforms
+from jaxpool._engine.primitives import Operation
 from tests.harness.compilation import compiled_fast
 
 Function = Callable[[jax.Array], jax.Array]
@@ -122,13 +123,9 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 def programs_within(equation: Any) -> list[Any]:
     """The programs that an equation runs; of those traced while lowering, that for the CPU if none is forced."""
     arrays = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in equation.invars]
-    if equation.primitive.name == "choice_of_lowering":
-        choice = equation.params["choice"]
-        return [jax.make_jaxpr(partial(choice.evaluate, choice.platform or "cpu"))(*arrays).jaxpr]
-    if equation.primitive.name == "linear_map":
-        direction = equation.params["direction"]
-        with platforms.inside(direction.platform or "cpu"):
-            return [jax.make_jaxpr(direction.evaluate)(*arrays).jaxpr]
+    if isinstance(operation := equation.params.get("operation"), Operation):
+        with platforms.inside("cpu"):
+            return [jax.make_jaxpr(partial(operation.evaluate, "cpu"))(*arrays).jaxpr]
     parameters = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "jaxpr"))
     return [program for leaf in parameters if hasattr(program := getattr(leaf, "jaxpr", leaf), "eqns")]
 

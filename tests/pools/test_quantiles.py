@@ -23,8 +23,8 @@ from jaxpool._engine.networks import Exchange, selection_network
 from jaxpool._engine.ranks import Rank, select_by_network
 from jaxpool._engine.taps import pad_windows
 from jaxpool._geometry.window import make_window
+from jaxpool._order_statistics import Quantile
 from jaxpool._quantile import QuantileMethod
-from jaxpool._rules.quantile_places import Quantile
 from tests.harness.checks import equations
 from tests.harness.compilation import compiled_fast
 from tests.random.call_checks import check

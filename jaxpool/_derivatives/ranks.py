@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart, values_at_ranks
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
 from jaxpool._engine.ranks import offsets_at_rank
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
-from jaxpool._rules.quantile_places import Counts, Quantile, places_in
-from jaxpool._rules.reverse import with_rule
+from jaxpool._order_statistics import Counts, Quantile, places_in
 from jaxpool._sharding import shardable
 
 Chosen = tuple[jax.Array, Arrays]

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import apply_linear_map
 from jaxpool._engine.maps import (
     FindWinners,
@@ -25,9 +27,7 @@ from jaxpool._engine.maps import (
 )
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.winners import Masked, Winners, is_held, winner_positions
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
-from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable
 
 # Which windows a mask leaves a cell, broadcastable against the output, and what the engine selects by.

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxpool._derivatives.weights import is_zero
 from jaxpool._engine.gather import Held
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, gather_windows
@@ -15,7 +16,6 @@ from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_windows, sum_over_taps
 from jaxpool._geometry.window import Window
-from jaxpool._rules.weighted import is_zero
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, also those that do not meet.
 Weight = Callable[..., jax.Array]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from jaxpool._engine import primitives
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._geometry.window import Window
 
@@ -20,7 +21,9 @@ def without_unheld(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:
     """
     if all(axis.held().all() for axis in window.axes):
         return x
-    return _choose_held(x, window) if learnt else apply_linear_map(_PassBackToHeld(window), x)
+    if learnt or not primitives.AVAILABLE:
+        return _choose_held(x, window)
+    return apply_linear_map(_PassBackToHeld(window), x)
 
 
 def _choose_held(x: jax.Array, window: Window) -> jax.Array:

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.loops import fold_taps
 from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.taps import pad_windows
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
-from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import shardable, vary_together
 
 # The cells drawn, their row-major offsets in the windows, and whether there was one to draw.

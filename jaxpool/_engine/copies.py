@@ -1,4 +1,4 @@
-"""Padding words that extend an array by copies of its own cells: "WRAP", "REFLECT" and "EDGE", as `np.pad` has them.
+"""Arrays that padding words extend by copies of their own cells: "WRAP", "REFLECT" and "EDGE".
 
 The copies are real cells. A pool of an extended array is a pool without padding: where a call gives such a word, the
 cores of all functions first extend their array and its mask. Copying is linear, and the transpose of its tangent map,
@@ -15,9 +15,10 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins import take
+from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.platforms import by_platform
 from jaxpool._engine.stages import finish
+from jaxpool._geometry.padding_words import copied_cells
 from jaxpool._geometry.window import Window, WindowAxis
 
 
@@ -30,20 +31,6 @@ def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.
         return x, mask, window
     x = _extend(x.astype(accumulation_dtype(x.dtype)), window)
     return x, None if mask is None else _extend(mask, window), window.after_padding()
-
-
-def copied_cells(positions: Any, size: int, word: str) -> Any:
-    """The cells, of `size` along an axis, that an extended axis holds at these positions, counted from the first cell.
-
-    Outside, cells start again from the other end, are mirrored without repeating the outermost one, over and over, or
-    are the outermost one. Positions are NumPy's or JAX's.
-    """
-    if word == "WRAP":
-        return positions % size
-    if word == "EDGE":
-        return positions.clip(0, size - 1)
-    last = size - 1
-    return last - abs(last - positions % max(1, 2 * last))
 
 
 def _extend(array: jax.Array, window: Window) -> jax.Array:

@@ -7,17 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._derivatives.exponentials import difference
+from jaxpool._derivatives.held_cells import without_unheld
+from jaxpool._derivatives.moments import without_tiny
+from jaxpool._derivatives.rules import with_rule
+from jaxpool._derivatives.sums import weighted_sums
+from jaxpool._derivatives.weights import expand_rank, shared_along_windows
+from jaxpool._engine.copies import extended
 from jaxpool._engine.maps import exponentials_order, reduce_windows
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import with_zeros_in_padding
-from jaxpool._geometry.extension import extended
 from jaxpool._geometry.window import Window
-from jaxpool._rules.exponentials import difference
-from jaxpool._rules.held_cells import without_unheld
-from jaxpool._rules.moments import without_tiny
-from jaxpool._rules.reverse import with_rule
-from jaxpool._rules.weighted import expand_rank, shared_along_windows
-from jaxpool._rules.weighted_sums import weighted_sums
 from jaxpool._sharding import shardable, vary_together
 
 

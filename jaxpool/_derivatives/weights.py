@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.gather import Held
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, exponentials_order, gather_windows, reduce_windows, sum_terms, terms_order
@@ -24,7 +25,6 @@ from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_windows, sum_over_taps
 from jaxpool._geometry.window import Window
-from jaxpool._rules.reverse import with_rule
 from jaxpool._sharding import vary_together
 
 Parameter = float | jax.Array

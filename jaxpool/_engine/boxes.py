@@ -3,34 +3,13 @@
 A box is given in cells, low corner and high corner, and is data: it may be traced, and learnt.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._arguments import check_is_array
-from jaxpool._engine.operations import accumulation_dtype
-
 # Cells, beyond every array. Between the two no sample lies at 0: it would be (k + 1/2)/N = 1/3 for whole numbers.
 _FAR_BELOW, _FAR_ABOVE = -1e18, 2e18
-
-
-def check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
-    """Return the boxes, at least in float32, or raise where they are no boxes of so many axes."""
-    check_is_array(function, "boxes", boxes)
-    if not jnp.issubdtype(boxes.dtype, jnp.floating):
-        raise TypeError(f"{function}: boxes must be floats, got dtype {boxes.dtype}; write boxes.astype('float32')")
-    if boxes.ndim != 2 or boxes.shape[1] != 2 * axes:
-        fix = f"give the shape (count, {2 * axes}), the low corner and the high corner of each box"
-        if boxes.ndim == 3:
-            fix = (
-                f"for boxes of each image write jax.vmap(lambda x, boxes: jaxpool.{function}(x, boxes, ...))(x, boxes)"
-            )
-        raise ValueError(f"{function}: boxes of shape {boxes.shape} do not go with {axes} pooled axes; {fix}")
-    boxes = jnp.asarray(boxes)
-    return boxes.astype(accumulation_dtype(boxes.dtype))
 
 
 def unknown(boxes: jax.Array, rank: int) -> jax.Array:

@@ -1,19 +1,19 @@
-"""The logarithm of the mean exponential of every window, for β of any sign and 0. Rules in `_rules/weighted`."""
+"""The logarithm of the mean exponential of every window, for β of any sign and 0. Rules in `_derivatives/weights`."""
 
 import jax
 import jax.numpy as jnp
 
-from jaxpool._engine.maps import sum_terms
-from jaxpool._geometry.window import Window
-from jaxpool._rules.exponentials import (
+from jaxpool._derivatives.exponentials import (
     gap_to_shift,
     gap_to_value,
     log_exponentials,
     pool_log_exponentials,
     with_fills,
 )
-from jaxpool._rules.moments import exponential_less_one, exponential_moment
-from jaxpool._rules.weighted import Amounts, Cells, Parameter, Shift
+from jaxpool._derivatives.moments import exponential_less_one, exponential_moment
+from jaxpool._derivatives.weights import Amounts, Cells, Parameter, Shift
+from jaxpool._engine.maps import sum_terms
+from jaxpool._geometry.window import Window
 
 
 def log_mean_exponentials(

@@ -16,13 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import with_zeros_in_padding
-from jaxpool._geometry.extension import extended
-from jaxpool._geometry.window import Window
-from jaxpool._rules.held_cells import without_unheld
-from jaxpool._rules.weighted import (
+from jaxpool._derivatives.held_cells import without_unheld
+from jaxpool._derivatives.weights import (
     Amounts,
     Cells,
     Filled,
@@ -33,6 +28,11 @@ from jaxpool._rules.weighted import (
     shared_along_windows,
     weighted_pool,
 )
+from jaxpool._engine.copies import extended
+from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.taps import with_zeros_in_padding
+from jaxpool._geometry.window import Window
 from jaxpool._sharding import shardable
 
 

@@ -1,0 +1,148 @@
+"""Operations with rules of their own, as primitives of JAX: all that jaxpool uses of JAX that JAX does not promise.
+
+`jax.extend.core` and `jax.interpreters` let an operation be lowered for each platform in a way of its own, while the
+program is lowered, with derivatives and batches that are written out. JAX keeps them open without a promise, so that
+they are used in this module alone. Where a version of JAX lacks them `AVAILABLE` is false, and whoever has an
+`Operation` takes what JAX documents in its place: the same results, by programs that JAX differentiates itself.
+"""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+
+from jaxpool._engine.platforms import PLATFORMS, inside
+
+try:
+    import jax.extend.core
+    from jax.interpreters import ad, batching, mlir
+
+    AVAILABLE = True
+except ImportError:
+    ad: Any = None
+    batching: Any = None
+    mlir: Any = None
+    AVAILABLE = False
+
+
+class Operation(abc.ABC):
+    """What is static about an operation, and its rules: an instance goes with the arrays into the traced program.
+
+    Attributes:
+        lowered: Lowerings by platform, of a context and values of the compiler. On other platforms `evaluate` is
+            traced.
+    """
+
+    lowered: ClassVar[Mapping[str, Callable[..., Any]]] = {}
+    _primitive: ClassVar[Any] = None
+
+    def __init_subclass__(cls, name: str) -> None:
+        """Give every kind of operation a primitive of its own, of that name in traced programs."""
+        super().__init_subclass__()
+        if AVAILABLE:
+            cls._primitive = _registered(name, cls.lowered)
+
+    @abc.abstractmethod
+    def evaluate(self, platform: str, *arrays: Any) -> Sequence[Any]:
+        """The results on a platform, by other operations."""
+
+    def run(self, *arrays: Any, types: tuple[Any, ...]) -> Sequence[Any]:
+        """The results of arrays that are no part of a traced program."""
+        return jax.jit(partial(self.bind, types=types))(*arrays)
+
+    def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
+        """The results, of these types, and their tangents; any tangent may be a symbol for 0, as `is_zero` says."""
+        raise NotImplementedError(f"{self} has no derivative")
+
+    def transpose(self, cotangents: Sequence[Any], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The cotangents of the arrays that are unknown, as `is_unknown` says, and None for the others."""
+        raise NotImplementedError(f"{self} has no transpose")
+
+    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The results of batches along these axes, and along which axes they are batches."""
+        raise NotImplementedError(f"{self} has no batches")
+
+    def bind(self, *arrays: Any, types: Sequence[Any]) -> list[Any]:
+        """The operation as a part of the traced program, whose results have these types."""
+        return self._primitive.bind(*arrays, operation=self, types=tuple(types))
+
+
+def is_zero(tangent: Any) -> bool:
+    """Whether a tangent or cotangent is a symbol for 0."""
+    return isinstance(tangent, ad.Zero)
+
+
+def zero_like(result: Any) -> Any:
+    """The symbol for a tangent of 0 of a result, or a cotangent of 0 of a type."""
+    return ad.Zero(jax.typeof(result) if isinstance(result, jax.Array) else result)
+
+
+def without_symbols(tangents: Sequence[Any]) -> list[Any]:
+    """The tangents, with arrays of zeros for symbols."""
+    return list(map(ad.instantiate_zeros, tangents))
+
+
+def sum_of_tangents(first: Any, second: Any) -> Any:
+    """The sum of two, either of which may be a symbol for 0."""
+    return ad.add_tangents(first, second)
+
+
+def is_unknown(array: Any) -> bool:
+    """Whether a rule of transposition is to find the cotangent of this array, of which it has the type alone."""
+    return ad.is_undefined_primal(array)
+
+
+def type_of(array: Any) -> Any:
+    """The type of an array, known or not."""
+    return array.aval if is_unknown(array) else jax.typeof(array)
+
+
+def lower_as_call(context: Any, array: Any, *others: Any) -> Any:
+    """A call that returns the array, marked for the compiler as one that stays; a lowering of an operation."""
+    first = jax.make_jaxpr(lambda array, *_: array)(*context.avals_in)
+    results = mlir.core_call_lowering(context, array, *others, name="stage", call_jaxpr=first)
+    call = results[0].owner
+    # In an explicit mesh an operation that follows gives the result its sharding.
+    while call.name != "func.call":
+        call = call.operands[0].owner
+    call.attributes["mhlo.frontend_attributes"] = mlir.ir.DictAttr.get({"inlineable": mlir.ir.StringAttr.get("false")})
+    return results
+
+
+def lower_by(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+    """The lowering of an operation that traces a function of its arrays."""
+    return mlir.lower_fun(function, multiple_results=True)
+
+
+def _registered(name: str, lowered: Mapping[str, Callable[..., Any]]) -> Any:
+    primitive = jax.extend.core.Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_impl(lambda *arrays, operation, types: operation.run(*arrays, types=types))
+    primitive.def_abstract_eval(lambda *_, operation, types: types)
+    ad.primitive_jvps[primitive] = _differentiate
+    ad.primitive_transposes[primitive] = lambda bars, *arrays, operation, types: operation.transpose(bars, arrays)
+    batching.primitive_batchers[primitive] = lambda arrays, axes, operation, types: operation.batch(arrays, axes)
+    for platform in PLATFORMS:
+        lower = lowered.get(platform, partial(_lower, platform))
+        # What is registered without a platform serves all others.
+        mlir.register_lowering(primitive, lower, platform=None if platform == "gpu" else platform)
+    return primitive
+
+
+def _differentiate(primals: Any, tangents: Any, *, operation: Operation, types: tuple[Any, ...]) -> Any:
+    return operation.differentiate(primals, tangents, types)
+
+
+def _lower(platform: str, context: Any, *arrays: Any, operation: Operation, types: Any) -> Any:
+    """Trace the operation for a platform while a program is lowered."""
+    try:
+        module = context.module_context
+        # What is exported for one device may be called with arrays on several.
+        devices = getattr(module.axis_context, "num_devices", None)
+        one_device = devices == 1 and not module.lowering_parameters.for_export
+    except AttributeError:
+        one_device = False
+    with inside(platform, one_device):
+        return lower_by(partial(operation.evaluate, platform))(context, *arrays)
