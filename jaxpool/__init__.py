@@ -18,7 +18,6 @@ from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices
 from jaxpool._max import min_pool as min_pool
 from jaxpool._mellowmax import mellowmax_pool as mellowmax_pool
-from jaxpool._mellowmax import soft_pool as soft_pool
 from jaxpool._mixed import mixed_pool as mixed_pool
 from jaxpool._pyramid import spatial_pyramid_pool as spatial_pyramid_pool
 from jaxpool._quantile import median_pool as median_pool
@@ -26,6 +25,7 @@ from jaxpool._quantile import quantile_pool as quantile_pool
 from jaxpool._roi import roi_align as roi_align
 from jaxpool._roi import roi_pool as roi_pool
 from jaxpool._smooth import smooth_max_pool as smooth_max_pool
+from jaxpool._soft import soft_pool as soft_pool
 from jaxpool._stochastic import stochastic_pool as stochastic_pool
 from jaxpool._unpool import max_unpool as max_unpool
 

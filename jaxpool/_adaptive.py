@@ -1,17 +1,14 @@
 """Pools that cut each axis into a given number of bins, whatever its size. Rules in `_derivatives/extremes`."""
 
-from typing import Any
-
 import jax
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._arguments import Rule
 from jaxpool._average import averages
+from jaxpool._call import binned
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes
-from jaxpool._geometry.window import Window
 
 
 def adaptive_max_pool(
@@ -52,8 +49,8 @@ def adaptive_max_pool(
         >>> jaxpool.adaptive_max_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,))
         Array([2., 5., 4.], dtype=float32)
     """
-    array, mask, window = _prepare("adaptive_max_pool", x, output_size, axis, where)
-    return extremes(array, mask, window, lax.max, check_rule("adaptive_max_pool", rule))
+    array, mask, window = binned("adaptive_max_pool", x, output_size, axis, where, rule)
+    return extremes(array, mask, window, lax.max, rule)
 
 
 def adaptive_max_pool_with_indices(
@@ -98,9 +95,9 @@ def adaptive_max_pool_with_indices(
         (Array([2., 5., 4.], dtype=float32), Array([1, 2, 3], dtype=int32))
     """
     function = "adaptive_max_pool_with_indices"
-    array, mask, window = _prepare(function, x, output_size, axis, where)
+    array, mask, window = binned(function, x, output_size, axis, where, rule)
     window.check_positions_fit(function)
-    return extremes_with_indices(array, mask, window, check_rule(function, rule))
+    return extremes_with_indices(array, mask, window, rule)
 
 
 def adaptive_avg_pool(
@@ -141,19 +138,5 @@ def adaptive_avg_pool(
         >>> jaxpool.adaptive_avg_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,)).tolist()
         [1.5, 3.66667, 3.5]
     """
-    function = "adaptive_avg_pool"
-    array, mask, window = _prepare(function, x, output_size, axis, where, complex_allowed=True)
-    return averages(array, mask, window, True, None, check_rule(function, rule))
-
-
-def _prepare(
-    function: str,
-    x: ArrayLike,
-    output_size: OutputSizes,
-    axis: Sizes | None,
-    where: ArrayLike | None,
-    **allowed: Any,
-) -> tuple[jax.Array, jax.Array | None, Window]:
-    array = check_array(function, x, **allowed)
-    window = make_bins(function, array.shape, output_size, axis)
-    return array, check_mask(function, where, array.shape, window.pooled_axes), window
+    array, mask, window = binned("adaptive_avg_pool", x, output_size, axis, where, rule, complex_allowed=True)
+    return averages(array, mask, window, True, None, rule)

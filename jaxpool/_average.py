@@ -10,15 +10,15 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_divisor, check_mask, check_rule
+from jaxpool._arguments import Rule, check_divisor
+from jaxpool._call import core, padding_counts, sliding
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.sizes import Padding, Sizes, check_flag
-from jaxpool._geometry.window import Window, make_window
-from jaxpool._sharding import shardable
+from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.window import Window
 
 
 def sum_pool(
@@ -69,10 +69,9 @@ def sum_pool(
         >>> jaxpool.sum_pool(jnp.array([1.0, 2.0, 3.0, 4.0]), (3,), stride=1, padding=1)
         Array([3., 6., 9., 7.], dtype=float32)
     """
-    array = check_array("sum_pool", x, complex_allowed=True)
-    window = make_window("sum_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    mask = check_mask("sum_pool", where, array.shape, window.pooled_axes)
-    return _sums(array, mask, window, check_rule("sum_pool", rule))
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("sum_pool", x, sizes, where, rule, complex_allowed=True)
+    return _sums(array, mask, window, rule)
 
 
 def avg_pool(
@@ -133,18 +132,16 @@ def avg_pool(
         >>> jaxpool.avg_pool(x, (3,), stride=1, padding=1, count_include_pad=False)
         Array([1.5, 2. , 3. , 3.5], dtype=float32)
     """
-    array = check_array("avg_pool", x, complex_allowed=True)
-    window = make_window("avg_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    mask = check_mask("avg_pool", where, array.shape, window.pooled_axes)
+    include_pad, only_padding = padding_counts("avg_pool", count_include_pad)
     divisor = check_divisor("avg_pool", divisor_override)
-    include_pad = check_flag("avg_pool", "count_include_pad", count_include_pad)
-    if divisor is None and not include_pad:
-        window.check_no_window_of_padding("avg_pool", "use less padding, count_include_pad=True or divisor_override")
-    return averages(array, mask, window, include_pad, divisor, check_rule("avg_pool", rule))
+    if only_padding is not None:
+        only_padding = "use less padding, count_include_pad=True or divisor_override" if divisor is None else None
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    call = sliding("avg_pool", x, sizes, where, rule, only_padding=only_padding, complex_allowed=True)
+    return averages(*call, include_pad, divisor, rule)
 
 
-@shardable
-@partial(jax.jit, static_argnums=(2, 3))
+@core
 def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
     if x.dtype == np.bool_:
         x = x.astype(jnp.int32)
@@ -157,8 +154,7 @@ def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> ja
     return _over(x, window, 1.0, rule).astype(dtype)
 
 
-@shardable
-@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+@core
 def averages(
     x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, divisor: float | None, rule: str
 ) -> jax.Array:

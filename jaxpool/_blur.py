@@ -7,21 +7,21 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_array, check_mask, check_rule
 from jaxpool._average import divide
+from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread_weighted, weigh_windows
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._sharding import shardable
 
 
 def blur_pool(
@@ -77,14 +77,11 @@ def blur_pool(
 
     Source: Zhang, "Making convolutional networks shift-invariant again", ICML 2019.
     """
-    function = "blur_pool"
-    array = check_array(function, x, complex_allowed=True)
-    _check_two_axes(function, array.shape, kernel_size, axis)
-    window = make_window(
-        function, array.shape, kernel_size, stride, padding, dilation, False, axis, remedies=("padding",)
-    )
-    mask = check_mask(function, where, array.shape, window.pooled_axes)
-    return _blurred(array, mask, window, check_rule(function, rule))
+    if isinstance(x, (jax.Array, np.ndarray)):
+        _check_two_axes("blur_pool", x.shape, kernel_size, axis)
+    sizes = (kernel_size, stride, padding, dilation, False, axis)
+    call = sliding("blur_pool", x, sizes, where, rule, complex_allowed=True, remedies=("padding",))
+    return _blurred(*call, rule)
 
 
 def max_blur_pool(
@@ -161,8 +158,7 @@ def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axi
         )
 
 
-@shardable
-@partial(jax.jit, static_argnums=(2, 3, 4))
+@core
 def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: Window, rule: str) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float32
     # In float32 already, so that cotangents are not rounded between the two.
@@ -171,13 +167,9 @@ def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: W
     return _blurred(largest, held, window, rule).astype(dtype)
 
 
-@shardable
-@partial(jax.jit, static_argnums=(2, 3))
+@core
 def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        x = x.astype(jnp.float32)
-    dtype = x.dtype
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
     averages = _linear(x, window, rule)

@@ -1,24 +1,21 @@
 """Power means of windows and of whole axes: norms over a power of the number of their cells."""
 
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_least, check_mask, check_parameter, check_rule
+from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
+from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._derivatives.weights import expand_rank
-from jaxpool._engine.copies import extended
-from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.stages import finish
-from jaxpool._geometry.sizes import Padding, Sizes, check_flag
-from jaxpool._geometry.window import Window, make_window
-from jaxpool._global import keep_axes, whole_window
+from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.window import Window
+from jaxpool._global import keep_axes
 from jaxpool._lp import norms
-from jaxpool._sharding import shardable
 
 
 def gem_pool(
@@ -83,13 +80,10 @@ def gem_pool(
 
     Source: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2018.
     """
-    array = check_array("gem_pool", x)
-    window = make_window("gem_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    include_pad = check_flag("gem_pool", "count_include_pad", count_include_pad)
-    if not include_pad:
-        window.check_no_window_of_padding("gem_pool", "use less padding or count_include_pad=True")
-    mask = check_mask("gem_pool", where, array.shape, window.pooled_axes)
-    return _pool("gem_pool", array, mask, norm_type, window, include_pad, None, rule)
+    include_pad, only_padding = padding_counts("gem_pool", count_include_pad)
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    call = sliding("gem_pool", x, sizes, where, rule, only_padding=only_padding)
+    return _pool("gem_pool", call, norm_type, include_pad, None, rule)
 
 
 def global_gem_pool(
@@ -138,26 +132,19 @@ def global_gem_pool(
 
     Source: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2018.
     """
-    array, mask, window = whole_window("global_gem_pool", x, axis, where)
+    call = over_whole_axes("global_gem_pool", x, axis, where, rule)
     least = check_least("global_gem_pool", "eps", eps)
-    means = _pool("global_gem_pool", array, mask, norm_type, window, True, least, rule)
-    return keep_axes("global_gem_pool", means, window, keepdims)
+    means = _pool("global_gem_pool", call, norm_type, True, least, rule)
+    return keep_axes("global_gem_pool", means, call[2], keepdims)
 
 
 def _pool(
-    function: str,
-    x: jax.Array,
-    mask: jax.Array | None,
-    norm_type: float | ArrayLike,
-    window: Window,
-    include_pad: bool,
-    least: float | None,
-    rule: Rule,
+    function: str, call: Call, norm_type: float | ArrayLike, include_pad: bool, least: float | None, rule: Rule
 ) -> jax.Array:
+    x, mask, window = call
     shape = window.output_shape(x.shape)
     fix = "use 1 for the mean magnitude, float('inf') for the largest magnitude"
     p, number = check_parameter(function, "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
-    check_rule(function, rule)
     return _power_means(x, mask, p, window, number, include_pad, least, rule)
 
 
@@ -169,8 +156,7 @@ def _pool(
 # by the rules of the norm and the chain rule alone. An infinite norm has derivative 0, which the factor must keep.
 
 
-@shardable
-@partial(jax.jit, static_argnums=(3, 4, 5, 6, 7))
+@core
 def _power_means(
     x: jax.Array,
     mask: jax.Array | None,
@@ -181,8 +167,7 @@ def _power_means(
     least: float | None,
     rule: str,
 ) -> jax.Array:
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     if least is not None:
         x = jnp.where(x <= least, np.array(least, x.dtype), x)
     counts = cells_counted(mask, window, include_pad, x.ndim)

@@ -1,16 +1,15 @@
 """Pools of whole axes: one window that holds all of their cells. Rules in `_derivatives/extremes` and `_average`."""
 
-from typing import Any
-
 import jax
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._arguments import Rule
 from jaxpool._average import averages
+from jaxpool._call import over_whole_axes
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._geometry.sizes import Sizes, check_flag, pooled_axes
-from jaxpool._geometry.window import Window, WindowAxis, check_pooled_axis
+from jaxpool._geometry.sizes import Sizes, check_flag
+from jaxpool._geometry.window import Window
 
 
 def global_max_pool(
@@ -54,8 +53,8 @@ def global_max_pool(
         Array([[0., 1.],
                [0., 0.]], dtype=float32)
     """
-    array, mask, window = whole_window("global_max_pool", x, axis, where)
-    values = extremes(array, mask, window, lax.max, check_rule("global_max_pool", rule))
+    array, mask, window = over_whole_axes("global_max_pool", x, axis, where, rule)
+    values = extremes(array, mask, window, lax.max, rule)
     return keep_axes("global_max_pool", values, window, keepdims)
 
 
@@ -99,21 +98,9 @@ def global_avg_pool(
         Array([[1.5],
                [3. ]], dtype=float32)
     """
-    array, mask, window = whole_window("global_avg_pool", x, axis, where, complex_allowed=True)
-    values = averages(array, mask, window, True, None, check_rule("global_avg_pool", rule))
+    array, mask, window = over_whole_axes("global_avg_pool", x, axis, where, rule, complex_allowed=True)
+    values = averages(array, mask, window, True, None, rule)
     return keep_axes("global_avg_pool", values, window, keepdims)
-
-
-def whole_window(
-    function: str, x: ArrayLike, axis: Sizes, where: ArrayLike | None, **allowed: Any
-) -> tuple[jax.Array, jax.Array | None, Window]:
-    """The array and the mask, checked, and the window that holds all cells along `axis`."""
-    array = check_array(function, x, **allowed)
-    axes = sorted(pooled_axes(function, array.shape, axis))
-    for a in axes:
-        check_pooled_axis(function, a, array.shape[a])
-    window = Window(tuple(WindowAxis(a, array.shape[a], array.shape[a], array.shape[a], 1, 0, 0, 1) for a in axes))
-    return array, check_mask(function, where, array.shape, window.pooled_axes), window
 
 
 def keep_axes(function: str, values: jax.Array, window: Window, keepdims: bool) -> jax.Array:

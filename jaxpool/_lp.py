@@ -1,25 +1,20 @@
 """The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_derivatives/weights`."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
+from jaxpool._arguments import Rule, check_parameter
+from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.held_cells import without_unheld
 from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
 from jaxpool._derivatives.weights import Amounts, Cells, WeightedPool, weighted_pool
-from jaxpool._engine.copies import extended
 from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes
-from jaxpool._geometry.window import Window, make_window
-from jaxpool._sharding import shardable
+from jaxpool._geometry.window import Window
 
 
 def lp_pool(
@@ -84,24 +79,20 @@ def lp_pool(
     classification", ICPR 2012; learnt exponents: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no
     human annotation", TPAMI 2018.
     """
-    array = check_array("lp_pool", x)
-    window = make_window("lp_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    shape = window.output_shape(array.shape)
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("lp_pool", x, sizes, where, rule)
     fix = "use 1 for the sum of magnitudes, 2 for the Euclidean norm, float('inf') for the largest magnitude"
+    shape = window.output_shape(array.shape)
     p, number = check_parameter("lp_pool", "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
-    mask = check_mask("lp_pool", where, array.shape, window.pooled_axes)
-    check_rule("lp_pool", rule)
     return norms(array, mask, p, window, number, rule)
 
 
-@shardable
-@partial(jax.jit, static_argnums=(3, 4, 5))
+@core
 def norms(
     x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str
 ) -> jax.Array:
     """The norm of every window for the exponent `number`, or for the array `p` where `number` is None."""
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
     x = without_unheld(x, window, learnt=p is not None)

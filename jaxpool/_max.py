@@ -1,16 +1,15 @@
 """Max pooling: the largest or smallest cell of every window, and where it is. Rules in `_derivatives/extremes`."""
 
-from typing import Any
-
 import jax
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._arguments import Rule
+from jaxpool._call import sliding
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._engine.operations import Operation
 from jaxpool._geometry.sizes import Padding, Sizes
-from jaxpool._geometry.window import Window, make_window
+
+_ONLY_PADDING = "use less padding, a smaller stride or a larger kernel_size"
 
 
 def max_pool(
@@ -69,7 +68,9 @@ def max_pool(
         Array([[ 5.,  7.],
                [13., 15.]], dtype=float32)
     """
-    return _pool("max_pool", x, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule, lax.max)
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("max_pool", x, sizes, where, rule, only_padding=_ONLY_PADDING)
+    return extremes(array, mask, window, lax.max, rule)
 
 
 def min_pool(
@@ -123,7 +124,9 @@ def min_pool(
         Array([[ 0.,  2.],
                [ 8., 10.]], dtype=float32)
     """
-    return _pool("min_pool", x, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule, lax.min)
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("min_pool", x, sizes, where, rule, only_padding=_ONLY_PADDING)
+    return extremes(array, mask, window, lax.min, rule)
 
 
 def max_pool_with_indices(
@@ -176,33 +179,7 @@ def max_pool_with_indices(
         >>> values, indices
         (Array([3., 2.], dtype=float32), Array([0, 2], dtype=int32))
     """
-    function = "max_pool_with_indices"
-    array, mask, window = _prepare(function, x, where, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    window.check_positions_fit(function)
-    return extremes_with_indices(array, mask, window, check_rule(function, rule))
-
-
-def _pool(
-    function: str,
-    x: ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Padding,
-    dilation: Sizes,
-    ceil_mode: bool,
-    axis: Sizes | None,
-    where: ArrayLike | None,
-    rule: Rule,
-    op: Operation,
-) -> jax.Array:
-    array, mask, window = _prepare(function, x, where, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    return extremes(array, mask, window, op, check_rule(function, rule))
-
-
-def _prepare(
-    function: str, x: ArrayLike, where: ArrayLike | None, *sizes: Any
-) -> tuple[jax.Array, jax.Array | None, Window]:
-    array = check_array(function, x)
-    window = make_window(function, array.shape, *sizes)
-    window.check_no_window_of_padding(function, "use less padding, a smaller stride or a larger kernel_size")
-    return array, check_mask(function, where, array.shape, window.pooled_axes), window
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("max_pool_with_indices", x, sizes, where, rule, only_padding=_ONLY_PADDING)
+    window.check_positions_fit("max_pool_with_indices")
+    return extremes_with_indices(array, mask, window, rule)

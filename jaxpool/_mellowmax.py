@@ -1,14 +1,24 @@
-"""The logarithm of the mean exponential of every window, and the mean under its weights: mellowmax and soft pooling."""
+"""Mellowmax pooling: the logarithm of the mean exponential of every window, for β of any sign and 0."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
-from jaxpool._derivatives.log_mean_exponentials import log_mean_exponentials
-from jaxpool._geometry.sizes import Padding, Sizes, check_flag
-from jaxpool._geometry.window import make_window
-from jaxpool._soft import soft_means
+from jaxpool._arguments import Rule, check_parameter
+from jaxpool._call import padding_counts, sliding
+from jaxpool._derivatives.exponentials import (
+    gap_to_shift,
+    gap_to_value,
+    log_exponentials,
+    pool_log_exponentials,
+    with_fills,
+)
+from jaxpool._derivatives.moments import exponential_less_one, exponential_moment
+from jaxpool._derivatives.weights import Amounts, Cells, Parameter, Shift
+from jaxpool._engine.maps import sum_terms
+from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.window import Window
 
 
 def mellowmax_pool(
@@ -71,109 +81,61 @@ def mellowmax_pool(
 
     Source: Asadi and Littman, "An alternative softmax operator for reinforcement learning", ICML 2017.
     """
-    return _pool(
-        "mellowmax_pool",
-        x,
-        beta,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        count_include_pad,
-        axis,
-        where,
-        rule,
-    )
-
-
-def soft_pool(
-    x: ArrayLike,
-    beta: float | ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Padding = 0,
-    *,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    axis: Sizes | None = None,
-    where: ArrayLike | None = None,
-    rule: Rule = "jvp",
-) -> jax.Array:
-    """Mean of the cells of every window under the softmax of their own values.
-
-    Formula, for one pooled axis: y[o] = Σ_j w[j]·x[j] over the cells of window o, w[j] = exp(β·x[j])/Σ_k exp(β·x[k]).
-    The mean for β = 0; it tends to the maximum for β → ∞ and to the minimum for β → -∞.
-
-    Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        beta: Sharpness β of any sign, in units of 1/x; 1 in the source. A finite Python number, or an array that
-            broadcasts against the output (one per channel, say), which may be traced and learnt, through 0 too.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
-            side. Its cells beyond the padding never take part.
-        count_include_pad: Whether padded cells take part as zeros.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
-
-    Returns:
-        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
-
-    Raises:
-        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `beta` no real number or array.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
-            a number `beta` that is not finite, an array that does not broadcast against the output, or, without
-            `count_include_pad`, a window of padding alone.
-
-    Derivative:
-        ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros are
-        nothing special. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite passes no
-        derivative. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 and passes no
-        derivative.
-
-    Example:
-        >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
-        >>> [jaxpool.soft_pool(x, beta, (4,)).round(3).item() for beta in (-100.0, -1.0, 0.0, 1.0, 100.0)]
-        [0.0, 0.507, 1.5, 2.493, 3.0]
-
-    Source: Stergiou, Poppe and Kalliatakis, "Refining activation downsampling with SoftPool", ICCV 2021.
-    """
-    return _pool(
-        "soft_pool", x, beta, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, axis, where, rule
-    )
-
-
-def _pool(
-    function: str,
-    x: ArrayLike,
-    beta: float | ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Padding,
-    dilation: Sizes,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    axis: Sizes | None,
-    where: ArrayLike | None,
-    rule: Rule,
-) -> jax.Array:
-    array = check_array(function, x)
-    window = make_window(function, array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    include_pad = check_flag(function, "count_include_pad", count_include_pad)
-    if not include_pad:
-        window.check_no_window_of_padding(function, "use less padding or count_include_pad=True")
-    shape = window.output_shape(array.shape)
+    include_pad, only_padding = padding_counts("mellowmax_pool", count_include_pad)
     fix = "use max_pool or min_pool for an infinite beta"
-    parameter, number = check_parameter(function, "beta", beta, shape, np.isfinite, "finite", fix)
-    mask = check_mask(function, where, array.shape, window.pooled_axes)
-    check_rule(function, rule)
-    pool = soft_means if function == "soft_pool" else log_mean_exponentials
-    return pool(array, mask, parameter, window, number, include_pad, rule)
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("mellowmax_pool", x, sizes, where, rule, only_padding=only_padding)
+    parameter, number = check_parameter(
+        "mellowmax_pool", "beta", beta, window.output_shape(array.shape), np.isfinite, "finite", fix
+    )
+    return pool_log_exponentials(array, mask, parameter, window, number, include_pad, rule, _LOG_MEAN_EXP)
+
+
+def _log_mean_exp(cells: Cells, beta: Parameter, window: Window, amounts: Amounts, shift: Shift) -> jax.Array:
+    """What m exceeds its shift c by, log(mean exp(β·d))/β with d = x - c, for β ≥ 0.
+
+    With e = mean (exp(β·d) - 1) that is log(1 + e)/β, in which nothing cancels for small β, and mean d for β = 0.
+    Where e is near -1, as it may be in large windows, the first form is taken.
+    """
+    assert shift is not None
+    beta = jnp.asarray(beta, cells[0].dtype)
+    limits = jnp.finfo(beta.dtype)
+    # No product with a smaller one, short of a difference of cells beyond its inverse, would be a normal number.
+    is_mean = beta < limits.tiny / limits.eps
+    is_large = window.cells > 16
+
+    def terms(*cells: jax.Array) -> tuple[jax.Array, ...]:
+        gap = jnp.where(jnp.isinf(shift) & ~jnp.isinf(cells[-1]), 0, gap_to_shift(cells, shift))
+        product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
+        return jnp.where(is_mean, gap, exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
+
+    amount, total = (None, float(window.cells)) if amounts is None else (amounts[0], jnp.maximum(amounts[1], 1))
+    mean, *powers = (sums / total for sums in sum_terms(terms, with_fills(cells), window, amount))
+    logarithm = jnp.log1p(jnp.where(is_mean, 0, mean))
+    if is_large:
+        logarithm = jnp.where(mean < -0.5, jnp.log(powers[0]), logarithm)
+    return jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
+
+
+# Notation: x(i) the cells of one window, n of them, β ≥ 0 (a negative β is the same pool of -x under -β, negated),
+# m = log(mean exp(β·x(i)))/β, z(i) = β·(x(i) - m), so that mean exp(z) = 1. Then
+#
+#     ∂m/∂x(i) = exp(z(i))/n
+#     ∂m/∂β = (mean x(i)·exp(z(i)) - m)/β = mean z(i)·exp(z(i))/β² = mean (z(i)·exp(z(i)) - exp(z(i)) + 1)/β²
+#           = mean (x(i) - m)²·μ(z(i)),     μ(z) = ((z - 1)·exp(z) + 1)/z² = ∫ t·exp(t·z) dt, t from 0 to 1
+#
+# in which nothing cancels, and which is half the variance at β = 0. A cell of -inf has weight 0 and adds 1/(n·β²) to
+# the second. Where m is infinite all derivatives are 0; and +inf stands for a cell that is absent.
+
+
+def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
+    gap, dead = gap_to_value(cells, m)
+    # Far below, where gap² overflows, a cell adds what -inf does.
+    vanishes = beta * gap < 2 * jnp.log(jnp.finfo(gap.dtype).tiny)
+    lowest = (jnp.isneginf(cells[-1]) & ~jnp.isinf(m[-1])) | vanishes
+    dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
+    limit = 1 / jnp.square(jnp.where(lowest, beta, 1))
+    return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * exponential_moment(beta * gap, 1))
+
+
+_LOG_MEAN_EXP = log_exponentials(_log_mean_exp, _slope, lambda m, beta: jnp.ones_like(m), is_mean=True)

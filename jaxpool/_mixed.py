@@ -1,22 +1,18 @@
 """The blend of the maximum and the average of every window, with numbers or learnt arrays for the share."""
 
-from functools import partial
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
+from jaxpool._arguments import Rule, check_parameter
 from jaxpool._average import averages
+from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.weights import expand_rank
-from jaxpool._engine.copies import extended
-from jaxpool._engine.operations import accumulation_dtype, separate_term
+from jaxpool._engine.operations import separate_term
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
-from jaxpool._geometry.window import Window, make_window
-from jaxpool._sharding import shardable
+from jaxpool._geometry.window import Window
 
 
 def mixed_pool(
@@ -78,15 +74,12 @@ def mixed_pool(
     Source: Lee, Gallagher and Tu, "Generalizing pooling functions in convolutional neural networks: mixed, gated, and
     tree", AISTATS 2016.
     """
-    array = check_array("mixed_pool", x)
-    window = make_window("mixed_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
     include_pad = check_flag("mixed_pool", "count_include_pad", count_include_pad)
-    window.check_no_window_of_padding("mixed_pool", "use less padding")
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("mixed_pool", x, sizes, where, rule, only_padding="use less padding")
     shape = window.output_shape(array.shape)
     fix = "use 1 for the maximum alone, 0 for the average alone"
     shares, number = check_parameter("mixed_pool", "alpha", alpha, shape, np.isfinite, "finite", fix)
-    mask = check_mask("mixed_pool", where, array.shape, window.pooled_axes)
-    check_rule("mixed_pool", rule)
     return _blends(array, mask, shares, window, number, include_pad, rule)
 
 
@@ -94,8 +87,7 @@ def mixed_pool(
 # the number 1 or 0 for α the other one is left out, so that it adds no 0·inf.
 
 
-@shardable
-@partial(jax.jit, static_argnums=(3, 4, 5, 6))
+@core
 def _blends(
     x: jax.Array,
     mask: jax.Array | None,
@@ -105,8 +97,7 @@ def _blends(
     include_pad: bool,
     rule: str,
 ) -> jax.Array:
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     share = number if alpha is None else expand_rank(alpha.astype(x.dtype), x.ndim)
     assert share is not None
     terms = []

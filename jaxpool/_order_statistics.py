@@ -1,4 +1,4 @@
-"""Where a quantile lies among the cells of a window: at the rank of one or between those of two, by their number.
+"""Where a quantile is among the cells of a window: at the rank of one or between those of two, by their number.
 
 Ranks and weights are tables over the number of cells, computed in Python. Padding differs from window to window by
 numbers that are known while tracing; under a mask the tables are looked up on the device.
@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._engine.ranks import Rank
+from jaxpool._engine.maps import values_at_ranks
+from jaxpool._engine.operations import Arrays, accumulation_dtype, separate_term
+from jaxpool._engine.ranks import Rank, offsets_at_rank
 from jaxpool._geometry.window import Window
 
 # How many cells each window has under a mask; None where that is known while tracing.
@@ -36,6 +39,23 @@ class Quantile:
         if self.method != "linear":
             lower = upper = lower if self.method == "lower" else upper
         return lower, upper, place - lower if lower < upper else 0.0
+
+
+def make_quantile(function: str, q: Any, method: Any) -> Quantile:
+    """The quantile; raise where q is no number from 0 to 1 that is known while tracing, or there is no such method."""
+    if isinstance(q, (jax.Array, np.ndarray)):
+        given = "a traced value" if isinstance(q, jax.core.Tracer) else "an array"
+        raise TypeError(f"{function}: q must be a Python number, got {given}; call it once for every quantile")
+    if isinstance(q, (bool, np.bool_)) or not isinstance(q, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{function}: q must be a number from 0 to 1, got {q!r}; use 0.5 for the median")
+    if not 0 <= q <= 1:
+        hint = f"; percent {q} is q={float(q) / 100:g}" if 1 < q <= 100 else "; use 0.5 for the median"
+        raise ValueError(f"{function}: q must be from 0 to 1, got {q}{hint}")
+    if not isinstance(method, str) or method not in ("linear", "lower", "higher"):
+        raise ValueError(
+            f"{function}: method {method!r} is unknown; use 'linear' (a weighted mean of two), 'lower' or 'higher'"
+        )
+    return Quantile(float(q), method)
 
 
 class Places(NamedTuple):
@@ -66,3 +86,36 @@ def _look_up(column: np.ndarray, numbers: np.ndarray | jax.Array) -> Any:
     if isinstance(numbers, np.ndarray):
         return column[numbers] if numbers.size > 1 else column[numbers.item()].item()
     return jnp.asarray(column).at[numbers].get(mode="clip")
+
+
+def chosen_cells(x: jax.Array, counts: Counts, window: Window, quantile: Quantile) -> Arrays:
+    """The values of c, and of d where there is one."""
+    return tuple(values_at_ranks(x, window, places_in(counts, window, quantile, x.ndim).ranks))
+
+
+def chosen_offsets(
+    x: jax.Array, mask: jax.Array | None, counts: Counts, *cells: jax.Array, window: Window, quantile: Quantile
+) -> Arrays:
+    """The offsets of c, and of d where there is one."""
+    if mask is None and any(max(axis.low, axis.beyond) > 0 for axis in window.axes):
+        mask = jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
+    ranks = places_in(counts, window, quantile, x.ndim).ranks
+    return tuple(offsets_at_rank(x, mask, window, *pair) for pair in zip(ranks, cells, strict=True))
+
+
+def mean_of_chosen(cells: Arrays, counts: Counts, window: Window, quantile: Quantile) -> jax.Array:
+    """The value y from c and d: never outside of the two, and exactly both where they are equal, infinities too."""
+    dtype = cells[0].dtype
+    if quantile.method == "linear" and not jnp.issubdtype(dtype, jnp.inexact):
+        dtype = np.dtype(np.float32)
+    if len(cells) == 1:
+        return cells[0].astype(dtype)
+    lower, upper = (each.astype(accumulation_dtype(dtype)) for each in cells)
+    weight = weight_of_second(counts, window, quantile, lower)
+    mean = jnp.clip(separate_term((1 - weight) * lower) + weight * upper, lower, upper)
+    return jnp.where(lower == upper, lower, mean).astype(dtype)
+
+
+def weight_of_second(counts: Counts, window: Window, quantile: Quantile, like: jax.Array) -> jax.Array:
+    """The weight of the second cell, for arrays like this one."""
+    return jnp.asarray(places_in(counts, window, quantile, like.ndim).weight).astype(like.dtype)

@@ -1,17 +1,39 @@
-"""Rank filters: the median of every window, and any other quantile. Rules in `_derivatives/ranks`."""
+"""Rank filters: the median of every window, and any other quantile.
 
+As an extreme, a quantile only reads: the tangents at the chosen cells on the way out, the cotangent sent to them on the
+way back, shared out by the weights of the mean.
+"""
+
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_rule
-from jaxpool._derivatives.ranks import quantiles
+from jaxpool._arguments import Rule
+from jaxpool._call import core, sliding
+from jaxpool._derivatives.rules import CellSelector, Selected, selected_values
+from jaxpool._engine.copies import extended
+from jaxpool._engine.linear_maps import LinearMap
+from jaxpool._engine.loops import is_looped
+from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
 from jaxpool._geometry.sizes import Padding, Sizes
-from jaxpool._geometry.window import make_window
-from jaxpool._order_statistics import Quantile
+from jaxpool._geometry.window import Window
+from jaxpool._order_statistics import (
+    Counts,
+    Quantile,
+    chosen_cells,
+    chosen_offsets,
+    make_quantile,
+    mean_of_chosen,
+    weight_of_second,
+)
 
 QuantileMethod = Literal["linear", "lower", "higher"]
 
@@ -134,7 +156,7 @@ def quantile_pool(
     Source: Justusson, "Median filtering: statistical properties", Topics in Applied Physics 43, 1981 (rank filters);
     Hyndman and Fan, "Sample quantiles in statistical packages", The American Statistician 1996 (definition 7).
     """
-    quantile = Quantile(_check_q("quantile_pool", q), _check_method("quantile_pool", method))
+    quantile = make_quantile("quantile_pool", q, method)
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     return _pool("quantile_pool", x, quantile, where, rule, *sizes)
 
@@ -142,30 +164,77 @@ def quantile_pool(
 def _pool(
     function: str, x: ArrayLike, quantile: Quantile, where: ArrayLike | None, rule: Rule, *sizes: Any
 ) -> jax.Array:
-    array = check_array(function, x)
-    window = make_window(function, array.shape, *sizes)
-    window.check_no_window_of_padding(function, "use less padding, a smaller stride or a larger kernel_size")
-    mask = check_mask(function, where, array.shape, window.pooled_axes)
-    return quantiles(array, mask, window, quantile, check_rule(function, rule))
+    only_padding = "use less padding, a smaller stride or a larger kernel_size"
+    call = sliding(function, x, sizes, where, rule, only_padding=only_padding)
+    return _quantiles(*call, quantile, rule)
 
 
-def _check_q(function: str, q: Any) -> float:
-    """Return q as a float, or raise where it is no number that is known while tracing, or not from 0 to 1."""
-    if isinstance(q, (jax.Array, np.ndarray)):
-        given = "a traced value" if isinstance(q, jax.core.Tracer) else "an array"
-        raise TypeError(f"{function}: q must be a Python number, got {given}; call it once for every quantile")
-    if isinstance(q, (bool, np.bool_)) or not isinstance(q, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{function}: q must be a number from 0 to 1, got {q!r}; use 0.5 for the median")
-    if not 0 <= q <= 1:
-        hint = f"; percent {q} is q={float(q) / 100:g}" if 1 < q <= 100 else "; use 0.5 for the median"
-        raise ValueError(f"{function}: q must be from 0 to 1, got {q}{hint}")
-    return float(q)
+@core
+def _quantiles(x: jax.Array, mask: jax.Array | None, window: Window, quantile: Quantile, rule: str) -> jax.Array:
+    dtype, counts = x.dtype, None
+    x, mask, window = extended(x, mask, window)
+    if mask is not None:
+        x = jnp.where(mask, x, identity(lax.min, x.dtype))
+        counts = reduce_windows(mask.astype(np.int32), window, lax.add)
+    values = selected_values(_Chosen(window, quantile), rule, x, mask, counts)
+    if jnp.issubdtype(dtype, jnp.inexact):
+        values = values.astype(dtype)
+    return values if counts is None else jnp.where(counts > 0, values, jnp.zeros_like(values))
 
 
-def _check_method(function: str, method: Any) -> str:
-    """Return the method, or raise where it names none."""
-    if not isinstance(method, str) or method not in ("linear", "lower", "higher"):
-        raise ValueError(
-            f"{function}: method {method!r} is unknown; use 'linear' (a weighted mean of two), 'lower' or 'higher'"
-        )
-    return method
+# Notation: c(o) and d(o) are the cells of window o at the two ranks between which the quantile lies, in the order by
+# value and then by offset; w(o) is the weight of the second one, which depends on the number of cells alone. Where one
+# rank is hit, or asked for, there is no d. A dot marks a tangent, a bar a cotangent.
+#
+#     y(o) = (1-w(o))·x(c(o)) + w(o)·x(d(o))        ẏ(o) = (1-w(o))·ẋ(c(o)) + w(o)·ẋ(d(o))
+#     x̄(i) = Σ_{o : c(o) = i} (1-w(o))·ȳ(o) + Σ_{o : d(o) = i} w(o)·ȳ(o)
+#
+# The cells are constant wherever no two are equal, so that these are the derivatives there, and all higher ones are
+# zero. At ties each is the derivative along some order of the cells that are equal. The second formula and the third
+# are the two directions of `_MeanOfChosen`. Both need the offsets of the cells and nothing of x. A window with
+# NaN has its first NaN for both cells. Masked cells come as the largest value there is, and are no cells to choose.
+
+
+@dataclass(frozen=True)
+class _Chosen(CellSelector):
+    window: Window
+    quantile: Quantile
+
+    def values(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> jax.Array:
+        cells = chosen_cells(x, counts, self.window, self.quantile)
+        return mean_of_chosen(cells, counts, self.window, self.quantile)
+
+    def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> Selected:
+        static = {"window": self.window, "quantile": self.quantile}
+        cells = evaluate(partial(chosen_cells, **static), x, counts, in_stage=True)
+        offsets = evaluate(partial(chosen_offsets, **static), x, mask, counts, *cells, in_stage=True)
+        return mean_of_chosen(cells, counts, self.window, self.quantile), (offsets, counts)
+
+    @property
+    def read(self) -> LinearMap:
+        return _MeanOfChosen(self.window, self.quantile)
+
+
+@dataclass(frozen=True)
+class _MeanOfChosen(LinearMap):
+    """The mean of the cells at the offsets of c and d."""
+
+    window: Window
+    quantile: Quantile
+
+    def forward(self, x: jax.Array, offsets: Arrays, counts: Counts, /) -> jax.Array:
+        cells = [read_at_offsets(x, each, self.window) for each in offsets]
+        if len(cells) == 1:
+            return cells[0]
+        lower, upper = (each.astype(accumulation_dtype(x.dtype)) for each in cells)
+        weight = weight_of_second(counts, self.window, self.quantile, lower)
+        return (separate_term((1 - weight) * lower) + weight * upper).astype(x.dtype)
+
+    def transpose(self, cotangent: jax.Array, offsets: Arrays, counts: Counts, /) -> jax.Array:
+        def route(cotangent: jax.Array, offsets: Arrays, counts: Counts) -> jax.Array:
+            wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
+            weight = None if len(offsets) == 1 else weight_of_second(counts, self.window, self.quantile, wide)
+            shares = (wide,) if weight is None else ((1 - weight) * wide, weight * wide)
+            return route_apart(shares, offsets, self.window).astype(cotangent.dtype)
+
+        return evaluate(route, cotangent, offsets, counts, in_stage=not is_looped(self.window))

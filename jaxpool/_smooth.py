@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_parameter, check_rule
+from jaxpool._arguments import Rule, check_parameter
+from jaxpool._call import padding_counts, sliding
 from jaxpool._derivatives.exponentials import (
     gap_to_shift,
     gap_to_value,
@@ -15,8 +16,8 @@ from jaxpool._derivatives.exponentials import (
 )
 from jaxpool._derivatives.weights import Amounts, Cells, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
-from jaxpool._geometry.sizes import Padding, Sizes, check_flag
-from jaxpool._geometry.window import Window, make_window
+from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.window import Window
 
 
 def smooth_max_pool(
@@ -84,19 +85,14 @@ def smooth_max_pool(
     Source: Boyd and Vandenberghe, "Convex optimization", 2004, section 3.1.5; as pooling: Pinheiro and Collobert,
     "From image-level to pixel-level labeling with convolutional networks", CVPR 2015.
     """
-    function = "smooth_max_pool"
-    array = check_array(function, x)
-    window = make_window(function, array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    include_pad = check_flag(function, "count_include_pad", count_include_pad)
-    if not include_pad:
-        window.check_no_window_of_padding(function, "use less padding or count_include_pad=True")
-    shape = window.output_shape(array.shape)
+    include_pad, only_padding = padding_counts("smooth_max_pool", count_include_pad)
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("smooth_max_pool", x, sizes, where, rule, only_padding=only_padding)
     fix = "use max_pool or min_pool for an infinite beta, avg_pool for the mean"
+    shape = window.output_shape(array.shape)
     parameter, number = check_parameter(
-        function, "beta", beta, shape, lambda b: np.isfinite(b) & (b != 0), "finite and not 0", fix
+        "smooth_max_pool", "beta", beta, shape, lambda b: np.isfinite(b) & (b != 0), "finite and not 0", fix
     )
-    mask = check_mask(function, where, array.shape, window.pooled_axes)
-    check_rule(function, rule)
     return pool_log_exponentials(array, mask, parameter, window, number, include_pad, rule, _LOG_SUM_EXP)
 
 

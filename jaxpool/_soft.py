@@ -1,4 +1,4 @@
-"""The mean of every window under the softmax of its cells, as sums of exponentials with their derivatives."""
+"""SoftPool: the mean of every window under the softmax of its cells, as sums of exponentials."""
 
 from functools import partial
 
@@ -6,24 +6,95 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
+from jaxpool._arguments import Rule, check_parameter
+from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.exponentials import difference
+from jaxpool._derivatives.formats import exponentials_order
 from jaxpool._derivatives.held_cells import without_unheld
 from jaxpool._derivatives.moments import without_tiny
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import weighted_sums
 from jaxpool._derivatives.weights import expand_rank, shared_along_windows
-from jaxpool._engine.copies import extended
-from jaxpool._engine.maps import exponentials_order, reduce_windows
-from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.taps import with_zeros_in_padding
+from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import shardable, vary_together
+from jaxpool._sharding import vary_together
 
 
-@shardable
-@partial(jax.jit, static_argnums=(3, 4, 5, 6))
-def soft_means(
+def soft_pool(
+    x: ArrayLike,
+    beta: float | ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    *,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    axis: Sizes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Mean of the cells of every window under the softmax of their own values.
+
+    Formula, for one pooled axis: y[o] = Σ_j w[j]·x[j] over the cells of window o, w[j] = exp(β·x[j])/Σ_k exp(β·x[k]).
+    The mean for β = 0; it tends to the maximum for β → ∞ and to the minimum for β → -∞.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        beta: Sharpness β of any sign, in units of 1/x; 1 in the source. A finite Python number, or an array that
+            broadcasts against the output (one per channel, say), which may be traced and learnt, through 0 too.
+        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
+        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
+        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next, an int or one per axis.
+        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
+            side. Its cells beyond the padding never take part.
+        count_include_pad: Whether padded cells take part as zeros.
+        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
+        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
+        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+
+    Returns:
+        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
+        are computed in float32 and rounded once.
+
+    Raises:
+        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `beta` no real number or array.
+        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
+            a number `beta` that is not finite, an array that does not broadcast against the output, or, without
+            `count_include_pad`, a window of padding alone.
+
+    Derivative:
+        ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros are
+        nothing special. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite passes no
+        derivative. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 and passes no
+        derivative.
+
+    Example:
+        >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
+        >>> [jaxpool.soft_pool(x, beta, (4,)).round(3).item() for beta in (-100.0, -1.0, 0.0, 1.0, 100.0)]
+        [0.0, 0.507, 1.5, 2.493, 3.0]
+
+    Source: Stergiou, Poppe and Kalliatakis, "Refining activation downsampling with SoftPool", ICCV 2021.
+    """
+    include_pad, only_padding = padding_counts("soft_pool", count_include_pad)
+    fix = "use max_pool or min_pool for an infinite beta"
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("soft_pool", x, sizes, where, rule, only_padding=only_padding)
+    parameter, number = check_parameter(
+        "soft_pool", "beta", beta, window.output_shape(array.shape), np.isfinite, "finite", fix
+    )
+    return _soft_means(array, mask, parameter, window, number, include_pad, rule)
+
+
+@core
+def _soft_means(
     x: jax.Array,
     mask: jax.Array | None,
     beta: jax.Array | None,
@@ -33,8 +104,7 @@ def soft_means(
     rule: str,
 ) -> jax.Array:
     """The mean of every window under the softmax of β·x, with `beta`, or with `number` if that is None."""
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros_in_padding(x, mask, window)
     x = without_unheld(x, window, learnt=beta is not None)

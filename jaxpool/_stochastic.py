@@ -1,21 +1,29 @@
 """Stochastic pooling: a cell of every window drawn with probability proportional to its positive part, or the mean."""
 
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_key, check_mask, check_rule
-from jaxpool._derivatives.draws import draws
+from jaxpool._arguments import Rule, check_key
+from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.powers import quotient
+from jaxpool._derivatives.rules import CellSelector, Selected, selected_values
 from jaxpool._engine.copies import extended
-from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.linear_maps import LinearMap
+from jaxpool._engine.loops import fold_taps
+from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.taps import pad_windows
 from jaxpool._geometry.sizes import Padding, Sizes
-from jaxpool._geometry.window import Window, make_window
+from jaxpool._geometry.window import Window
 from jaxpool._lp import norms
-from jaxpool._sharding import shardable
+from jaxpool._sharding import vary_together
 
 
 def stochastic_pool(
@@ -75,14 +83,11 @@ def stochastic_pool(
 
     Source: Zeiler and Fergus, "Stochastic pooling for regularization of deep convolutional neural networks", ICLR 2013.
     """
-    array = check_array("stochastic_pool", x)
-    window = make_window("stochastic_pool", array.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
-    mask = check_mask("stochastic_pool", where, array.shape, window.pooled_axes)
-    check_rule("stochastic_pool", rule)
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("stochastic_pool", x, sizes, where, rule)
     if key is None:
         return _means(array, mask, window, rule)
-    checked = check_key("stochastic_pool", key)
-    return draws(array, mask, checked, window, rule)
+    return _draws(array, mask, check_key("stochastic_pool", key), window, rule)
 
 
 # With x₊ = max(x, 0) and the norms N_p = (Σ x₊^p)^(1/p) of a window, y = Σ x₊²/Σ x₊ = N₂²/N₁, which is evaluated as
@@ -93,13 +98,103 @@ def stochastic_pool(
 # by the rules of the norms. Windows of norm 0 and of infinite norm pass no derivative there, and must not here.
 
 
-@shardable
-@partial(jax.jit, static_argnums=(2, 3))
+@core
 def _means(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     positive = jnp.where(x <= 0, 0, x)
     first, second = (norms(positive, mask, None, window, p, rule) for p in (1.0, 2.0))
     dead = (first == 0) | jnp.isinf(first)
     ratio = quotient(jnp.where(dead, 0, second), jnp.where(dead, 1, first))
     return jnp.where(jnp.isinf(first), first, jnp.where(dead, 0, second) * ratio).astype(dtype)
+
+
+@core
+def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, rule: str) -> jax.Array:
+    """The cell drawn from every window by the key; 0 where no cell that the mask holds is positive."""
+    dtype = x.dtype
+    floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    x, mask, window = extended(x, mask, window)
+    shares = jax.random.uniform(key, window.output_shape(x.shape), accumulation_dtype(floats))
+    # Sharded as the windows are, where that is a part of their type.
+    shares += jnp.zeros_like(reduce_windows(x, window, lax.max), shares.dtype)
+    x, shares = vary_together(x, shares)
+    if mask is not None:
+        x = jnp.where(mask, x, jnp.zeros_like(x))
+    return selected_values(_Drawn(window), rule, x, shares).astype(dtype)
+
+
+# Notation: c(o) is the cell drawn from window o; a dot marks a tangent, a bar a cotangent. With the draw held fixed
+#
+#     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
+#
+# and all higher derivatives are 0. It is the rule of the maximum with another winner: the second formula is
+# `read_at_offsets`, and the third `route_apart`. Where no cell was drawn, ẏ and ȳ are put to 0.
+
+
+@dataclass(frozen=True)
+class _Drawn(CellSelector):
+    window: Window
+
+    def values(self, x: jax.Array, shares: jax.Array, /) -> jax.Array:
+        return self.select(x, shares)[0]
+
+    def select(self, x: jax.Array, shares: jax.Array, /) -> Selected:
+        values, *residuals = evaluate(partial(_drawn, window=self.window), x, shares)
+        return values, tuple(residuals)
+
+    @property
+    def read(self) -> LinearMap:
+        return _ReadDrawn(self.window)
+
+
+def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Inverse-CDF sampling: the last cell with a weight whose preceding weights sum to at most the share of the total.
+
+    Also its row-major offset in the window, and whether there was a cell to draw. Weights are the positive parts over
+    the largest one of the window, so that their sum does not overflow; where that is infinite, the infinite cells alone
+    have one.
+    """
+    lowest = identity(lax.max, x.dtype)
+    padded = pad_windows(x, window, lowest)
+    largest = reduce_windows(x, window, lax.max).astype(shares.dtype)
+    infinite = jnp.isposinf(largest)
+    scale = jnp.where((largest > 0) & ~infinite, largest, 1)
+
+    def weight(cells: jax.Array) -> jax.Array:
+        cells = cells.astype(shares.dtype)
+        finite = jnp.where(cells > 0, cells, 0) / scale
+        return jnp.where(infinite, jnp.isposinf(cells).astype(shares.dtype), finite)
+
+    def add(total: jax.Array, arrays: Arrays, _: Any) -> jax.Array:
+        return total + weight(arrays[0])
+
+    threshold = shares * fold_taps(add, jnp.zeros_like(shares), (padded,), window)
+
+    def choose(best: Any, arrays: Arrays, number: Any) -> Any:
+        (cells,), (value, offset, held, before) = arrays, best
+        here = weight(cells)
+        is_first_nan = (cells != cells) & (value == value)
+        replaces = is_first_nan | ((here > 0) & (before <= threshold) & (value == value))
+        return (
+            jnp.where(replaces, cells, value),
+            jnp.where(replaces, jnp.asarray(number, offset.dtype), offset),
+            held | replaces,
+            before + here,
+        )
+
+    offsets = jnp.zeros_like(shares, np.min_scalar_type(window.cells - 1))
+    start = (jnp.zeros_like(shares, x.dtype), offsets, jnp.zeros_like(shares, bool), jnp.zeros_like(shares))
+    return fold_taps(choose, start, (padded,), window)[:3]
+
+
+@dataclass(frozen=True)
+class _ReadDrawn(LinearMap):
+    window: Window
+
+    def forward(self, x: jax.Array, offsets: jax.Array, held: jax.Array, /) -> jax.Array:
+        cells = read_at_offsets(x, offsets, self.window)
+        return jnp.where(held, cells, jnp.zeros_like(cells))
+
+    def transpose(self, cotangent: jax.Array, offsets: jax.Array, held: jax.Array, /) -> jax.Array:
+        wide = jnp.where(held, cotangent, jnp.zeros_like(cotangent)).astype(accumulation_dtype(cotangent.dtype))
+        return route_apart([wide], [offsets], self.window).astype(cotangent.dtype)

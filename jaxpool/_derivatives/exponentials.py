@@ -13,9 +13,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
+from jaxpool._call import core, widened
 from jaxpool._derivatives.held_cells import without_unheld
 from jaxpool._derivatives.weights import (
     Amounts,
@@ -28,12 +28,10 @@ from jaxpool._derivatives.weights import (
     shared_along_windows,
     weighted_pool,
 )
-from jaxpool._engine.copies import extended
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.taps import with_zeros_in_padding
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import shardable
 
 
 def log_exponentials(
@@ -48,8 +46,7 @@ def log_exponentials(
     )
 
 
-@shardable
-@partial(jax.jit, static_argnums=(3, 4, 5, 6, 7))
+@core
 def pool_log_exponentials(
     x: jax.Array,
     mask: jax.Array | None,
@@ -64,8 +61,7 @@ def pool_log_exponentials(
 
     Up to the largest magnitude of β that is taken, excesses, which are of the size of its inverse, are normal numbers.
     """
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x.astype(accumulation_dtype(dtype)), mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
         pool = replace(pool, in_stages=False)
         x, mask, window = with_zeros_in_padding(x, mask, window)
@@ -160,5 +156,5 @@ def difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
 
 
 @difference.defjvp
-def _(above: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _difference_jvp(above: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     return difference(*primals, above), tangents[0] - tangents[1]

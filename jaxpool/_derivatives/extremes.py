@@ -1,56 +1,41 @@
-"""The extreme of every window, with both derivative rules: what max, min and infinite norms have in common.
+"""The extreme of every window: what max, min and infinite norms have in common.
 
-Their derivative only reads: the tangent at the winner on the way out, the cotangent sent to the winner on the way
-back. What matters is that values, indices and derivatives in every mode name the same winner, and that is had
-by selecting once, in the engine, and keeping the winner's offset in its window.
+Its derivative only reads: the tangent at the winner on the way out, the cotangent sent to the winner on the way back.
+What matters is that values, indices and derivatives in every mode name the same winner, and that is had by selecting
+once, in the engine, and keeping the winner's offset in its window.
 """
 
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._derivatives.rules import with_rule
+from jaxpool._call import core
+from jaxpool._derivatives.formats import Format, selection_format
+from jaxpool._derivatives.rules import CellSelector, Selected, selected, selected_values
 from jaxpool._engine.copies import extended
-from jaxpool._engine.linear_maps import apply_linear_map
-from jaxpool._engine.maps import (
-    FindWinners,
-    Format,
-    ReadWinners,
-    first_held,
-    first_winners,
-    reduce_windows,
-    selection_format,
-)
+from jaxpool._engine.linear_maps import LinearMap
+from jaxpool._engine.maps import FindWinners, ReadWinners, first_held, first_winners, reduce_windows
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.winners import Masked, Winners, is_held, winner_positions
+from jaxpool._engine.winners import Masked, is_held, winner_positions
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import shardable
 
 # Which windows a mask leaves a cell, broadcastable against the output, and what the engine selects by.
 Present = tuple[jax.Array, Masked]
 
 
-@shardable
-@partial(jax.jit, static_argnums=(2, 3, 4))
+@core
 def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str) -> jax.Array:
     """The extreme by `op`, `lax.max` or `lax.min`, of the cells of every window that the mask holds; 0 for none."""
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
     kept = selection_format(window, x.dtype, mask is not None)
-    present = _present(mask, kept)
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        values = _extremes(x, present, kept, op)
-    else:
-        values = with_rule(rule, partial(_extremes, kept=kept, op=op))(x, present)
-    return values.astype(dtype)
+    return selected_values(_Winners(kept, op), rule, x, _present(mask, kept)).astype(dtype)
 
 
-@shardable
-@partial(jax.jit, static_argnums=(2, 3))
+@core
 def extremes_with_indices(
     x: jax.Array, mask: jax.Array | None, window: Window, rule: str
 ) -> tuple[jax.Array, jax.Array]:
@@ -60,10 +45,7 @@ def extremes_with_indices(
     # One group: its offsets number the cells of the whole window.
     kept = Format((window,))
     present = _present(mask, kept)
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        values, (offsets,) = _winners(x, present, kept, lax.max)
-    else:
-        values, (offsets,) = with_rule(rule, partial(_winners, kept=kept, op=lax.max))(x, present)
+    values, ((offsets,),) = selected(_Winners(kept, lax.max), rule, x, present)
     positions = winner_positions(offsets, given)
     return values.astype(dtype), positions if present is None else jnp.where(present[0], positions, np.int32(-1))
 
@@ -83,41 +65,37 @@ def _present(mask: jax.Array | None, kept: Format) -> Present | None:
 # The winner is constant wherever it is unique, so that these are the derivatives there, and all higher ones are zero;
 # at ties they are one element of the subdifferential (for the minimum: superdifferential). The second formula and the
 # third are the two directions of `ReadWinners`. Both need the offsets of the winners and nothing of x, unless the
-# format keeps x itself, among which `FindWinners` finds the winners anew. With a mask W(o) are the cells that it holds,
+# format keeps x itself, in which `FindWinners` finds the winners anew. With a mask W(o) are the cells that it holds,
 # so that derivatives need no mask: no masked cell is a winner, and the offset of an empty window, of which y is 0, is
 # that of no cell, along which nothing is read or sent.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-def _winners(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> Winners:
-    if present is None:
-        return first_winners(x, kept.groups, op)
-    values, offsets = first_winners(x, kept.groups, op, present[1])
-    return jnp.where(is_held(offsets, kept.groups), values, jnp.zeros_like(values)), offsets
+@dataclass(frozen=True)
+class _Winners(CellSelector):
+    kept: Format
+    op: Operation
 
+    def values(self, x: jax.Array, present: Present | None, /) -> jax.Array:
+        window = Window(tuple(axis for group in self.kept.groups[::-1] for axis in group.axes))
+        if present is None:
+            return reduce_windows(x, window, self.op)
+        held, (mask, _) = present
+        values = reduce_windows(jnp.where(mask, x, identity(self.op, x.dtype)), window, self.op)
+        return jnp.where(held, values, jnp.zeros_like(values))
 
-@_winners.defjvp
-def _winners_jvp(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[Winners, Any]:
-    values, offsets = _winners(*primals, kept, op)
-    values_dot = apply_linear_map(ReadWinners(kept.groups), tangents[0], offsets, like=values)
-    return (values, offsets), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, offsets))
+    def select(self, x: jax.Array, present: Present | None, /) -> Selected:
+        if self.kept.keeps_cells:
+            values = self.values(x, present)
+            return values, (x, values)
+        if present is None:
+            values, offsets = first_winners(x, self.kept.groups, self.op)
+            return values, (offsets,)
+        values, offsets = first_winners(x, self.kept.groups, self.op, present[1])
+        return jnp.where(is_held(offsets, self.kept.groups), values, jnp.zeros_like(values)), (offsets,)
 
-
-@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-def _extremes(x: jax.Array, present: Present | None, kept: Format, op: Operation) -> jax.Array:
-    window = Window(tuple(axis for group in kept.groups[::-1] for axis in group.axes))
-    if present is None:
-        return reduce_windows(x, window, op)
-    held, (mask, _) = present
-    values = reduce_windows(jnp.where(mask, x, identity(op, x.dtype)), window, op)
-    return jnp.where(held, values, jnp.zeros_like(values))
-
-
-@_extremes.defjvp
-def _extremes_jvp(kept: Format, op: Operation, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    if kept.keeps_cells:
-        values = _extremes(*primals, kept, op)
-        (window,) = kept.groups
-        return values, apply_linear_map(FindWinners(window, op), tangents[0], primals[0], values, like=values)
-    (values, _), (values_dot, _) = jax.jvp(lambda *x: _winners(*x, kept, op), primals, tangents)
-    return values, values_dot
+    @property
+    def read(self) -> LinearMap:
+        if self.kept.keeps_cells:
+            (window,) = self.kept.groups
+            return FindWinners(window, self.op)
+        return ReadWinners(self.kept.groups)

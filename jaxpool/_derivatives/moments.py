@@ -55,6 +55,6 @@ def exponential_moment(z: jax.Array, order: int) -> jax.Array:
 
 
 @exponential_moment.defjvp
-def _(order: int, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _exponential_moment_jvp(order: int, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (z,), (z_dot,) = primals, tangents
     return exponential_moment(z, order), exponential_moment(z, order + 1) * z_dot

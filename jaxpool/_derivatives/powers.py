@@ -54,7 +54,7 @@ def quotient(dividend: jax.Array, divisor: jax.Array) -> jax.Array:
 
 
 @quotient.defjvp
-def _(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _quotient_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     value = quotient(*primals)
     _, divisor = primals
     dividend_dot, divisor_dot = tangents
@@ -85,7 +85,7 @@ def _whole_power(base: jax.Array, number: int, signed: bool) -> jax.Array:
 
 
 @_power.defjvp
-def _(number: float | None, signed: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _power_jvp(number: float | None, signed: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     base, exponent = primals
     base_dot, exponent_dot = tangents
     value = _power(base, exponent, number, signed)

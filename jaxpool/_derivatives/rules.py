@@ -1,9 +1,22 @@
-"""The argument `rule` of every pool: a rule for every mode of differentiation, or for reverse mode alone."""
+"""The rules of derivatives: one for every mode and order, or one for reverse mode alone.
 
+A pool whose values are cells that it selects is linear wherever the selection stays the same. So its rules follow from
+two things: what it selects, and the linear map that reads the selected cells, whose transpose is the way back to them.
+Tangents are read by the map, and what selected the cells has none.
+"""
+
+import abc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
+
+# Values, and the residuals by which the map reads the cells.
+Selected = tuple[jax.Array, tuple[Any, ...]]
 
 
 def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -17,3 +30,62 @@ def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _pull_back(pull_back: Callable[[Any], Any], cotangent: Any) -> Any:
     return pull_back(cotangent)
+
+
+def is_zero(tangent: Any) -> bool:
+    """Whether a tangent that came as a symbol is known to be 0."""
+    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+
+
+class CellSelector(abc.ABC):
+    """Which cells of an array a pool selects, given others that have no derivatives; static in the traced program."""
+
+    @abc.abstractmethod
+    def values(self, *arrays: Any, **_: Any) -> jax.Array:
+        """The values alone, for calls without derivatives."""
+
+    @abc.abstractmethod
+    def select(self, *arrays: Any, **_: Any) -> Selected:
+        """The values, and the residuals that say which cells they are."""
+
+    @property
+    @abc.abstractmethod
+    def read(self) -> LinearMap:
+        """The map of x to the values, once the residuals are known."""
+
+
+def selected_values(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> jax.Array:
+    """The values of the selected cells, with both derivative rules; integers have none."""
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return selector.values(x, *others)
+    return with_rule(rule, partial(_values, selector))(x, *others)
+
+
+def selected(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> Selected:
+    """The same with the residuals, which have no derivatives."""
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return selector.select(x, *others)
+    return with_rule(rule, partial(_select, selector))(x, *others)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _values(selector: CellSelector, x: jax.Array, *others: Any) -> jax.Array:
+    return selector.values(x, *others)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _select(selector: CellSelector, x: jax.Array, *others: Any) -> Selected:
+    return selector.select(x, *others)
+
+
+@_values.defjvp
+def _values_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (values, _), (values_dot, _) = jax.jvp(partial(_select, selector), primals, tangents)
+    return values, values_dot
+
+
+@_select.defjvp
+def _select_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[Selected, Any]:
+    values, residuals = _select(selector, *primals)
+    values_dot = apply_linear_map(selector.read, tangents[0], *residuals, like=values)
+    return (values, residuals), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, residuals))

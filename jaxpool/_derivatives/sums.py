@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpool._derivatives.weights import is_zero
+from jaxpool._derivatives.rules import is_zero
 from jaxpool._engine.gather import Held
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, gather_windows
@@ -78,7 +78,7 @@ def weighted_sums(
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)
-def _(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) -> tuple[Sums, Sums]:
+def _weighted_sums_jvp(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) -> tuple[Sums, Sums]:
     cells, outputs, amounts = primals
     cells_dot, outputs_dot, amounts_dot = tangents
     y = weighted_sums(weights, cells, outputs, amounts, window)

@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._derivatives.rules import with_rule
+from jaxpool._derivatives.formats import exponentials_order, terms_order
+from jaxpool._derivatives.rules import is_zero, with_rule
 from jaxpool._engine.gather import Held
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.maps import evaluate, exponentials_order, gather_windows, reduce_windows, sum_terms, terms_order
+from jaxpool._engine.maps import evaluate, gather_windows, reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import finish
 from jaxpool._engine.taps import pad_windows, sum_over_taps
@@ -151,7 +152,7 @@ def _pool(
 
 
 @partial(_pool.defjvp, symbolic_zeros=True)
-def _(window: Window, pool: WeightedPool, number: float | None, primals: Any, tangents: Any) -> Any:
+def _pool_jvp(window: Window, pool: WeightedPool, number: float | None, primals: Any, tangents: Any) -> Any:
     cells, shift, parameter, amounts = primals
     (x_dot, *_), _, parameter_dot, _ = tangents
     y = _pool(cells, shift, parameter, amounts, window, pool, number)
@@ -169,11 +170,6 @@ def _either(parameter: jax.Array | None, number: float | None) -> Parameter:
         return parameter
     assert number is not None
     return number
-
-
-def is_zero(tangent: Any) -> bool:
-    """Whether a tangent that came as a symbol is known to be 0."""
-    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 
 @dataclass(frozen=True)

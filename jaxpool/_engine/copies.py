@@ -53,7 +53,7 @@ def _copy(array: jax.Array, axis: WindowAxis, word: str) -> jax.Array:
 
 
 @_copy.defjvp
-def _(axis: WindowAxis, word: str, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _copy_jvp(axis: WindowAxis, word: str, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     # Stretches, whose transpose adds slices, where that of reading would scatter.
     return _copy(*primals, axis, word), _concatenate(*tangents, axis=axis, word=word)
 

@@ -19,19 +19,17 @@ from typing import Any
 import jax
 
 from jaxpool._engine import gather, loops, ranks, reading, taps, weigh, winners
-from jaxpool._engine.cpu import choose as cpu_choose
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, over
-from jaxpool._engine.platforms import PLATFORMS, default_platform
+from jaxpool._engine.platforms import PLATFORMS
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
 from jaxpool._engine.weigh import Weights
 from jaxpool._engine.winners import Masked, Offsets, Winners
-from jaxpool._engine.xla import choose as xla_choose
 from jaxpool._engine.xla import reduce as xla_reduce
 from jaxpool._engine.xla import select as xla_select
 from jaxpool._engine.xla import tpu
@@ -39,19 +37,6 @@ from jaxpool._engine.xla import weigh as xla_weigh
 from jaxpool._geometry.window import Window
 
 _SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION)
-
-
-@dataclass(frozen=True)
-class Format:
-    """What a selection keeps for the way back: the offsets of the winners in groups of axes, or the cells themselves.
-
-    Attributes:
-        groups: The groups of axes, the last ones first, of which the offsets are recorded apart.
-        keeps_cells: Whether the cells are kept and the winners found anew. Then there is one group.
-    """
-
-    groups: tuple[Window, ...]
-    keeps_cells: bool = False
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -72,16 +57,6 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
-
-
-def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
-    """The format in which the winners of windows are kept, for the platform that is JAX's default."""
-    platform = default_platform()
-    if platform == "cpu":
-        return Format(cpu_choose.winner_groups(window))
-    if platform == "tpu" and not masked and xla_choose.keeps_cells(window, dtype):
-        return Format((window,), keeps_cells=True)
-    return Format(xla_choose.order(window))
 
 
 def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
@@ -144,16 +119,6 @@ class FindWinners(LinearMap):
         cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS)
         native = partial(tpu.send_to_winners, window=self.window, op=self.op)
         return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
-
-
-def terms_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a norm is taken over in turn, the last one first: its format."""
-    return (cpu_choose.weighing_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
-
-
-def exponentials_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a mean or sum of exponentials is taken over in turn, the last one first: its format."""
-    return (cpu_choose.exponentials_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
 
 
 def evaluate(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:

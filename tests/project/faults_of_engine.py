@@ -101,8 +101,8 @@ FAULTS = (
     ),
     Fault(
         "a mask that does nothing",
-        "values = reduce_windows(jnp.where(mask, x, identity(op, x.dtype)), window, op)",
-        "values = reduce_windows(x, window, op)",
+        "values = reduce_windows(jnp.where(mask, x, identity(self.op, x.dtype)), window, self.op)",
+        "values = reduce_windows(x, window, self.op)",
         "test_derivatives test_masks -k max_pool or win",
     ),
     Fault(

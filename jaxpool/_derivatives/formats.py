@@ -1,0 +1,46 @@
+"""What a pool keeps for its derivatives, and in which order it goes through the axes.
+
+Both are chosen while tracing, for the platform that JAX runs on by default: a contract between the values and the way
+back, which every platform can evaluate. By which numbers is written where the lowerings of each platform are chosen.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from jaxpool._engine.cpu import choose as cpu_choose
+from jaxpool._engine.platforms import default_platform
+from jaxpool._engine.xla import choose as xla_choose
+from jaxpool._geometry.window import Window
+
+
+@dataclass(frozen=True)
+class Format:
+    """What a selection keeps for the way back: the offsets of the winners in groups of axes, or the cells themselves.
+
+    Attributes:
+        groups: The groups of axes, the last ones first, of which the offsets are recorded apart.
+        keeps_cells: Whether the cells are kept and the winners found anew. Then there is one group.
+    """
+
+    groups: tuple[Window, ...]
+    keeps_cells: bool = False
+
+
+def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
+    """The format in which the winners of windows are kept, for the platform that is JAX's default."""
+    platform = default_platform()
+    if platform == "cpu":
+        return Format(cpu_choose.winner_groups(window))
+    if platform == "tpu" and not masked and xla_choose.keeps_cells(window, dtype):
+        return Format((window,), keeps_cells=True)
+    return Format(xla_choose.order(window))
+
+
+def terms_order(window: Window) -> tuple[Window, ...]:
+    """The windows that a norm is taken over in turn, the last one first: its format."""
+    return (cpu_choose.weighing_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
+
+
+def exponentials_order(window: Window) -> tuple[Window, ...]:
+    """The windows that a mean or sum of exponentials is taken over in turn, the last one first: its format."""
+    return (cpu_choose.exponentials_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
