@@ -12,6 +12,7 @@ from tests.project.docstrings import complaints, functions, main, rewritten, sou
 
 SOURCES = sources()
 FUNCTIONS = {one.name: one for path, source in SOURCES.items() for one in functions(path, source)}
+PATHS = {one.name: path for path, source in SOURCES.items() for one in functions(path, source)}
 CHOICES: dict[str, Choice] = {
     **{f"slot {name}": choice for name, choice in SLOTS.items()},
     **{f"argument {name}": choice for name, choice in ARGUMENTS.items()},
@@ -60,38 +61,52 @@ def test_every_slot_is_used(slot: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["Cells where it is False", "a size is not an int", "and `max_pool`'s shape:", "NaN wins over every number"],
+    ["Cells where it is False", "a size is not an int", "and `max_pool`'s shape:", "every number, the first NaN"],
     ids=["argument", "error", "result", "derivative"],
 )
 def test_changed_word_is_found_and_mended(words: str) -> None:
     first, _, last = words.rpartition(" ")
-    right = SOURCES["_max.py"]
-    wrong = re.sub(r"\s+".join(map(re.escape, words.split())), f"{first} altered {last}", right)
-    assert wrong != right
-    assert rewritten("_max.py", wrong) == right
+    anywhere = re.compile(r"\s+".join(map(re.escape, words.split())))
+    files = {path: source for path, source in SOURCES.items() if anywhere.search(source)}
+    assert files
+    for path, right in files.items():
+        wrong = anywhere.sub(f"{first} altered {last}", right)
+        assert rewritten(path, wrong) == right != wrong
 
 
 def test_broken_line_is_mended() -> None:
-    right = SOURCES["_max.py"]
-    wrong = right.replace("Cells where it is False", "Cells\n            where it is False")
-    assert wrong != right
-    assert rewritten("_max.py", wrong) == right
+    path = PATHS["max_pool"]
+    wrong = SOURCES[path].replace("Cells where it is False", "Cells\n            where it is False")
+    assert rewritten(path, wrong) == SOURCES[path] != wrong
 
 
-def test_shared_argument_without_a_row_is_found() -> None:
-    files = {path: re.sub(r"( {8})divisor_override: ", r"\1limit: ", source) for path, source in SOURCES.items()}
-    files["_lp.py"] = files["_lp.py"].replace("        where: ", "        limit: What it is.\n        where: ", 1)
-    found = complaints(files)
-    assert "avg_pool: the table lacks the shared argument limit" in found
-    assert "lp_pool: the table lacks the shared argument limit" in found
+def test_function_keeps_its_words_in_another_file() -> None:
+    path = PATHS["max_pool"]
+    assert rewritten("elsewhere/_selecting.py", SOURCES[path]) == SOURCES[path]
 
 
-def test_shared_sentence_without_a_row_is_found() -> None:
-    words = "Everything else is as usual."
-    files = {path: SOURCES[path].replace(" NaN stays", f" {words} NaN stays") for path in ("_lp.py", "_mixed.py")}
-    assert complaints(files) == [f"lp_pool, mixed_pool: the table lacks {words!r}"]
+def test_what_is_shared_without_a_row_is_found() -> None:
+    text = '''def {name}(x):
+    """Nothing.
+
+    Args:
+        x: Array of any shape.
+        limit: What {name} makes of it.
+        {name}_alone: Not shared.
+
+    Derivative:
+        Everything is as usual. The {name} is special.
+    """
+'''
+    files = {f"_{name}.py": text.format(name=name) for name in ("first", "second")}
+    assert complaints(files) == [
+        "first: the table lacks the shared argument limit",
+        "second: the table lacks the shared argument limit",
+        "first, second: the table lacks 'Everything is as usual.'",
+    ]
 
 
 def test_missing_sentence_is_found() -> None:
-    files = {"_max.py": SOURCES["_max.py"].replace("+0 and -0 tie.", "Zeros tie.", 1)}
-    assert "max_pool: 0 sentences of Derivative open with '+0 and -0'" in complaints(files)
+    path = PATHS["min_pool"]
+    files = {path: SOURCES[path].replace("+0 and -0 tie.", "Zeros tie.")}
+    assert "min_pool: 0 sentences of Derivative open with '+0 and -0'" in complaints(files)
