@@ -26,24 +26,24 @@ def adaptive_max_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        output_size: Bins along each pooled axis, more than cells too, or None to keep an axis as it is. Its length says
-            how many axes are pooled: the last ones, or those that `axis` names. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of the entries of `output_size`; the last ones if None.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
+            None keeps an axis as it is. An int is for every axis in `axis`.
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype, in which every pooled axis has the size that `output_size` says. Other axes stay.
+        Array of x's dtype; the pooled axes have the sizes in `output_size`.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, sizes do not fit the axes, or `where` does not broadcast against x.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where i is the winner of bin o, 0 elsewhere; all higher derivatives are 0.
-        Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins over every
-        number, the first NaN over later ones. Masked cells never win, not against -inf either. A bin that `where`
-        leaves empty is 0 and passes no derivative.
+        ∂y[o]/∂x[i] = 1 where i is the winner of bin o, 0 elsewhere; all higher derivatives are 0. Ties: the first
+        winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over
+        later ones. Masked cells never win, not even against -inf. A bin that `where` leaves empty is 0 with derivative
+        0.
 
     Example:
         >>> jaxpool.adaptive_max_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,))
@@ -61,33 +61,32 @@ def adaptive_max_pool_with_indices(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Largest cell of every bin, and where in x it stands.
+    """Largest cell of every bin, and where it is in x.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of bin o, in row-major order, that holds its maximum; bin o of m
     along an axis of n cells holds those from floor(o·n/m) up to and without ceil((o+1)·n/m).
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        output_size: Bins along each pooled axis, more than cells too, or None to keep an axis as it is. Its length says
-            how many axes are pooled: the last ones, or those that `axis` names. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of the entries of `output_size`; the last ones if None.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
+            None keeps an axis as it is. An int is for every axis in `axis`.
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Values of x's dtype and int32 indices, in which every pooled axis has the size that `output_size` says. An index
-        is the row-major position of the winner in the pooled axes of x, those kept by None included, in the order of
-        x's own axes.
+        Values of x's dtype and int32 indices; the pooled axes have the sizes in `output_size`. An index is the winner's
+        row-major position in the pooled axes of x, those kept by None included, in the order of x's own axes.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, sizes do not fit the axes, `where` does not broadcast against x, or the pooled
-            axes hold more cells than int32 can number.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, or the pooled axes have too many cells
+            for int32.
 
     Derivative:
         That of `adaptive_max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices. Ties: the first
-        cell in row-major order wins. Zeros of either sign tie. NaN: the first one wins. A bin that `where` leaves empty
-        has the value 0, the index -1 and no derivative.
+        winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over
+        later ones. A bin that `where` leaves empty has the value 0, the index -1 and derivative 0.
 
     Example:
         >>> values, indices = jaxpool.adaptive_max_pool_with_indices(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,))
@@ -115,24 +114,24 @@ def adaptive_avg_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        output_size: Bins along each pooled axis, more than cells too, or None to keep an axis as it is. Its length says
-            how many axes are pooled: the last ones, or those that `axis` names. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of the entries of `output_size`; the last ones if None.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
+            None keeps an axis as it is. An int is for every axis in `axis`.
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool), in which every pooled axis has the size that `output_size`
-        says. float16, bfloat16 and integers are summed in float32 and rounded once.
+        Array of x's dtype (float32 for integers and bool); the pooled axes have the sizes in `output_size`. float16,
+        bfloat16 and integers are summed in float32 and rounded once.
 
     Raises:
-        TypeError: x is no array, a size is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, sizes do not fit the axes, or `where` does not broadcast against x.
+        TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1/d[o] where bin o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
-        nothing special. NaN and infinities reach the bins that hold them and no other, in no derivative. A bin that
-        `where` leaves empty is 0 and passes no derivative.
+        ∂y[o]/∂x[i] = 1/d[o] where bin o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are not
+        special. NaN and infinities reach only the bins that hold them, and no derivative. A bin that `where` leaves
+        empty is 0 with derivative 0.
 
     Example:
         >>> jaxpool.adaptive_avg_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,)).tolist()

@@ -40,30 +40,29 @@ def sum_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (int32 for bool, which is counted) and of `max_pool`'s shape: a pooled axis of n cells
-        becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and
-        bfloat16 are summed in float32 and rounded once. Integers wrap as they do everywhere in JAX.
+        Array of x's dtype (int32 for bool, which is counted) and `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
+        are summed in float32 and rounded once. Integers wrap as they do everywhere in JAX.
 
     Raises:
-        TypeError: x is no array, a size is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x.
+        TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
-        nothing special. NaN and infinities reach the windows that hold them and no other, in no derivative. A
-        window of padding alone, or that `where` leaves empty, is 0 and passes no derivative.
+        ∂y[o]/∂x[i] = 1 where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are not
+        special. NaN and infinities reach only the windows that hold them, and no derivative. A window of padding alone,
+        or one that `where` leaves empty, is 0 with derivative 0.
 
     Example:
         >>> jaxpool.sum_pool(jnp.array([1.0, 2.0, 3.0, 4.0]), (3,), stride=1, padding=1)
@@ -96,34 +95,32 @@ def avg_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
-            side. Its cells beyond the padding never count.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
         count_include_pad: Whether padded cells count in the divisor.
-        divisor_override: Number to divide every sum by instead; finite, not 0.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        divisor_override: Number by which every sum is divided instead; finite and not 0.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16, bfloat16 and
         integers are summed in float32 and rounded once.
 
     Raises:
-        TypeError: x is no array, a size is no int, `where` is not bool, or a flag or divisor of the wrong type.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x, a
-            divisor of 0, or a window of padding alone that `count_include_pad=False` would divide by 0.
+        TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, `divisor_override` is 0 or not finite, `rule` is unknown,
+            or a window holds only padding, with neither `count_include_pad` nor `divisor_override`.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros
-        are nothing special. NaN and infinities reach the windows that hold them and no other, in no derivative. A
-        window that `where` leaves empty is 0 and passes no derivative.
+        ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
+        not special. NaN and infinities reach only the windows that hold them, and no derivative. A window that `where`
+        leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])

@@ -45,31 +45,30 @@ def blur_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled. The default is
-            for two; of one write kernel_size=(3,), or kernel_size=3 and an axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+            The default is for two axes; for one, write (3,), or 3 and an axis.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1, which is n/stride rounded up where cells
         are copied. float16, bfloat16 and integers are summed in float32 and rounded once.
 
     Raises:
-        TypeError: x is no array, a size is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x.
+        TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = c[j] where window o holds cell i at its offset j, divided by the sum of weights where there is a
-        mask, 0 elsewhere; all higher derivatives are 0. Ties and zeros are nothing special. NaN and infinities reach
-        the windows that hold them and no other, in no derivative. A window of padding alone, or that `where` leaves
-        empty, is 0 and passes no derivative.
+        ∂y[o]/∂x[i] = c[j] where window o holds cell i at its offset j, divided by the sum of weights if there is a
+        mask, and 0 elsewhere; all higher derivatives are 0. Ties and zeros are not special. NaN and infinities reach
+        only the windows that hold them, and no derivative. A window of padding alone, or one that `where` leaves empty,
+        is 0 with derivative 0.
 
     Example:
         >>> jaxpool.blur_pool(jnp.array([0.0, 4.0, 8.0, 8.0, 0.0]), (3,))
@@ -102,31 +101,30 @@ def max_blur_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Cells of a window of the maximum along each pooled axis; its length says how many axes are pooled.
-        stride: Maxima from one output to the next, an int or one per axis; `kernel_size` if None.
-        padding: What the maxima are surrounded by before they are blurred, as in `blur_pool`: copies of them ("WRAP",
-            "REFLECT" or "EDGE") or zeros (an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"). The maximum itself has none.
-        blur_size: Maxima that are averaged with binomial weights along each pooled axis, an int or one per axis.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Maxima from one output to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: How the maxima are padded before they are blurred, as in `blur_pool`: with copies of them ("WRAP",
+            "REFLECT" or "EDGE") or with zeros (an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"). The cells themselves are not padded.
+        blur_size: Maxima averaged with binomial weights along each pooled axis: an int, or one int per axis.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool). A pooled axis of n cells has n - kernel_size + 1 maxima, and
-        of these `padding` makes floor((n - kernel_size + 1 + low + high - blur_size)/stride) + 1. float16, bfloat16 and
-        integers are averaged in float32 and rounded once.
+        Array of x's dtype (float32 for integers and bool). A pooled axis of n cells has n - kernel_size + 1 maxima and
+        becomes floor((n - kernel_size + 1 + low + high - blur_size)/stride) + 1. float16, bfloat16 and integers are
+        summed in float32 and rounded once.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] is the sum of the weights in output o of those maxima whose winner is cell i; all higher derivatives
-        are 0. Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins over
-        every number, and reaches the outputs that hold it. Maxima of windows that `where` leaves empty are as if they
-        were not there, as in `blur_pool`; an output of none but these is 0 and passes no derivative.
+        ∂y[o]/∂x[i] is the sum of the weights, in output o, of the maxima that cell i wins; all higher derivatives are
+        0. Ties: the first winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the
+        first NaN over later ones, and reaches the outputs that hold it. Maxima of windows that `where` leaves empty are
+        treated as absent, as in `blur_pool`; an output with no other maxima is 0 with derivative 0.
 
     Example:
         >>> jaxpool.max_blur_pool(jnp.array([0.0, 4.0, 8.0, 8.0, 0.0]), (2,))

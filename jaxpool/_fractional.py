@@ -43,39 +43,33 @@ def fractional_max_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Cells of a window along each pooled axis. Its length says how many axes are pooled: the last ones,
-            or those that `axis` names. An int is for every axis in `axis`.
-        output_size: Windows along each pooled axis, an int or one per axis; at most n - kernel_size + 1. This or
-            `output_ratio` has to be given.
-        output_ratio: Windows for each cell of the input, a float between 0 and 1 or one per axis.
-        key: Key of `jax.random`, typed or of uint32, for other windows in every call. This or `samples` has to be
-            given.
-        samples: The numbers u in [0, 1), for windows that are known: an array of floats with one entry for each entry
-            of the axes that are not pooled, in the order of x, and each pooled axis, in the order of `kernel_size`. So
-            its shape is (N, C, 2) for two pooled axes of (N, C, H, W); `_random_samples` of PyTorch is
-            samples[..., ::-1] then, and `samples` itself for three pooled axes.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
+        output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
+        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`.
+        samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
+            are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
+            H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype. A pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. Other axes stay. All
-        entries of the other axes have windows of their own; under `jax.vmap` give each call its own key. Samples are
-        drawn in float64 for x of float64 and in float32 for all others, and windows computed in the dtype of the
-        samples, at least float32, as by PyTorch for x of that dtype. A sample outside of [0, 1) moves no window off
+        Array of x's dtype. A pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. Other axes are
+        unchanged. Each entry of the other axes has windows of its own; under `jax.vmap`, give each call its own key.
+        Samples are drawn in float64 if x is float64 and in float32 otherwise, and windows are computed in the dtype of
+        the samples, at least float32, as in PyTorch for x of that dtype. A sample outside [0, 1) moves no window off
         the axis.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, a ratio no number, the key none of `jax.random`, or the
-            samples no floats.
-        ValueError: It is not one of `output_size` and `output_ratio`, or not one of `key` and `samples`; a ratio is not
-            between 0 and 1, sizes do not fit the axes or each other, samples have another shape, or `rule` is unknown.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: not exactly one of `output_size` and `output_ratio` is given, not exactly one of `key` and `samples`
+            is given, a ratio is not between 0 and 1, x, samples, sizes and axes do not match, or `rule` is unknown.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0, and there is none
-        with respect to samples. A cell that wins several windows gets the sum of their cotangents, for 16-bit floats
-        in float32. Ties: the first winner in the row-major order of x takes all. Zeros of either sign tie. NaN: wins
-        over every number, the first NaN over later ones. No window is empty.
+        with respect to the samples. A cell that wins several windows gets the sum of their cotangents, in float32 for
+        16-bit floats. Ties: the first winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every
+        number, the first NaN over later ones. No window is empty.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])
@@ -102,7 +96,7 @@ def fractional_max_pool_with_indices(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Largest cell of every window, for windows that start at random places, and where in x it stands.
+    """Largest cell of every window, for windows that start at random places, and where it is in x.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum; the
     windows are those of `fractional_max_pool`: s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ is the first cell of window o < m - 1, with
@@ -110,34 +104,30 @@ def fractional_max_pool_with_indices(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        output_size: Windows along each pooled axis, an int or one per axis; at most n - kernel_size + 1. This or
-            `output_ratio` has to be given.
-        output_ratio: Windows for each cell of the input, a float between 0 and 1 or one per axis.
-        key: Key of `jax.random`, typed or of uint32. This or `samples` has to be given.
-        samples: The numbers u in [0, 1): floats of the shape of the axes that are not pooled, in the order of x, and
-            one entry per pooled axis, in the order of `kernel_size`. With two pooled axes `_random_samples` of PyTorch
-            is samples[..., ::-1], with three it is `samples`.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
+        output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
+        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`.
+        samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
+            are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
+            H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Values of x's dtype and int32 indices, of the shape of `fractional_max_pool`: a pooled axis of n cells becomes
-        `output_size`, or ⌊n·output_ratio⌋. An index is the row-major position of the winner in the pooled axes of x,
-        in the order of x's own axes.
+        Values of x's dtype and int32 indices; a pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. An
+        index is the winner's row-major position in the pooled axes of x, in the order of x's own axes.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, a ratio no number, the key none of `jax.random`, or the
-            samples no floats.
-        ValueError: It is not one of `output_size` and `output_ratio`, or not one of `key` and `samples`; a ratio is not
-            between 0 and 1, sizes do not fit the axes or each other, samples have another shape, `rule` is unknown, or
-            the pooled axes hold more cells than int32 can number.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: not exactly one of `output_size` and `output_ratio` is given, not exactly one of `key` and `samples`
+            is given, a ratio is not between 0 and 1, x, samples, sizes and axes do not match, `rule` is unknown, or the
+            pooled axes have too many cells for int32.
 
     Derivative:
         That of `fractional_max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices and the
-        samples. Ties: the first cell in row-major order wins. Zeros of either sign tie. NaN: the first one wins. No
-        window is empty.
+        samples. Ties: the first winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every
+        number, the first NaN over later ones. No window is empty.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])

@@ -39,39 +39,35 @@ def gem_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: p > 0. A Python number, inf included, or an array of finite numbers that broadcasts against the
-            output (one per channel, say), which may be traced and learnt. Traced values are not checked.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
-            side. Its cells beyond the padding never count.
-        count_include_pad: Whether padded cells count in n, as zeros.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
+            output (one per channel, say) and may be learnt. Traced values are not checked.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        count_include_pad: Whether padded cells take part, as zeros.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
         are computed in float32 and rounded once. It overflows where the norm does.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `norm_type` no real number or
-            array.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
-            a number `norm_type` that is not positive, an array that does not broadcast against the output, or, without
-            `count_include_pad`, a window of padding alone.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes, `norm_type` and `where` do not match, `norm_type` is not positive, `rule` is
+            unknown, or a window holds only padding, without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, of every order.
-        Zeros: a cell of 0 has derivative 0, for p < 1 as well, where it would be infinite. A window of zeros, of
-        padding alone or that `where` leaves empty, is 0 and has derivative 0 in every order; so has an infinite
-        mean, for finite p. Ties: p = inf sends all to the first of the largest magnitudes in row-major order.
-        NaN stays in the windows that hold it.
+        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, of every order. A cell
+        of 0 has derivative 0, also for p < 1, where it would be infinite. A window of zeros, of padding alone or that
+        `where` leaves empty, is 0 and has derivative 0 in every order; so has an infinite mean, for finite p. Ties: for
+        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in the windows that hold
+        it.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
@@ -103,27 +99,27 @@ def global_gem_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: p > 0. A Python number, inf included, or an array of finite numbers that broadcasts against the
-            output with the pooled axes of size 1 (one per channel, say), which may be traced and learnt.
+        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
+            output with `keepdims` (one per channel, say) and may be learnt. Traced values are not checked.
         axis: The pooled axes, an int or several.
-        eps: ε, in units of x: lower cells count as this. A Python number, not negative and finite, or None.
-        keepdims: Whether the pooled axes stay, with size 1.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
+        keepdims: Whether the pooled axes remain, with size 1.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool), in which every pooled axis has size 1, or is gone without
+        Array of x's dtype (float32 for integers and bool); the pooled axes have size 1, or are dropped without
         `keepdims`. float16 and bfloat16 are computed in float32 and rounded once.
 
     Raises:
-        TypeError: x is complex or no array, an axis is no int, `where` is not bool, or `norm_type` or `eps` no number.
-        ValueError: `rule` is unknown, an axis is none of x's or has no cells, `where` does not broadcast against x, a
-            number `norm_type` that is not positive, an array that does not broadcast against the output, or an `eps`
-            that is negative or not finite.
+        TypeError: x is complex or not an array, an axis is not an int, or another argument has the wrong type.
+        ValueError: x, axes, `norm_type` and `where` do not match, `norm_type` is not positive, `eps` is negative or not
+            finite, a pooled axis has no cells, or `rule` is unknown.
 
     Derivative:
-        That of `gem_pool` for cells above ε, and 0 for those at or below it. Ties: p = inf sends all to the first of
-        the largest cells. Zeros are below ε. NaN makes y NaN. Where `where` leaves no cell, y is 0 and passes none.
+        That of `gem_pool` for cells above ε, and 0 for those at or below it. Ties: for p = inf, the first of the
+        largest cells in row-major order takes all. Zeros are below ε. NaN makes y NaN. Where `where` leaves no cell, y
+        is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 8.0]])

@@ -28,22 +28,21 @@ def global_max_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         axis: The pooled axes, an int or several.
-        keepdims: Whether the pooled axes stay, with size 1.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        keepdims: Whether the pooled axes remain, with size 1.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype, in which every pooled axis has size 1, or is gone without `keepdims`. Other axes stay.
+        Array of x's dtype; the pooled axes have size 1, or are dropped without `keepdims`.
 
     Raises:
-        TypeError: x is complex or no array, an axis is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, an axis is none of x's or has no cells, or `where` does not broadcast against x.
+        TypeError: x is complex or not an array, an axis is not an int, or another argument has the wrong type.
+        ValueError: x, axes and `where` do not match, a pooled axis has no cells, or `rule` is unknown.
 
     Derivative:
         ∂y/∂x[i] = 1 where i is the winner, 0 elsewhere; all higher derivatives are 0. Ties: the first winner in the
-        row-major order of x takes all. Zeros of either sign tie. NaN: wins over every number, the first NaN over later
-        ones. Masked cells never win, not against -inf either. Where `where` leaves no cell, y is 0 and passes no
-        derivative.
+        row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over later ones. Masked
+        cells never win, not even against -inf. Where `where` leaves no cell, y is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([[1.0, 4.0], [3.0, 4.0]])
@@ -74,22 +73,21 @@ def global_avg_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         axis: The pooled axes, an int or several.
-        keepdims: Whether the pooled axes stay, with size 1.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        keepdims: Whether the pooled axes remain, with size 1.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool), in which every pooled axis has size 1, or is gone without
+        Array of x's dtype (float32 for integers and bool); the pooled axes have size 1, or are dropped without
         `keepdims`. float16, bfloat16 and integers are summed in float32 and rounded once.
 
     Raises:
-        TypeError: x is no array, an axis is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, an axis is none of x's or has no cells, or `where` does not broadcast against x.
+        TypeError: x is not an array, an axis is not an int, or another argument has the wrong type.
+        ValueError: x, axes and `where` do not match, a pooled axis has no cells, or `rule` is unknown.
 
     Derivative:
         ∂y/∂x[i] = 1/d for every cell that is not masked, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
-        nothing special. NaN and infinities are in no derivative. Where `where` leaves no cell, y is 0 and passes no
-        derivative.
+        not special. NaN and infinities reach no derivative. Where `where` leaves no cell, y is 0 with derivative 0.
 
     Example:
         >>> lengths = jnp.array([2, 3])

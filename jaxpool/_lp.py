@@ -38,36 +38,34 @@ def lp_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: p > 0. A Python number, inf included, or an array of finite numbers that broadcasts against the
-            output (one per channel, say), which may be traced and learnt. Traced values are not checked.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
+            output (one per channel, say) and may be learnt. Traced values are not checked.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
         are computed in float32 and rounded once.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `norm_type` no real number or
-            array.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
-            a number `norm_type` that is not positive, or an array that does not broadcast against the output.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes, `norm_type` and `where` do not match, `norm_type` is not positive, or `rule` is
+            unknown.
 
     Derivative:
-        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order.
-        Zeros: a cell of 0 has derivative 0, for p < 1 as well, where it would be infinite. A window of zeros, of
-        padding alone or that `where` leaves empty, is 0 and has derivative 0 in every order; so has an infinite
-        norm, for finite p. Ties: p = inf sends all to the first of the largest magnitudes in row-major order.
-        NaN stays in the windows that hold it.
+        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order. A cell of 0
+        has derivative 0, also for p < 1, where it would be infinite. A window of zeros, of padding alone or that
+        `where` leaves empty, is 0 and has derivative 0 in every order; so has an infinite norm, for finite p. Ties: for
+        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in the windows that hold
+        it.
 
     Example:
         >>> x = jnp.array([[3.0, -4.0], [0.0, 0.0]])

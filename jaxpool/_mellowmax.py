@@ -43,36 +43,34 @@ def mellowmax_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        beta: Sharpness β of any sign, in units of 1/x. A finite Python number, or an array that broadcasts against the
-            output (one per channel, say), which may be traced and learnt, through 0 too.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high
-            side. Its cells beyond the padding never take part.
-        count_include_pad: Whether padded cells take part as zeros.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        beta: Sharpness β of any sign, 0 included, in units of 1/x. A finite number, or an array that broadcasts to the
+            output (one per channel, say) and may be learnt. Traced values are not checked.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        count_include_pad: Whether padded cells take part, as zeros.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
         are computed in float32 and rounded once.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `beta` no real number or array.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
-            a number `beta` that is not finite, an array that does not broadcast against the output, or, without
-            `count_include_pad`, a window of padding alone.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes, `beta` and `where` do not match, `beta` is not finite, `rule` is unknown, or a
+            window holds only padding, without `count_include_pad`.
 
     Derivative:
         ∂y/∂x[i] = w[i] = exp(β·(x[i] - y))/n, the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order; at
-        β = 0 they are 1/n and half the variance of the window. Ties share equally; zeros are nothing special. A cell of
-        -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite passes no derivative. NaN stays in the
-        windows that hold it. A window that `where` leaves empty is 0 and passes no derivative.
+        β = 0 they are 1/n and half the variance of the window. Ties share equally; zeros are not special. A cell of
+        -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has derivative 0. NaN stays in the
+        windows that hold it. A window that `where` leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])

@@ -35,36 +35,34 @@ def mixed_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        alpha: Share α of the maximum, a pure number: 1 for the maximum, 0 for the average. A finite Python number, or
-            an array that broadcasts against the output (one per channel, say), which may be traced and learnt.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        count_include_pad: Whether padded cells count in the divisor of the average; they never are the maximum.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        alpha: Share α of the maximum, dimensionless: 1 for the maximum, 0 for the average. A finite number, or an array
+            that broadcasts to the output (one per channel, say) and may be learnt. Traced values are not checked.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        count_include_pad: Whether padded cells count in the divisor of the average; they are never the maximum.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
         are computed in float32 and rounded once.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `alpha` no real number or array.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x,
-            a number `alpha` that is not finite, an array that does not broadcast against the output, or a window of
-            padding alone.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes, `alpha` and `where` do not match, `alpha` is not finite, `rule` is unknown, or a
+            window holds only padding.
 
     Derivative:
-        ∂y[o]/∂x[i] = α·[i is the winner of window o] + (1 - α)/d[o] with d[o] the divisor of the average, and
+        ∂y[o]/∂x[i] = α·[i is the winner of window o] + (1 - α)/d[o] with the divisor d[o] of the average, and
         ∂y/∂α = max - average. Ties: the first winner in the row-major order of x takes the share of the maximum. Zeros
-        are nothing special. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 and passes
-        no derivative.
+        are not special. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 with derivative
+        0.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 6.0])

@@ -37,27 +37,26 @@ def spatial_pyramid_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        levels: For every level the bins along the pooled axes, as `adaptive_max_pool` takes them: (4, 4), say. An int
-            is for every axis in `axis`: levels=(1, 2, 4), axis=(-3, -2).
+        levels: The bins of each level, given like the `output_size` of `adaptive_max_pool`: (4, 4), say. An int is for
+            every axis in `axis`, as in levels=(1, 2, 4), axis=(-3, -2).
         kind: "max" for the largest cell of every bin, "avg" for the average.
-        axis: The pooled axes, in the order of the entries of a level; the last ones if None.
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        axis: The pooled axes, in the order of each level; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (for "avg" float32 of integers and bool). The first of the pooled axes, in x's order, becomes
-        one of Σ over the levels of Π over the pooled axes of the bins; the other pooled axes are gone, the rest stays.
-        float16, bfloat16 and integers are summed in float32 and rounded once.
+        Array of x's dtype (with "avg", float32 for integers and bool). The first of the pooled axes, in x's order, has
+        all bins of all levels: Σ over the levels of Π over the pooled axes of the bins. The other pooled axes are
+        dropped, all others are unchanged. float16, bfloat16 and integers are summed in float32 and rounded once.
 
     Raises:
-        TypeError: x is complex or no array, `levels` is no sequence, a size is no int, or `where` is not bool.
-        ValueError: `rule` or `kind` is unknown, there is no level, its sizes do not fit the axes, levels differ in
-            the number of their axes, or `where` does not broadcast against x.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, levels, axes and `where` do not match, there is no level, or `kind` or `rule` is unknown.
 
     Derivative:
-        That of the adaptive pools, added up over the levels, for 16-bit floats in float32: for "max" ties go to the
-        first winner in row-major order and NaN wins; for "avg" a share of every bin. Zeros are nothing special. A bin
-        that `where` leaves empty is 0 and passes no derivative.
+        That of the adaptive pools, summed over the levels, in float32 for 16-bit floats: for "max", ties go to the
+        first winner in row-major order and NaN wins; for "avg", a cell has a share of every bin that holds it. Zeros
+        are not special. A bin that `where` leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(1, 4, 4)

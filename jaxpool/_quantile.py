@@ -57,31 +57,29 @@ def median_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n cells becomes
+        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, or `where` is not bool.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, `where` does not broadcast against x, or
-            a window holds only padding.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y/∂x[i] = 1 where i is the cell in the middle, 1/2 at each of two, 0 elsewhere; all higher derivatives are 0.
-        Ties: cells that are equal are sorted in the row-major order of x. Zeros of either sign tie. NaN: a window
-        with NaN is NaN, and its first NaN takes all. A mean of infinities of both signs is NaN. A window that `where`
-        leaves empty is 0 and passes no derivative.
+        ∂y/∂x[i] = 1 if i is the cell in the middle, 1/2 if it is one of two, 0 elsewhere; all higher derivatives are 0.
+        Ties: equal cells are sorted in the row-major order of x. +0 and -0 tie. NaN: a window with NaN is NaN, and its
+        first NaN takes all. A mean of infinities of both signs is NaN. A window that `where` leaves empty is 0 with
+        derivative 0.
 
     Example:
         >>> x = jnp.array([[1.0, 9.0, 2.0, 2.0], [3.0, 4.0, 5.0, 80.0]])
@@ -117,34 +115,32 @@ def quantile_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        q: Which quantile, a Python number from 0 to 1. A product q·(n-1) within rounding of a whole number is that one.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or "EDGE".
+        q: The quantile, a Python number from 0 to 1. A q·(n-1) within rounding of an integer is taken as that integer.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         method: "linear" for the weighted mean of the two cells around h, "lower" or "higher" for one of them.
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool with "linear") and of `max_pool`'s shape: a pooled axis of n
+        Array of x's dtype (with "linear", float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n
         cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`.
 
     Raises:
-        TypeError: x is complex or no array, q is an array or no number, a size is no int, or `where` is not bool.
-        ValueError: q is not from 0 to 1, `method` or `rule` is unknown, sizes do not fit the axes or each other,
-            `where` does not broadcast against x, or a window holds only padding.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: q is not in [0, 1], x, sizes, axes and `where` do not match, `method` or `rule` is unknown, or a
+            window holds only padding.
 
     Derivative:
         ∂y/∂x[i] = 1-t at the cell that is s[⌊h⌋], t at the one that is s[⌈h⌉], 0 elsewhere (1 at the one cell of
-        "lower" and "higher"); all higher derivatives are 0. Ties: cells that are equal are sorted in the row-major
-        order of x, so that q = 1 takes the last of equal maxima. Zeros of either sign tie. NaN: a window with NaN is
-        NaN, and its first NaN takes all. A mean of infinities of both signs is NaN. A window that `where` leaves empty
-        is 0 and passes no derivative.
+        "lower" and "higher"); all higher derivatives are 0. Ties: equal cells are sorted in the row-major order of x,
+        so that q = 1 takes the last of equal maxima. +0 and -0 tie. NaN: a window with NaN is NaN, and its first NaN
+        takes all. A mean of infinities of both signs is NaN. A window that `where` leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 10.0, 20.0, 30.0, 40.0, 90.0])

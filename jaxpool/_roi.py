@@ -39,40 +39,36 @@ def roi_align(
     add 0. With several axes samples and interpolation are products. This is torchvision's and Detectron2's.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes are of this one array:
-            for a batch of images with boxes of each write
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes refer to this one array:
+            for a batch of images, each with its own boxes, write
             jax.vmap(lambda x, boxes: jaxpool.roi_align(x, boxes, (7, 7)))(images, boxes).
-        boxes: Floats of the shape (count, 2·D) for D pooled axes, in cells of x: the low corner and then the high one,
-            each in the order of the pooled axes. Of torchvision's (x1, y1, x2, y2) on the axes (height, width) that is
-            boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may reach beyond x.
-        output_size: Bins along each pooled axis. Its length says how many axes are pooled: the last ones, or those that
-            `axis` names. An int is for every axis in `axis`.
-        sampling_ratio: Samples of a bin along each axis, an int of at least 1.
-        aligned: Whether cell i of an axis reaches from i to i + 1, so that its centre is i + 1/2. Without it the
-            centre is i, p has no - 1/2, and boxes of less than a cell are taken for one cell long, as in the first
-            version of the method.
-        axis: The pooled axes, in the order of the entries of `output_size` and of the corners; the last ones if None.
-            Channels last is (-3, -2).
+        boxes: Floats of shape (count, 2·D) for D pooled axes, in cells of x: the low corner, then the high corner, each
+            in the order of the pooled axes. Torchvision's (x1, y1, x2, y2) on the axes (height, width) becomes
+            boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x.
+        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. An int is for every axis in `axis`.
+        sampling_ratio: Samples per bin along each axis, an int of at least 1.
+        aligned: Whether cell i of an axis spans i to i + 1, with centre i + 1/2. If not, its centre is i, p has no -
+            1/2, and boxes shorter than a cell are taken to be one cell long, as in the first version of the method.
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of the shape (count, …): the boxes, and behind them the
-        axes of x, in which every pooled axis has the size that `output_size` says. 16-bit floats and integers are
-        summed in float32 and rounded once; positions are computed in the wider one of that and the dtype of the boxes.
+        Array of x's dtype (float32 for integers and bool) and of shape (count, …): the boxes, then the axes of x, the
+        pooled ones with the sizes in `output_size`. 16-bit floats and integers are summed in float32 and rounded once;
+        positions are computed in the wider of that dtype and the boxes' dtype.
 
     Raises:
-        TypeError: x is complex or no array, the boxes are no array of floats, a size is no int, or `aligned` no bool.
-        ValueError: Boxes do not have two corners of so many axes, sizes do not fit the axes, or `sampling_ratio` is
-            less than 1.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, boxes, sizes and axes do not match, or `sampling_ratio` is less than 1.
 
     Derivative:
-        With respect to x the weights of the interpolation, over S per axis; with respect to the boxes those of p times
-        x[i + 1] - x[i]; exact in every mode and order. At the kinks, which are integer p and boxes of one cell without
-        `aligned`, it is that of larger p and longer boxes; where p is clamped, or a sample adds 0, there is none.
-        Cotangents of cells are summed in float32 for 16-bit floats. A NaN or an infinity reaches the bins with a sample
+        With respect to x, the weights of the interpolation, divided by S per axis; with respect to the boxes, the
+        derivative of p times x[i + 1] - x[i]; exact in every mode and order. At the kinks, which are integer p and
+        boxes of one cell without `aligned`, it is the one towards larger p and longer boxes; where p is clamped, or a
+        sample adds 0, the derivative with respect to the boxes is 0. For 16-bit floats, the cotangents of a cell are
+        summed in float32; a GPU may add them in any order. A NaN or infinity reaches the bins that have a sample
         between that cell and its neighbours, even at weight 0. A box with a NaN has NaN in all of its bins and passes
-        no derivative, to x or itself; an infinite corner is one far away, so that samples lie beyond x and add 0. Ties
-        and zeros are nothing special, and no bin is empty. Where boxes share a cell, a GPU may add their cotangents in
-        any order.
+        no derivative, to x or itself; an infinite corner counts as one far away, so that samples fall beyond x and add
+        0. Ties and zeros are not special. No bin is empty.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
@@ -99,34 +95,30 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes 
     high corner is in the box: from 0 to n - 1 it is all of the axis, in the bins of `adaptive_max_pool`.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes are of this one array:
-            for a batch of images with boxes of each write
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes refer to this one array:
+            for a batch of images, each with its own boxes, write
             jax.vmap(lambda x, boxes: jaxpool.roi_pool(x, boxes, (7, 7)))(images, boxes).
-        boxes: Floats of the shape (count, 2·D) for D pooled axes, in cells of x: the low corner and then the high one,
-            each in the order of the pooled axes. Of torchvision's (x1, y1, x2, y2) on the axes (height, width) that is
-            boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may reach beyond x.
-        output_size: Bins along each pooled axis. Its length says how many axes are pooled: the last ones, or those that
-            `axis` names. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of the entries of `output_size` and of the corners; the last ones if None.
-            Channels last is (-3, -2).
+        boxes: Floats of shape (count, 2·D) for D pooled axes, in cells of x: the low corner, then the high corner, each
+            in the order of the pooled axes. Torchvision's (x1, y1, x2, y2) on the axes (height, width) becomes
+            boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x.
+        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. An int is for every axis in `axis`.
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
 
     Returns:
-        Array of x's dtype and of the shape (count, …): the boxes, and behind them the axes of x, in which every pooled
-        axis has the size that `output_size` says. Bins that hold no cell are 0. Their bounds are exact, where
-        torchvision computes them in float32 and may take in a cell too many.
+        Array of x's dtype and of shape (count, …): the boxes, then the axes of x, the pooled ones with the sizes in
+        `output_size`. Bins that hold no cell are 0. The bounds of bins are exact, while torchvision computes them in
+        float32 and may include a cell too many.
 
     Raises:
-        TypeError: x is complex or no array, the boxes are no array of floats, or a size is no int.
-        ValueError: Boxes do not have two corners of so many axes, sizes do not fit the axes, or the pooled axes hold
-            more cells than int32 can number.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, boxes, sizes and axes do not match, or the pooled axes have too many cells for int32.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where i is the winner of bin o, 0 elsewhere; all higher derivatives are 0, and there is none
-        with respect to the boxes, which are rounded. Ties: the first winner in the row-major order of x takes all.
-        Zeros of either sign tie. NaN: wins over every number, the first NaN over later ones. A box with a NaN has NaN
-        in all of its bins, if x is of floats, and passes no derivative; an infinite corner is one far away. Empty bins
-        pass no derivative. Cotangents of cells are summed in float32 for 16-bit floats; where bins share a winner, a
-        GPU may add them in any order.
+        with respect to the boxes, which are rounded. Ties: the first winner in the row-major order of x takes all. +0
+        and -0 tie. NaN wins over every number, the first NaN over later ones. A box with a NaN has NaN in all of its
+        bins, if x has floats, and passes no derivative; an infinite corner counts as one far away. Empty bins pass no
+        derivative. For 16-bit floats, the cotangents of a cell are summed in float32; a GPU may add them in any order.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)

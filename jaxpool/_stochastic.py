@@ -46,33 +46,32 @@ def stochastic_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Cells of a window along each pooled axis; its length says how many axes are pooled.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added to each side: an int, ints per axis, (low, high) pairs per axis, "VALID", "SAME" or
-            "SAME_LOWER", which are never drawn; or, as in `max_pool`, copies of the cells of x: "WRAP", "REFLECT" or
-            "EDGE".
-        key: Key of `jax.random` that the draws depend on, or None for the mean. The same key draws the same cells.
-        dilation: Cells from one cell of a window to the next, an int or one per axis.
-        ceil_mode: Whether to keep a last window that reaches over the padding, if it starts in front of its high side.
-        axis: The pooled axes, in the order of the other arguments' entries; the last ones if None. Channels last is
-            (-3, -2).
-        where: Mask that broadcasts against x, or None: cells where it is False are as if they were not there.
-        rule: "jvp" for every mode and order of differentiation, "vjp" for a hand-written backward pass alone.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
+            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE". Added cells are never
+            drawn, but copies may be.
+        key: A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean.
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (without a key float32 for integers and bool) and of `max_pool`'s shape: a pooled axis of n
+        Array of x's dtype (without a key, float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n
         cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`.
 
     Raises:
-        TypeError: x is complex or no array, a size is no int, `where` is not bool, or `key` is no key.
-        ValueError: `rule` is unknown, sizes do not fit the axes or each other, or `where` does not broadcast against x.
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
 
     Derivative:
-        With a key ∂y/∂x[i] = 1 for the cell drawn, 0 elsewhere: the draw is held fixed. Without, ∂y/∂x[i] =
-        (2·x[i] - y)/Σ x₊ for positive cells. Zeros and negative cells have derivative 0, and a window without a
-        positive cell, of padding alone or that `where` leaves empty, is 0 and passes no derivative. Ties share as they
-        are drawn. Of infinite cells one is drawn; the mean is then infinite and passes no derivative, and it is where
-        Σ x₊ overflows, too. NaN: y is NaN; with a key the first one is drawn.
+        With a key, ∂y/∂x[i] = 1 for the cell drawn, 0 elsewhere: the draw is held fixed. Without a key,
+        ∂y/∂x[i] = (2·x[i] - y)/Σ x₊ for positive cells. Zeros and negative cells have derivative 0, and a window
+        without a positive cell, of padding alone or that `where` leaves empty, is 0 with derivative 0. Ties are equally
+        likely. Of infinite cells, one is drawn; the mean is then infinite, with derivative 0, as where Σ x₊ overflows.
+        NaN: y is NaN; with a key, the first NaN is drawn.
 
     Example:
         >>> x = jnp.array([1.0, 3.0, -2.0, 0.0, 5.0, 5.0])

@@ -25,26 +25,24 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
 
     Args:
         values: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        indices: Integers of the same shape: row-major positions in the pooled axes of the output, as
-            `max_pool_with_indices` gives them. One below 0 or beyond the end writes nothing.
-        output_size: Size of each pooled axis of the output. Its length says how many axes are pooled: the last ones,
-            or those that `axis` names. An int is for every axis in `axis`.
-            Not all of x.shape, unless all axes were pooled.
-        axis: The pooled axes, in the order of the entries of `output_size`; the last ones if None.
+        indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by
+            `max_pool_with_indices`. An index below 0 or past the end writes nothing.
+        output_size: Size of the output, one int per pooled axis: (8, 8) for two axes; all of x.shape only if all axes
+            were pooled. An int is for every axis in `axis`.
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
 
     Returns:
-        Array of the dtype of `values`, in which every pooled axis has the size that `output_size` says.
+        Array of the dtype of `values`; the pooled axes have the sizes in `output_size`.
 
     Raises:
-        TypeError: `values` is no array, `indices` no array of integers, or a size is no int.
-        ValueError: The two have different shapes, sizes do not fit the axes, or the output holds more cells than int32
-            can number.
+        TypeError: `values` is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: values, indices, sizes and axes do not match, or the output has too many cells for int32.
 
     Derivative:
         ∂x[c]/∂values[o] = 1 where o is written to c, 0 elsewhere; all higher derivatives are 0, and there is none with
-        respect to the indices. Ties: where several name one cell, the last one in row-major order has it, in value and
-        derivative, on every device. Zeros, NaN and infinities are nothing special. Empty windows, index -1, have no
-        part in it.
+        respect to the indices. Ties: if several indices name the same cell, the last one in row-major order wins, in
+        value and derivative, on every device. Zeros, NaN and infinities are not special. Empty windows (index -1) take
+        no part.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0])

@@ -24,7 +24,15 @@ ROOT = Path(__file__).parent.parent
 FAULTS = (*faults_of_engine.FAULTS, *faults_of_pools.FAULTS, *faults_of_means.FAULTS)
 # What is about the sources as text, and not about what they compute: a fault makes no difference to some, and to others
 # a text that is merely different would be one.
-_NOT_RUN = ("test_source", "test_planted", "test_wheel", "test_typing", "test_docs", "test_benchmarks")
+_NOT_RUN = (
+    "test_source",
+    "test_planted",
+    "test_wheel",
+    "test_typing",
+    "test_docs",
+    "test_docstrings",
+    "test_benchmarks",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -45,24 +45,24 @@ def max_pool(
     Formula, for one spatial axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
 
     Args:
-        inputs: Array of any number of batch axes, none too, the spatial axes, and one axis of features; bool, integers,
-            float16, bfloat16, float32 or float64.
-        window_shape: Cells of a window along each spatial axis.
-        strides: Cells from one window to the next, one entry per spatial axis; 1 along all of them if None.
+        inputs: Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool,
+            integers, float16, bfloat16, float32 or float64.
+        window_shape: Window size, one int per spatial axis.
+        strides: Cells from one window to the next, one int per spatial axis; 1 along all of them if None.
         padding: "VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell
             goes low) or a (low, high) pair per spatial axis.
 
     Returns:
         Array of the dtype of inputs. A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or
-        0 where the window does not fit. Other axes stay. A window of padding alone is -inf, or the lowest integer.
+        0 if the window does not fit. Other axes are unchanged. A window of padding alone is -inf or the lowest integer.
 
     Raises:
-        TypeError: inputs is complex or no array, or a size is no int.
-        ValueError: The sizes do not fit the array or each other.
+        TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: inputs and sizes do not match.
 
     Derivative:
         That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
-        first NaN, 0 elsewhere. Windows of padding alone pass none.
+        first NaN, 0 elsewhere. Windows of padding alone have derivative 0.
 
     Example:
         >>> from jaxpool.compat.flax import max_pool
@@ -83,23 +83,24 @@ def min_pool(
     Formula, for one spatial axis: y[o] = min over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
 
     Args:
-        inputs: Array of any number of batch axes, none too, the spatial axes, and one axis of features; bool, integers,
-            float16, bfloat16, float32 or float64.
-        window_shape: Cells of a window along each spatial axis.
-        strides: Cells from one window to the next, one entry per spatial axis; 1 along all of them if None.
+        inputs: Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool,
+            integers, float16, bfloat16, float32 or float64.
+        window_shape: Window size, one int per spatial axis.
+        strides: Cells from one window to the next, one int per spatial axis; 1 along all of them if None.
         padding: "VALID", "SAME", "SAME_LOWER" or a (low, high) pair per spatial axis.
 
     Returns:
         Array of the dtype of inputs. A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or
-        0 where the window does not fit. Other axes stay. A window of padding alone is +inf, or the highest integer.
+        0 if the window does not fit. Other axes are unchanged. A window of padding alone is +inf or the highest
+        integer.
 
     Raises:
-        TypeError: inputs is complex or no array, or a size is no int.
-        ValueError: The sizes do not fit the array or each other.
+        TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: inputs and sizes do not match.
 
     Derivative:
         That of `jaxpool.min_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its minimum, or its
-        first NaN, 0 elsewhere. Windows of padding alone pass none.
+        first NaN, 0 elsewhere. Windows of padding alone have derivative 0.
 
     Example:
         >>> from jaxpool.compat.flax import min_pool
@@ -125,26 +126,26 @@ def avg_pool(
     is the size of the window or, without `count_include_pad`, the number of its cells that are not padding.
 
     Args:
-        inputs: Array of any number of batch axes, none too, the spatial axes, and one axis of features; bool, integers,
-            float16, bfloat16, float32, float64, complex64 or complex128.
-        window_shape: Cells of a window along each spatial axis.
-        strides: Cells from one window to the next, one entry per spatial axis; 1 along all of them if None.
+        inputs: Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool,
+            integers, float16, bfloat16, float32, float64, complex64 or complex128.
+        window_shape: Window size, one int per spatial axis.
+        strides: Cells from one window to the next, one int per spatial axis; 1 along all of them if None.
         padding: "VALID", "SAME", "SAME_LOWER" or a (low, high) pair per spatial axis.
         count_include_pad: Whether padded cells count in the divisor.
 
     Returns:
-        Array of the dtype of inputs, of JAX's default float dtype for integers and bool and, without
-        `count_include_pad`, for floats narrower than that. A spatial axis of n cells becomes
-        floor((n + low + high - window)/stride) + 1, or 0 where the window does not fit. Other axes stay. A window of
-        padding alone is 0, or NaN without `count_include_pad`.
+        Array of the dtype of inputs, or of JAX's default float dtype for integers, bool and, without
+        `count_include_pad`, narrower floats. A spatial axis of n cells becomes floor((n + low + high - window)/stride)
+        + 1, or 0 if the window does not fit. Other axes are unchanged. A window of padding alone is 0, or NaN without
+        `count_include_pad`.
 
     Raises:
-        TypeError: inputs is no array, a size is no int, or `count_include_pad` is no bool.
-        ValueError: The sizes do not fit the array or each other.
+        TypeError: inputs is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: inputs and sizes do not match.
 
     Derivative:
         That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere. Windows of padding
-        alone pass none.
+        alone have derivative 0.
 
     Example:
         >>> from jaxpool.compat.flax import avg_pool

@@ -45,19 +45,19 @@ def max_pool(
 
     Args:
         value: Array of any shape, or a list of numbers; bool, integers, float16, bfloat16, float32 or float64.
-        window_shape: Cells of a window along each axis; along the last ones if there are fewer entries than axes. An
+        window_shape: Window size, one int per axis; if there are fewer ints than axes, they are for the last ones. An
             int is for every axis but the first and `channel_axis`.
-        strides: Cells from one window to the next, understood like `window_shape`.
+        strides: Cells from one window to the next, given like `window_shape`.
         padding: "VALID" (none) or "SAME" (n/stride windows, rounded up; an odd cell goes high).
-        channel_axis: Axis that an int leaves alone, besides the first one; none if None.
+        channel_axis: Axis that an int leaves unpooled, besides the first one; none if None.
 
     Returns:
-        Array of the dtype of value. An axis of n cells becomes floor((n - window)/stride) + 1, or 0 where the window
-        does not fit; with "SAME" it is n/stride, rounded up.
+        Array of the dtype of value. An axis of n cells becomes floor((n - window)/stride) + 1, or 0 if the window does
+        not fit; with "SAME" it becomes n/stride, rounded up.
 
     Raises:
-        TypeError: value is complex or no array, or a size is no int.
-        ValueError: The sizes do not fit the array, `padding` is unknown or `channel_axis` is out of range.
+        TypeError: value is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: value, sizes and `channel_axis` do not match, or `padding` is unknown.
 
     Derivative:
         That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
@@ -85,19 +85,19 @@ def avg_pool(
     Args:
         value: Array of any shape, or a list of numbers; bool, integers, float16, bfloat16, float32, float64, complex64
             or complex128.
-        window_shape: Cells of a window along each axis; along the last ones if there are fewer entries than axes. An
+        window_shape: Window size, one int per axis; if there are fewer ints than axes, they are for the last ones. An
             int is for every axis but the first and `channel_axis`.
-        strides: Cells from one window to the next, understood like `window_shape`.
+        strides: Cells from one window to the next, given like `window_shape`.
         padding: "VALID" (none) or "SAME" (n/stride windows, rounded up; an odd cell goes high).
-        channel_axis: Axis that an int leaves alone, besides the first one; none if None.
+        channel_axis: Axis that an int leaves unpooled, besides the first one; none if None.
 
     Returns:
         Array of the dtype of value, or of a float dtype for integers and bool. An axis of n cells becomes
-        floor((n - window)/stride) + 1, or 0 where the window does not fit; with "SAME" it is n/stride, rounded up.
+        floor((n - window)/stride) + 1, or 0 if the window does not fit; with "SAME" it becomes n/stride, rounded up.
 
     Raises:
-        TypeError: value is no array, or a size is no int.
-        ValueError: The sizes do not fit the array, `padding` is unknown or `channel_axis` is out of range.
+        TypeError: value is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: value, sizes and `channel_axis` do not match, or `padding` is unknown.
 
     Derivative:
         That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere.
@@ -138,10 +138,10 @@ class MaxPool(_Pool):
     """`max_pool` with all arguments but the array, as `hk.MaxPool`; it may be made and called anywhere.
 
     Args:
-        window_shape: Cells of a window along each axis, as `max_pool` takes them.
-        strides: Cells from one window to the next.
+        window_shape: Window size, as for `max_pool`.
+        strides: Cells from one window to the next, given like `window_shape`.
         padding: "VALID" or "SAME".
-        channel_axis: Axis that an int leaves alone, besides the first one; none if None.
+        channel_axis: Axis that an int leaves unpooled, besides the first one; none if None.
         name: Name of the layer; "max_pool" if None.
 
     Example:
@@ -157,10 +157,10 @@ class AvgPool(_Pool):
     """`avg_pool` with all arguments but the array, as `hk.AvgPool`; it may be made and called anywhere.
 
     Args:
-        window_shape: Cells of a window along each axis, as `avg_pool` takes them.
-        strides: Cells from one window to the next.
+        window_shape: Window size, as for `avg_pool`.
+        strides: Cells from one window to the next, given like `window_shape`.
         padding: "VALID" or "SAME".
-        channel_axis: Axis that an int leaves alone, besides the first one; none if None.
+        channel_axis: Axis that an int leaves unpooled, besides the first one; none if None.
         name: Name of the layer; "avg_pool" if None.
 
     Example:

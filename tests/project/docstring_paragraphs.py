@@ -1,0 +1,125 @@
+"""What docstrings say of arguments: one row per wording, which `docstrings.py` writes into them.
+
+A choice is read from above, and a function gets the text of the first key that names it: by its name (`flax.max_pool`
+is that of `jaxpool.compat.flax`), by its module (`flax`), or by an argument that it has. An empty key names all. A
+function that none names keeps words of its own. What stands in braces is a choice as well, in `SLOTS`, and empty where
+that has nothing for a function; {function} is its name.
+"""
+
+Choice = dict[str, str]
+
+COMPLEX = "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool values flax.avg_pool haiku.avg_pool"
+_SIDES = '"VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high)'
+_LEARNT = (
+    "that broadcasts to the output{reduced} (one per channel, say) and may be learnt. Traced values are not checked."
+)
+_BINS = "Number of bins, one int per pooled axis: (7, 7) pools two axes."
+_OF_EVERY_AXIS = "An int is for every axis in `axis`."
+
+SLOTS: dict[str, Choice] = {
+    "array": {"inputs": "inputs", "value": "value", "values": "`values`", "": "x"},
+    "floats": {COMPLEX: "float32, float64, complex64 or complex128", "": "float32 or float64"},
+    "sizes": {
+        "kernel_size": "`kernel_size`",
+        "levels": "each level",
+        "": "`output_size`",
+    },
+    "two_axes": {"blur_pool": " The default is for two axes; for one, write (3,), or 3 and an axis."},
+    "stepping": {"max_blur_pool": "Maxima from one output", "": "Cells from one window"},
+    "drawn": {"stochastic_pool": " Added cells are never drawn, but copies may be."},
+    "zeros": {"smooth_max_pool": " If not, the limits are `max_pool` and `min_pool`."},
+    "layer": {"haiku.MaxPool": "max_pool", "haiku.AvgPool": "avg_pool"},
+    "reduced": {"global_gem_pool": " with `keepdims`"},
+    "sign": {"smooth_max_pool": " ≠ 0", "": " of any sign, 0 included"},
+    "source": {"soft_pool": " (1 in the source)"},
+}
+
+ARGUMENTS: dict[str, Choice] = {
+    "x": {
+        "boxes": "Array of any shape; bool, integers, float16, bfloat16, {floats}. All boxes refer to this one array: "
+        "for a batch of images, each with its own boxes, write "
+        "jax.vmap(lambda x, boxes: jaxpool.{function}(x, boxes, (7, 7)))(images, boxes).",
+        "": "Array of any shape; bool, integers, float16, bfloat16, {floats}.",
+    },
+    "values": {"": "Array of any shape; bool, integers, float16, bfloat16, {floats}."},
+    "inputs": {
+        "": "Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool, "
+        "integers, float16, bfloat16, {floats}.",
+    },
+    "value": {"": "Array of any shape, or a list of numbers; bool, integers, float16, bfloat16, {floats}."},
+    "kernel_size": {"": f"Window size, one int per pooled axis: (3, 3) pools two axes. {_OF_EVERY_AXIS}{{two_axes}}"},
+    "window_shape": {
+        "flax": "Window size, one int per spatial axis.",
+        "haiku.MaxPool haiku.AvgPool": "Window size, as for `{layer}`.",
+        "": "Window size, one int per axis; if there are fewer ints than axes, they are for the last ones. An int is "
+        "for every axis but the first and `channel_axis`.",
+    },
+    "stride": {"": "{stepping} to the next: an int, or one int per axis; `kernel_size` if None."},
+    "strides": {
+        "flax": "Cells from one window to the next, one int per spatial axis; 1 along all of them if None.",
+        "": "Cells from one window to the next, given like `window_shape`.",
+    },
+    "padding": {
+        "flax.max_pool": f'{_SIDES}, "SAME_LOWER" (an odd cell goes low) or a (low, high) pair per spatial axis.',
+        "flax": '"VALID", "SAME", "SAME_LOWER" or a (low, high) pair per spatial axis.',
+        "haiku.MaxPool haiku.AvgPool": '"VALID" or "SAME".',
+        "haiku": '"VALID" (none) or "SAME" (n/stride windows, rounded up; an odd cell goes high).',
+        "max_pool": "Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "
+        f'{_SIDES} or "SAME_LOWER" (an odd cell goes low). Or copies of the cells of x, as in `np.pad`: "WRAP" (from '
+        'the other end), "REFLECT" (mirrored, without repeating the outermost cell) or "EDGE" (of the outermost cell), '
+        "(e - 1)//2 low and e//2 high, with e as below. Copies are real cells: they may win, and the derivative with "
+        "respect to a cell is the sum over its copies.",
+        "max_blur_pool": "How the maxima are padded before they are blurred, as in `blur_pool`: with copies of them "
+        '("WRAP", "REFLECT" or "EDGE") or with zeros (an int, an int per axis, a (low, high) pair per axis, "VALID", '
+        '"SAME" or "SAME_LOWER"). The cells themselves are not padded.',
+        "": 'Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or '
+        '"SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".{drawn}',
+    },
+    "dilation": {"": "Cells from one cell of a window to the next: an int, or one int per axis."},
+    "ceil_mode": {
+        "": "Whether a last window starting before the high padding may extend past it; cells there never count."
+    },
+    "count_include_pad": {
+        "divisor_override flax.avg_pool": "Whether padded cells count in the divisor.",
+        "mixed_pool": "Whether padded cells count in the divisor of the average; they are never the maximum.",
+        "": "Whether padded cells take part, as zeros.{zeros}",
+    },
+    "norm_type": {"": f"Exponent p > 0: a Python number, inf included, or an array of finite numbers {_LEARNT}"},
+    "alpha": {
+        "": "Share α of the maximum, dimensionless: 1 for the maximum, 0 for the average. A finite number, or an array "
+        f"{_LEARNT}"
+    },
+    "beta": {"": f"Sharpness β{{sign}}, in units of 1/x{{source}}. A finite number, or an array {_LEARNT}"},
+    "output_size": {
+        "kernel_size": "Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or "
+        "`output_ratio`.",
+        "max_unpool": "Size of the output, one int per pooled axis: (8, 8) for two axes; all of x.shape only if all "
+        f"axes were pooled. {_OF_EVERY_AXIS}",
+        "boxes": f"{_BINS} {_OF_EVERY_AXIS}",
+        "": f"{_BINS} It may exceed the number of cells; None keeps an axis as it is. {_OF_EVERY_AXIS}",
+    },
+    "output_ratio": {"": "Windows per cell of the input: a float between 0 and 1, or one float per axis."},
+    "key": {
+        "samples": "A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`.",
+        "": "A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean.",
+    },
+    "samples": {
+        "": "The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that are "
+        "not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C, H, "
+        "W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`."
+    },
+    "boxes": {
+        "": "Floats of shape (count, 2·D) for D pooled axes, in cells of x: the low corner, then the high corner, each "
+        "in the order of the pooled axes. Torchvision's (x1, y1, x2, y2) on the axes (height, width) becomes "
+        "boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x."
+    },
+    "axis": {
+        "keepdims": "The pooled axes, an int or several.",
+        "": "The pooled axes, in the order of {sizes}; the last ones if None. With channels last, (-3, -2).",
+    },
+    "channel_axis": {"": "Axis that an int leaves unpooled, besides the first one; none if None."},
+    "keepdims": {"": "Whether the pooled axes remain, with size 1."},
+    "where": {"": "Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent."},
+    "rule": {"": '"jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.'},
+    "name": {"": 'Name of the layer; "{layer}" if None.'},
+}

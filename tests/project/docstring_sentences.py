@@ -1,0 +1,230 @@
+"""What docstrings say of errors, results and derivatives: conditions and sentences that functions share.
+
+Choices and slots are read as those of `docstring_paragraphs.py`. Errors are listed in full: the conditions that are
+chosen, in this order. A sentence on a result or a derivative is known by the words that it opens with, its key here; a
+function that has none of these says the rest in words of its own.
+"""
+
+from tests.project import docstring_paragraphs
+from tests.project.docstring_paragraphs import COMPLEX, Choice
+
+_INDEXED = "max_pool_with_indices adaptive_max_pool_with_indices fractional_max_pool_with_indices"
+_SLIDING_EXTREMES = "max_pool min_pool max_pool_with_indices median_pool quantile_pool mixed_pool"
+_SUMMED = "avg_pool adaptive_avg_pool global_avg_pool blur_pool max_blur_pool spatial_pyramid_pool"
+_WINNERS = "max_pool min_pool adaptive_max_pool fractional_max_pool roi_pool"
+_EXPONENTIALS = "smooth_max_pool mellowmax_pool soft_pool"
+_NORMS = "lp_pool gem_pool"
+
+SLOTS: dict[str, Choice] = {
+    **docstring_paragraphs.SLOTS,
+    "window": {"kernel_size": "window", "output_size levels": "bin", "": "window"},
+    "values": {
+        "max_pool_with_indices": "max_pool",
+        "adaptive_max_pool_with_indices": "adaptive_max_pool",
+        "fractional_max_pool_with_indices": "fractional_max_pool",
+        "flax.max_pool haiku.max_pool": "jaxpool.max_pool",
+        "flax.min_pool": "jaxpool.min_pool",
+        "flax.avg_pool haiku.avg_pool": "jaxpool.avg_pool",
+    },
+    "Array": {_INDEXED: "Values", "": "Array"},
+    "promoted": {
+        "sum_pool": " (int32 for bool, which is counted)",
+        "quantile_pool": ' (with "linear", float32 for integers and bool)',
+        "stochastic_pool": " (without a key, float32 for integers and bool)",
+        "spatial_pyramid_pool": ' (with "avg", float32 for integers and bool)',
+        f"{_SUMMED} beta alpha norm_type median_pool roi_align": " (float32 for integers and bool)",
+    },
+    "size": {
+        "blur_pool": "1, which is n/stride rounded up where cells are copied",
+        "": "1 without `ceil_mode`",
+    },
+    "parameter": {"norm_type": ", `norm_type`", "beta": ", `beta`", "alpha": ", `alpha`"},
+    "numbered": {
+        "max_pool_with_indices": ", without padding",
+        "adaptive_max_pool_with_indices": ", those kept by None included",
+    },
+    "copied": {"max_pool_with_indices": "; that of a copy is the position of the cell copied"},
+    "weight": {"sum_pool": "1", "": "1/d[o]"},
+    "constant": {
+        "fractional_max_pool": ", and there is none with respect to the samples",
+        "fractional_max_pool_with_indices": " and the samples",
+        "roi_pool": ", and there is none with respect to the boxes, which are rounded",
+    },
+    "everything": {"mixed_pool": "the share of the maximum", "": "all"},
+    "last": {"quantile_pool": ", so that q = 1 takes the last of equal maxima"},
+    "passed_on": {"max_blur_pool": ", and reaches the outputs that hold it"},
+    "magnitudes": {"global_gem_pool": "cells", "": "magnitudes"},
+    "mean": {"gem_pool": "mean", "": "norm"},
+    "extreme": {"flax.min_pool": "minimum", "": "maximum"},
+    "infinity": {"min_pool flax.min_pool": "+inf", "": "-inf"},
+    "lowest": {"flax.min_pool": "highest", "": "lowest"},
+    "empty": {_INDEXED: "has the value 0, the index -1 and derivative 0", "": "is 0 with derivative 0"},
+}
+
+ERRORS: dict[str, tuple[Choice, ...]] = {
+    "TypeError": (
+        {COMPLEX: "{array} is not an array", "": "{array} is complex or not an array"},
+        {"keepdims": "an axis is not an int", "": "a size is not an int"},
+        {"": "another argument has the wrong type"},
+    ),
+    "ValueError": (
+        {"samples": "not exactly one of `output_size` and `output_ratio` is given"},
+        {"samples": "not exactly one of `key` and `samples` is given"},
+        {"samples": "a ratio is not between 0 and 1"},
+        {"q": "q is not in [0, 1]"},
+        {
+            "flax": "inputs and sizes do not match",
+            "haiku": "value, sizes and `channel_axis` do not match",
+            "keepdims": "x, axes{parameter} and `where` do not match",
+            "boxes": "x, boxes, sizes and axes do not match",
+            "indices": "values, indices, sizes and axes do not match",
+            "levels": "x, levels, axes and `where` do not match",
+            "samples": "x, samples, sizes and axes do not match",
+            "": "x, sizes, axes{parameter} and `where` do not match",
+        },
+        {"levels": "there is no level"},
+        {"sampling_ratio": "`sampling_ratio` is less than 1"},
+        {
+            "norm_type": "`norm_type` is not positive",
+            "smooth_max_pool": "`beta` is 0 or not finite",
+            "beta": "`beta` is not finite",
+            "alpha": "`alpha` is not finite",
+        },
+        {"eps": "`eps` is negative or not finite"},
+        {"divisor_override": "`divisor_override` is 0 or not finite"},
+        {"keepdims": "a pooled axis has no cells"},
+        {"haiku": "`padding` is unknown"},
+        {"method": "`method` or `rule` is unknown", "kind": "`kind` or `rule` is unknown", "rule": "`rule` is unknown"},
+        {
+            _SLIDING_EXTREMES: "a window holds only padding",
+            "avg_pool": "a window holds only padding, with neither `count_include_pad` nor `divisor_override`",
+            f"gem_pool {_EXPONENTIALS}": "a window holds only padding, without `count_include_pad`",
+        },
+        {f"{_INDEXED} roi_pool": "the pooled axes have too many cells for int32"},
+        {"max_unpool": "the output has too many cells for int32"},
+    ),
+}
+
+SENTENCES: dict[str, dict[str, Choice]] = {
+    "Returns": {
+        "{Array} of x's dtype": {
+            "max_pool fractional_max_pool max_blur_pool spatial_pyramid_pool": "Array of x's dtype{promoted}.",
+            "max_pool_with_indices": "Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis "
+            "of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
+            "stride": "Array of x's dtype{promoted} and `max_pool`'s shape: a pooled axis of n cells becomes "
+            "floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
+            "samples": "Values of x's dtype and int32 indices; a pooled axis of n cells becomes `output_size`, or "
+            "⌊n·output_ratio⌋.",
+            "adaptive_max_pool_with_indices": "Values of x's dtype and int32 indices; the pooled axes have the "
+            "sizes in `output_size`.",
+            "boxes": "Array of x's dtype{promoted} and of shape (count, …): the boxes, then the axes of x, the pooled "
+            "ones with the sizes in `output_size`.",
+            "adaptive_max_pool adaptive_avg_pool": "Array of x's dtype{promoted}; the pooled axes have the sizes in "
+            "`output_size`.",
+            "keepdims": "Array of x's dtype{promoted}; the pooled axes have size 1, or are dropped without `keepdims`.",
+        },
+        "An index is": {
+            _INDEXED: "An index is the winner's row-major position in the pooled axes of x{numbered}, in the "
+            "order of x's own axes{copied}."
+        },
+        "float16": {
+            "sum_pool": "float16 and bfloat16 are summed in float32 and rounded once.",
+            _SUMMED: "float16, bfloat16 and integers are summed in float32 and rounded once.",
+            "beta alpha norm_type": "float16 and bfloat16 are computed in float32 and rounded once.",
+        },
+        "Other axes": {"max_pool fractional_max_pool flax": "Other axes are unchanged."},
+        "Array of the dtype of {array}.": {
+            "flax.max_pool flax.min_pool haiku.max_pool": "Array of the dtype of {array}.",
+        },
+        "A spatial axis of n cells": {
+            "flax": "A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or 0 if the "
+            "window does not fit."
+        },
+        "An axis of n cells": {
+            "haiku.max_pool haiku.avg_pool": "An axis of n cells becomes floor((n - window)/stride) + 1, or 0 if "
+            'the window does not fit; with "SAME" it becomes n/stride, rounded up.'
+        },
+        "A window of padding alone is {infinity}": {
+            "flax.max_pool flax.min_pool": "A window of padding alone is {infinity} or the {lowest} integer."
+        },
+    },
+    "Derivative": {
+        "∂y[o]/∂x[i] = 1": {
+            _WINNERS: "∂y[o]/∂x[i] = 1 where i is the winner of {window} o, 0 elsewhere; all higher derivatives are "
+            "0{constant}.",
+            "sum_pool avg_pool adaptive_avg_pool": "∂y[o]/∂x[i] = {weight} where {window} o holds cell i, 0 elsewhere; "
+            "all higher derivatives are 0.",
+        },
+        "That of `{values}` for the values": {
+            _INDEXED: "That of `{values}` for the values: 1 at the winner, 0 elsewhere; none for the indices{constant}."
+        },
+        "That of `{values}`: ": {
+            "flax.avg_pool haiku.avg_pool": "That of `{values}`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 "
+            "elsewhere.",
+            "flax haiku.max_pool": "That of `{values}`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold "
+            "its {extreme}, or its first NaN, 0 elsewhere.",
+        },
+        "Ties: the first": {
+            f"{_WINNERS} {_INDEXED} mixed_pool max_blur_pool global_max_pool": "Ties: the first winner in the "
+            "row-major order of x takes {everything}."
+        },
+        "Ties: equal cells": {
+            "median_pool quantile_pool": "Ties: equal cells are sorted in the row-major order of x{last}."
+        },
+        "Ties: for p = inf": {
+            "norm_type": "Ties: for p = inf, the first of the largest {magnitudes} in row-major order takes all."
+        },
+        "Zeros are not": {"mixed_pool spatial_pyramid_pool": "Zeros are not special."},
+        "Ties share equally": {_EXPONENTIALS: "Ties share equally; zeros are not special."},
+        "Ties and zeros": {
+            "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool roi_align": "Ties and zeros are not special."
+        },
+        "+0 and -0": {
+            f"{_WINNERS} {_INDEXED} max_blur_pool global_max_pool median_pool quantile_pool": "+0 and -0 tie."
+        },
+        "A cell of 0": {_NORMS: "A cell of 0 has derivative 0, also for p < 1, where it would be infinite."},
+        "A window of zeros": {
+            _NORMS: "A window of zeros, of padding alone or that `where` leaves empty, is 0 and has derivative 0 in "
+            "every order; so has an infinite {mean}, for finite p."
+        },
+        "NaN wins": {
+            f"{_WINNERS} {_INDEXED} max_blur_pool global_max_pool": "NaN wins over every number, the first NaN over "
+            "later ones{passed_on}."
+        },
+        "NaN stays": {
+            f"{_NORMS} {_EXPONENTIALS} mixed_pool": "NaN stays in the windows that hold it.",
+        },
+        "NaN and infinities reach": {
+            "sum_pool avg_pool blur_pool adaptive_avg_pool": "NaN and infinities reach only the {window}s that hold "
+            "them, and no derivative.",
+            "global_avg_pool": "NaN and infinities reach no derivative.",
+        },
+        "NaN: a window": {"median_pool quantile_pool": "NaN: a window with NaN is NaN, and its first NaN takes all."},
+        "A mean of infinities": {"median_pool quantile_pool": "A mean of infinities of both signs is NaN."},
+        "A cell of -inf": {
+            _EXPONENTIALS: "A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has "
+            "derivative 0."
+        },
+        "In a window of": {
+            "max_pool min_pool": "In a window of {infinity} the first real cell wins; padding and masked cells never "
+            "win."
+        },
+        "Masked cells": {
+            "adaptive_max_pool global_max_pool": "Masked cells never win, not even against -inf.",
+        },
+        "A {window} that `where`": {
+            f"{_SLIDING_EXTREMES} avg_pool adaptive_max_pool adaptive_max_pool_with_indices adaptive_avg_pool levels "
+            "mellowmax_pool soft_pool": "A {window} that `where` leaves empty {empty}.",
+        },
+        "A window of padding alone": {
+            "sum_pool blur_pool": "A window of padding alone, or one that `where` leaves empty, is 0 with derivative 0."
+        },
+        "Windows of padding alone": {"flax": "Windows of padding alone have derivative 0."},
+        "Where `where` leaves": {"keepdims": "Where `where` leaves no cell, y is 0 with derivative 0."},
+        "No {window} is empty": {"samples roi_align": "No {window} is empty."},
+        "For 16-bit floats": {
+            "boxes": "For 16-bit floats, the cotangents of a cell are summed in float32; a GPU may add them in any "
+            "order."
+        },
+    },
+}

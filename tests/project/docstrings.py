@@ -1,0 +1,207 @@
+"""Docstrings from one table: every repeated paragraph and sentence is written once and read where it is needed.
+
+`python -m tests.project.docstrings` writes the texts of `docstring_paragraphs.py` and `docstring_sentences.py` into the
+docstrings of the package, in whichever file a function is, and wraps them; `--check` only says what differs. What a
+function says in words of its own stays, and is wrapped alike. The status is 1 if something is left to be mended by
+hand or, with `--check`, differs.
+"""
+
+import argparse
+import ast
+import difflib
+import re
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.project.docstring_paragraphs import ARGUMENTS, Choice
+from tests.project.docstring_sentences import ERRORS, SENTENCES, SLOTS
+
+ROOT = Path(__file__).parents[2]
+SECTIONS = ("Args", "Returns", "Raises", "Derivative")
+_WIDTH = 120
+_ENTRY = re.compile(r" {8}(\w+): ")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the docstring of a function, and the lines of the file that are its body."""
+
+    name: str
+    start: int
+    body: tuple[str, ...]
+
+    def entries(self) -> dict[str, str]:
+        """Arguments or exceptions, with what is said of each."""
+        entries: dict[str, str] = {}
+        for line in self.body:
+            opening = _ENTRY.match(line)
+            name = opening[1] if opening else [*entries][-1]
+            entries[name] = f"{entries.get(name, '')} {line[opening.end() if opening else 0 :].strip()}".strip()
+        return entries
+
+    def sentences(self) -> list[str]:
+        """The sentences, without their line breaks."""
+        return re.split(r"(?<=\.) ", " ".join(line.strip() for line in self.body))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A public function, or a class that is called like one, and the sections of its docstring."""
+
+    name: str
+    sections: tuple[Section, ...]
+
+    def entries(self, section: str) -> dict[str, str]:
+        """The entries of the section of this name, none if there is none."""
+        return next((one.entries() for one in self.sections if one.name == section), {})
+
+    def chosen(self, choice: Choice) -> str | None:
+        """The text of the first key that names the function, its module or one of its arguments; slots are filled."""
+        names = {self.name, self.name.partition(".")[0], *self.entries("Args")}
+        for key, text in choice.items():
+            if not key or names & set(key.split()):
+                return self.filled(text)
+        return None
+
+    def filled(self, template: str) -> str:
+        """The text with the words of this function in the slots."""
+        slots = {slot: self.chosen(SLOTS[slot]) or "" for slot in re.findall(r"{(\w+)}", template) if slot in SLOTS}
+        return template.format(function=self.name, **slots)
+
+    def shared_entry(self, section: str, name: str) -> str | None:
+        """What the table says of an argument or an exception, or None."""
+        if section == "Args":
+            return self.chosen(ARGUMENTS.get(name, {}))
+        conditions = [text for choice in ERRORS.get(name, ()) if (text := self.chosen(choice))]
+        if not conditions:
+            return None
+        return f"{', '.join([*conditions[:-1], 'or ' * (len(conditions) > 1) + conditions[-1]])}."
+
+    def shared_sentences(self, section: str) -> dict[str, str | None]:
+        """The sentences of the table that belong into a section, by how they open; None where the opening is free."""
+        return {self.filled(opening): self.chosen(choice) for opening, choice in SENTENCES[section].items()}
+
+    def body(self, section: Section) -> list[str]:
+        """The lines of a section as the table has them."""
+        if section.name in ("Args", "Raises"):
+            entries = section.entries().items()
+            texts = [f"{name}: {self.shared_entry(section.name, name) or text}" for name, text in entries]
+            return [line for text in texts for line in wrapped(text, " " * 12)]
+        shared = self.shared_sentences(section.name)
+        sentences = []
+        for sentence in section.sentences():
+            meant = [text for opening, text in shared.items() if text and sentence.startswith(opening)]
+            sentences.append(meant[0] if meant else sentence)
+        return wrapped(" ".join(sentences), " " * 8)
+
+
+def wrapped(text: str, continued: str) -> list[str]:
+    """Lines of a paragraph; calls like floor((n + 1)/2) and short equations are not broken."""
+    glued: list[str] = []
+    equations = re.sub(
+        r"(?<!\S)(\S{1,12}) ([=<]) (?=\S{1,22}(?!\S))", "\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", text
+    )
+    for word in equations.split(" "):
+        before = glued[-1] if glued else ""
+        is_open = len(before) < 90 and any(before.count(a) > before.count(b) for a, b in ("()", "[]"))
+        if is_open and re.search(r"\w[([]", before):
+            glued[-1] = f"{before}\N{NO-BREAK SPACE}{word}"
+        else:
+            glued.append(word)
+    lines = textwrap.wrap(
+        " ".join(glued),
+        _WIDTH,
+        initial_indent=" " * 8,
+        subsequent_indent=continued,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def sources() -> dict[str, str]:
+    """The files of the package that may hold public functions, by their paths below `jaxpool/`."""
+    package = ROOT / "jaxpool"
+    files = sorted(package.rglob("*.py"))
+    return {file.relative_to(package).as_posix(): file.read_text(encoding="utf-8") for file in files}
+
+
+def functions(path: str, source: str) -> Iterator[Function]:
+    """Those of a file whose docstring has arguments, from top to bottom."""
+    lines = source.splitlines()
+    module = re.match(r"compat/(\w+)", path)
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or ast.get_docstring(node) is None:
+            continue
+        docstring = node.body[0]
+        sections = []
+        for number in range(docstring.lineno, docstring.end_lineno or 0):
+            heading = re.fullmatch(rf" {{4}}({'|'.join(SECTIONS)}):", lines[number])
+            if heading:
+                end = next(n for n in range(number + 1, len(lines)) if not lines[n] or lines[n].endswith('"""'))
+                sections.append(Section(heading[1], number + 1, tuple(lines[number + 1 : end])))
+        if sections:
+            yield Function(f"{module[1]}.{node.name}" if module else node.name, tuple(sections))
+
+
+def rewritten(path: str, source: str) -> str:
+    """The file with the paragraphs of the table."""
+    lines = source.splitlines()
+    for function in reversed([*functions(path, source)]):
+        for section in reversed(function.sections):
+            lines[section.start : section.start + len(section.body)] = function.body(section)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def complaints(files: dict[str, str]) -> list[str]:
+    """What cannot be written: what two functions share and the table lacks, and what the table has and they lack."""
+    every = [function for path, source in files.items() for function in functions(path, source)]
+    counts = Counter(name for function in every for name in function.entries("Args"))
+    found = []
+    own: dict[str, list[str]] = defaultdict(list)
+    for function in every:
+        for name in function.entries("Args"):
+            if counts[name] > 1 and function.chosen(ARGUMENTS.get(name, {})) is None:
+                found.append(f"{function.name}: the table lacks the shared argument {name}")
+        for section in function.sections:
+            if section.name not in SENTENCES:
+                continue
+            left = section.sentences()
+            for opening, text in function.shared_sentences(section.name).items():
+                meant = [sentence for sentence in left if sentence.startswith(opening)]
+                if len(meant) != (text is not None):
+                    found.append(f"{function.name}: {len(meant)} sentences of {section.name} open with {opening!r}")
+                left = [sentence for sentence in left if sentence not in meant]
+            for sentence in left:
+                own[sentence].append(function.name)
+    return found + [f"{', '.join(names)}: the table lacks {words!r}" for words, names in own.items() if len(names) > 1]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the docstrings, or say where they differ, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.project.docstrings", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="say what differs and write nothing")
+    asked = parser.parse_args(arguments)
+    differs = False
+    for path, source in sources().items():
+        table = rewritten(path, source)
+        if table == source:
+            continue
+        differs = True
+        if asked.check:
+            print(
+                "\n".join(difflib.unified_diff(source.splitlines(), table.splitlines(), path, "table", "", "", 0, ""))
+            )
+        else:
+            (ROOT / "jaxpool" / path).write_text(table, encoding="utf-8")
+            print(f"written: {path}")
+    left = complaints(sources())
+    print("\n".join(left))
+    return bool(left or (asked.check and differs))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
