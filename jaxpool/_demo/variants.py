@@ -180,9 +180,17 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("roi_pool", _roi_pool, windowed(exact.uneven, window.largest), detail="one box, all of it", rules=_NO_RULE),
     _row("global_max_pool", window.largest, lambda x, size: x.max((0, 1), keepdims=True), WHOLE, detail=_ALL),
     _row("global_avg_pool", window.mean, lambda x, size: x.mean((0, 1), keepdims=True), WHOLE, detail=_ALL),
-    _row("gem_pool", window.power_mean, lambda x, size, p: plain.avg_pool(jnp.abs(x) ** p, size) ** (1 / p), p=3.0),
     _row(
-        "mellowmax_pool", window.mellowmax, lambda x, size, β: jnp.log(plain.avg_pool(jnp.exp(β * x), size)) / β, β=10.0
+        "gem_pool",
+        partial(window.norm, mean=True),
+        lambda x, size, p: plain.avg_pool(jnp.abs(x) ** p, size) ** (1 / p),
+        p=3.0,
+    ),
+    _row(
+        "mellowmax_pool",
+        partial(window.smooth_largest, mean=True),
+        lambda x, size, β: jnp.log(plain.avg_pool(jnp.exp(β * x), size)) / β,
+        β=10.0,
     ),
     _row("soft_pool", window.softmax_mean, plain.soft_pool, β=10.0),
     _row(

@@ -57,38 +57,27 @@ def mixed(cells: np.ndarray, alpha: float) -> ValuesAndWeights:
     return alpha * top + (1 - alpha) * middle, alpha * winner + (1 - alpha) * shares
 
 
-def norm(cells: np.ndarray, p: float) -> ValuesAndWeights:
-    """(Σ|x|^p)^(1/p); weights sign(x)·(|x|/y)^(p-1), and 0 in a window of zeros."""
-    values = (np.abs(cells) ** p).sum(-1) ** (1 / p)
+def norm(cells: np.ndarray, p: float, mean: bool = False) -> ValuesAndWeights:
+    """(Σ|x|^p)^(1/p), or with the mean for the sum; weights sign(x)·(|x|/y)^(p-1)/count, 0 in a window of zeros."""
+    count = cells.shape[-1] if mean else 1
+    values = ((np.abs(cells) ** p).sum(-1) / count) ** (1 / p)
     safe = np.where(values == 0, 1, values)[..., None]
-    return values, np.sign(cells) * (np.abs(cells) / safe) ** (p - 1)
-
-
-def power_mean(cells: np.ndarray, p: float) -> ValuesAndWeights:
-    """The norm over the p-th root of the number of cells."""
-    values, weights = norm(cells, p)
-    root = cells.shape[-1] ** (1 / p)
-    return values / root, weights / root
+    return values, np.sign(cells) * (np.abs(cells) / safe) ** (p - 1) / count
 
 
 def bounded_power_mean(cells: np.ndarray, p: float, least: float = 1e-6) -> ValuesAndWeights:
     """The power mean with low cells raised to a bound, which have no weight."""
-    values, weights = power_mean(np.maximum(cells, least), p)
+    values, weights = norm(np.maximum(cells, least), p, mean=True)
     return values, np.where(cells > least, weights, 0)
 
 
-def smooth_largest(cells: np.ndarray, beta: float) -> ValuesAndWeights:
-    """log(Σ exp(β·x))/β; the weights are the softmax of β·x."""
+def smooth_largest(cells: np.ndarray, beta: float, mean: bool = False) -> ValuesAndWeights:
+    """log(Σ exp(β·x))/β, or with the mean for the sum; the weights are the softmax of β·x."""
     peaks = (beta * cells).max(-1, keepdims=True)
     powers = np.exp(beta * cells - peaks)
     sums = powers.sum(-1, keepdims=True)
-    return ((peaks + np.log(sums)) / beta)[..., 0], powers / sums
-
-
-def mellowmax(cells: np.ndarray, beta: float) -> ValuesAndWeights:
-    """The smooth maximum less log(number of cells)/β."""
-    values, weights = smooth_largest(cells, beta)
-    return values - np.log(cells.shape[-1]) / beta, weights
+    count = cells.shape[-1] if mean else 1
+    return ((peaks + np.log(sums / count)) / beta)[..., 0], powers / sums
 
 
 def softmax_mean(cells: np.ndarray, beta: float) -> ValuesAndWeights:
