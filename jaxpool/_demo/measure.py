@@ -7,7 +7,7 @@ values and gradient from one program.
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -57,18 +57,11 @@ class Drawing:
 
 @dataclass(frozen=True)
 class _Program:
-    """The compiled functions of one contender: outputs, and then values with gradient where JAX has one."""
+    """The compiled functions of one contender: outputs, and values with gradient, which is None where JAX has none."""
 
-    functions: Sequence[Callable[..., Any]]
+    outputs: Callable[..., Any]
+    with_gradient: Any
     compile_milliseconds: float
-
-    def outputs(self, x: jax.Array) -> tuple[np.ndarray, ...]:
-        """Values, and indices where there are any."""
-        return tuple(map(np.asarray, self.functions[0](x)))
-
-    def gradient(self, x: jax.Array, cotangent: jax.Array) -> np.ndarray:
-        """The gradient of Σ cotangent·values."""
-        return np.asarray(self.functions[1](x, cotangent)[1])
 
 
 def measure(
@@ -83,25 +76,25 @@ def measure(
     announce(f"{variant.name}: timing")
     shape = contenders[0].outputs(x)[0].shape
     cotangent = jax.numpy.asarray(np.random.default_rng(0).uniform(-1, 1, shape).astype(picture.dtype))
-    forwards = _timings([program.functions[0] for program in contenders], len(variant.rules), x)
-    gradients = [function for program in contenders for function in program.functions[1:]]
+    forwards = _timings([program.outputs for program in contenders], len(variant.rules), x)
+    gradients = [program.with_gradient for program in contenders if program.with_gradient is not None]
     gradients = _timings(gradients, len(variant.rules), x, cotangent)
     announce(f"{variant.name}: comparing with NumPy")
     exact_outputs, exact_gradient = variant.exact(picture, np.asarray(cotangent), size)
     measurements: list[Measurement] = []
     for rule, program, forward, gradient in zip(variant.rules, contenders, forwards, gradients, strict=False):
         of_values = max(difference(*pair) for pair in zip(program.outputs(x), exact_outputs, strict=True))
-        of_gradient = difference(program.gradient(x, cotangent), exact_gradient)
+        of_gradient = difference(program.with_gradient(x, cotangent)[1], exact_gradient)
         took = program.compile_milliseconds
         measurements.append(Measurement(variant.name, rule, shape, took, forward, gradient, of_values, of_gradient))
     return measurements, _drawing(variant, contenders[0], x)
 
 
-def difference(found: np.ndarray, exact: np.ndarray) -> float:
+def difference(found: jax.typing.ArrayLike, exact: np.ndarray) -> float:
     """The largest difference over the largest exact magnitude; positions must agree, else it is infinite."""
     if np.issubdtype(exact.dtype, np.integer):
         return 0.0 if np.array_equal(found, exact) else np.inf
-    largest = np.abs(found.astype(np.float64) - exact).max()
+    largest = np.abs(np.asarray(found, np.float64) - exact).max()
     return float(largest / (np.abs(exact).max() or 1))
 
 
@@ -120,8 +113,8 @@ def _compiled(pool: Callable[[jax.Array], Outputs], x: jax.Array, differentiable
         programs.append(jax.jit(with_gradient).lower(x, jax.eval_shape(outputs, x)[0]))
     # The compiler leaves Python's lock alone: the two programs take little longer than the gradient's by itself.
     with ThreadPoolExecutor() as threads:
-        functions = list(threads.map(lambda program: program.compile(), programs))
-    return _Program(functions, 1000 * (time.perf_counter() - started))
+        forward, *gradient = threads.map(lambda program: program.compile(), programs)
+    return _Program(forward, gradient[0] if gradient else None, 1000 * (time.perf_counter() - started))
 
 
 def _timings(functions: list[Callable[..., Any]], rules: int, *arguments: jax.Array) -> list[Timing]:
@@ -142,9 +135,9 @@ def _timings(functions: list[Callable[..., Any]], rules: int, *arguments: jax.Ar
 
 
 def _drawing(variant: Variant, program: _Program, x: jax.Array) -> Drawing:
-    values, *indices = program.outputs(x)
+    (values, *indices), *ends = (jax.device_get(program.outputs(shown)) for shown in (x, x * 0, x * 0 + 1))
     # One pair for all outputs: a cell that no window wrote, or an empty window, is 0 for black and white alike.
-    black, white = program.outputs(x * 0)[0].min(), program.outputs(x * 0 + 1)[0].max()
+    black, white = ends[0][0].min(), ends[1][0].max()
     stretched = (values - black) / (white - black)
-    landing = program.gradient(x, jax.numpy.asarray(stretched))
+    landing = jax.device_get(program.with_gradient(x, stretched)[1])
     return Drawing(variant.name, variant.detail, stretched, indices[0] if indices else None, landing)
