@@ -47,10 +47,19 @@ def avg_pool_of_present(x: jax.Array, size: Size) -> jax.Array:
     return sum_pool(jnp.where(present, x, 0), size) / jnp.maximum(sum_pool(present.astype(x.dtype), size), 1)
 
 
-def soft_pool(x: jax.Array, size: Size, beta: float) -> jax.Array:
-    """The mean of each window under the softmax of β·x."""
-    powers = jnp.exp(beta * x)
-    return sum_pool(powers * x, size) / sum_pool(powers, size)
+def lp_pool(x: jax.Array, size: Size, p: float, mean: bool = False) -> jax.Array:
+    """(Σ|x|^p)^(1/p), or with the mean for the sum."""
+    return (avg_pool if mean else sum_pool)(jnp.abs(x) ** p, size) ** (1 / p)
+
+
+def smooth_max_pool(x: jax.Array, size: Size, beta: float, mean: bool = False) -> jax.Array:
+    """log(Σ exp(β·x))/β, or with the mean for the sum."""
+    return jnp.log((avg_pool if mean else sum_pool)(jnp.exp(beta * x), size)) / beta
+
+
+def weighted_mean(x: jax.Array, weights: jax.Array, size: Size) -> jax.Array:
+    """The mean of each window under weights of its cells."""
+    return sum_pool(weights * x, size) / sum_pool(weights, size)
 
 
 def global_gem_pool(x: jax.Array, size: Size, p: float) -> jax.Array:

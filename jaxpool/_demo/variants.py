@@ -152,13 +152,8 @@ VARIANTS: tuple[Variant, ...] = (
         detail="without a bar of NaN",
         keyword="where=",
     ),
-    _row("lp_pool", window.norm, lambda x, size, p: plain.sum_pool(jnp.abs(x) ** p, size) ** (1 / p), p=4.0),
-    _row(
-        "smooth_max_pool",
-        window.smooth_largest,
-        lambda x, size, β: jnp.log(plain.sum_pool(jnp.exp(β * x), size)) / β,
-        β=20.0,
-    ),
+    _row("lp_pool", window.norm, plain.lp_pool, p=4.0),
+    _row("smooth_max_pool", window.smooth_largest, plain.smooth_max_pool, β=20.0),
     _row("blur_pool", window.binomial, plain.blur_pool, UNPADDED, detail="binomial weights"),
     Variant(
         "max_blur_pool",
@@ -180,19 +175,11 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("roi_pool", _roi_pool, windowed(exact.uneven, window.largest), detail="one box, all of it", rules=_NO_RULE),
     _row("global_max_pool", window.largest, lambda x, size: x.max((0, 1), keepdims=True), WHOLE, detail=_ALL),
     _row("global_avg_pool", window.mean, lambda x, size: x.mean((0, 1), keepdims=True), WHOLE, detail=_ALL),
+    _row("gem_pool", partial(window.norm, mean=True), partial(plain.lp_pool, mean=True), p=3.0),
     _row(
-        "gem_pool",
-        partial(window.norm, mean=True),
-        lambda x, size, p: plain.avg_pool(jnp.abs(x) ** p, size) ** (1 / p),
-        p=3.0,
+        "mellowmax_pool", partial(window.smooth_largest, mean=True), partial(plain.smooth_max_pool, mean=True), β=10.0
     ),
-    _row(
-        "mellowmax_pool",
-        partial(window.smooth_largest, mean=True),
-        lambda x, size, β: jnp.log(plain.avg_pool(jnp.exp(β * x), size)) / β,
-        β=10.0,
-    ),
-    _row("soft_pool", window.softmax_mean, plain.soft_pool, β=10.0),
+    _row("soft_pool", window.softmax_mean, lambda x, size, β: plain.weighted_mean(x, jnp.exp(β * x), size), β=10.0),
     _row(
         "mixed_pool",
         window.mixed,
@@ -201,8 +188,8 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _row(
         "stochastic_pool",
-        window.mean_of_draws,
-        lambda x, size: plain.sum_pool(x**2, size) / plain.sum_pool(x, size),
+        window.mean_draw,
+        lambda x, size: plain.weighted_mean(x, x, size),
         detail="without a key: the mean",
     ),
     Variant(

@@ -42,7 +42,7 @@ def mean_of_present(cells: np.ndarray) -> ValuesAndWeights:
     return (weights * np.where(present, cells, 0)).sum(-1), weights
 
 
-def mean_of_draws(cells: np.ndarray) -> ValuesAndWeights:
+def mean_draw(cells: np.ndarray) -> ValuesAndWeights:
     """The mean under shares of x, Σx²/Σx, of the positive cells alone."""
     positive = np.maximum(cells, 0)
     sums = positive.sum(-1, keepdims=True)
