@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
@@ -23,10 +22,10 @@ from matplotlib.patches import Rectangle
 from jaxpool._demo.measure import Drawing
 from jaxpool._demo.request import Mistake, Size
 
-Detail = tuple[slice, slice]
-
 _CARDS_PER_ROW = 4
 _WIDTH, _MARGIN, _GAP, _SEAM, _TITLE = 13.0, 0.06, 0.22, 0.04, 0.3  # inches
+_CARD = (_WIDTH - 2 * _MARGIN - (_CARDS_PER_ROW - 1) * _GAP) / _CARDS_PER_ROW
+_PANEL = (_CARD - _SEAM) / 2
 _COLOURS = "magma"
 _INK, _FAINT, _BOX = "#1a1a1a", "#666666", "#ffd23f"
 _PIXELS_SHOWN = 1200  # more than any panel has, so that large pictures are drawn quickly
@@ -36,38 +35,35 @@ _SPOTS = 36  # along each side of a whole picture's gradient, so that a single c
 
 def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path) -> None:
     """Draw all cards into the file `out`."""
-    rows = math.ceil((len(drawings) + 2) / _CARDS_PER_ROW)
-    layout = _Layout(picture.shape[0] / picture.shape[1], rows)
+    cards = _Cards(picture.shape[0] / picture.shape[1], len(drawings) + 2)
     detail = _detail(picture.shape, size)
     landings = [np.nan_to_num(drawing.landing).mean(-1) for drawing in drawings]
-    # The cube root makes room for the small shares of an average beside the whole that a winner gets.
     brightest = max((float(landing[detail].max()) for landing in landings), default=1) or 1
-    scale = PowerNorm(1 / 3, 0, brightest)
 
-    left, right = layout.card(0, "the picture", "and a detail")
-    _show_whole(left, picture)
-    _outline(left, detail, picture.shape)
-    _show_detail(right, picture[detail])
-    for index, (drawing, landing) in enumerate(zip(drawings, landings, strict=True)):
-        left, right = layout.card(1 + index, drawing.name, drawing.detail)
+    left, right = cards.panels(0, "the picture", "and a detail")
+    _show(left, picture)
+    corner, (tall, wide, _) = (detail[1].start, detail[0].start), picture[detail].shape
+    left.add_patch(Rectangle(corner, wide, tall, fill=False, edgecolor=_BOX, linewidth=0.9))
+    _show(right, picture[detail])
+    for index, (drawing, landing) in enumerate(zip(drawings, landings, strict=True), 1):
+        left, right = cards.panels(index, drawing.name, drawing.detail)
         if drawing.indices is not None:
-            _show_detail(left, _named_cells(picture, drawing.indices)[detail])
-        elif drawing.values.shape == picture.shape:
-            _show_detail(left, np.clip(drawing.values[detail], 0, 1))
+            _show(left, _named_cells(picture, drawing.indices)[detail])
         else:
-            _show_whole(left, np.clip(drawing.values, 0, 1))
+            as_large = drawing.values.shape == picture.shape
+            _show(left, np.clip(drawing.values[detail] if as_large else drawing.values, 0, 1))
         if drawing.values.shape[:2] == (1, 1):
-            _show_landing(right, _spots(landing), PowerNorm(1 / 3, 0, float(landing.max()) or 1))
+            _show(right, _spots(landing), _scale(float(landing.max()) or 1))
         else:
-            _show_landing(right, landing[detail], scale)
-    layout.legend(1 + len(drawings), scale, brightest, size)
+            _show(right, landing[detail], _scale(brightest))
+    cards.legend(len(drawings) + 1, brightest, size)
     try:
-        layout.figure.savefig(out)
+        cards.figure.savefig(out)
     except OSError as error:
         raise Mistake(f"--out {out} cannot be written: {error.strerror or error}") from None
 
 
-def _detail(shape: Sequence[int], size: Size) -> Detail:
+def _detail(shape: Sequence[int], size: Size) -> tuple[slice, slice]:
     """Some twelve windows a side, in the picture's proportions, where a portrait has its eyes."""
     height, width = shape[:2]
     wide = min(width, max(12 * size.kernel, 48))
@@ -93,76 +89,57 @@ def _spots(landing: np.ndarray) -> np.ndarray:
     return landing
 
 
-def _show_whole(axes: Axes, shown: np.ndarray) -> None:
+def _scale(brightest: float) -> PowerNorm:
+    # The cube root makes room for the small shares of an average beside the whole that a winner gets.
+    return PowerNorm(1 / 3, 0, brightest)
+
+
+def _show(axes: Axes, shown: np.ndarray, scale: PowerNorm | None = None) -> None:
+    height, width = shown.shape[:2]
     step = max(1, max(shown.shape) // _PIXELS_SHOWN)
-    axes.imshow(shown[::step, ::step], interpolation="nearest", aspect="auto", extent=(0, 1, 1, 0))
+    style = {"cmap": _COLOURS, "norm": scale, "interpolation": "nearest", "aspect": "auto"}
+    axes.imshow(shown[::step, ::step], extent=(0, width, height, 0), **style)
 
 
-def _outline(axes: Axes, detail: Detail, shape: Sequence[int]) -> None:
-    (top, bottom), (left, right) = (
-        (cells.start / length, cells.stop / length) for cells, length in zip(detail, shape, strict=False)
-    )
-    axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=_BOX, linewidth=0.9))
+class _Cards:
+    """A grid of cards as wide as the figure, in which the lengths are inches."""
 
-
-def _show_detail(axes: Axes, shown: np.ndarray) -> None:
-    axes.imshow(shown, interpolation="nearest", aspect="auto", vmin=0, vmax=1)
-
-
-def _show_landing(axes: Axes, landing: np.ndarray, scale: PowerNorm) -> None:
-    axes.imshow(landing, cmap=_COLOURS, norm=scale, interpolation="nearest", aspect="auto")
-
-
-class _Layout:
-    """A grid of cards, measured in inches from the top left corner of the figure."""
-
-    def __init__(self, proportion: float, rows: int) -> None:
-        inner = _WIDTH - 2 * _MARGIN - (_CARDS_PER_ROW - 1) * _GAP
-        self.panel_width = (inner / _CARDS_PER_ROW - _SEAM) / 2
+    def __init__(self, proportion: float, count: int) -> None:
         # However flat the picture, a card stays high enough for the legend.
-        self.panel_height = max(0.75, self.panel_width * proportion)
-        self.row_height = self.panel_height + _TITLE
-        self.height = rows * self.row_height + _MARGIN
-        self.figure = Figure((_WIDTH, self.height), dpi=200, facecolor="white")
-        FigureCanvasAgg(self.figure)
+        self.panel_height = max(0.75, _PANEL * proportion)
+        rows = math.ceil(count / _CARDS_PER_ROW)
+        height = rows * (self.panel_height + _TITLE) + _MARGIN
+        self.figure = Figure((_WIDTH, height), dpi=200, facecolor="white")
+        side = _MARGIN / _WIDTH
+        self.figure.subplots_adjust(side, _MARGIN / height, 1 - side, 1 - _TITLE / height)
+        self.grid = self.figure.add_gridspec(
+            rows, _CARDS_PER_ROW, wspace=_GAP / _CARD, hspace=_TITLE / self.panel_height
+        )
 
-    def card(self, index: int, title: str, remark: str) -> tuple[Axes, Axes]:
+    def panels(self, index: int, title: str, remark: str) -> tuple[Axes, Axes]:
         """Two empty panels side by side under a title."""
-        left, top = self._corner(index)
-        self._text(left, top - 0.07, title, 9, _INK, fontweight="bold")
-        self._text(left + 2 * self.panel_width + _SEAM, top - 0.07, remark, 8.5, _FAINT, ha="right")
-        return self._panel(left, top), self._panel(left + self.panel_width + _SEAM, top)
+        halves = self.grid[index].subgridspec(1, 2, wspace=_SEAM / _PANEL)
+        left, right = (self.figure.add_subplot(halves[side]) for side in range(2))
+        for axes in left, right:
+            axes.set(xticks=[], yticks=[])
+            # Without a frame a panel that is all white is no panel.
+            axes.spines[:].set(color=_FAINT, linewidth=0.4)
+        above = 1 + 0.07 / self.panel_height
+        left.text(0, above, title, va="bottom", size=9, weight="bold", color=_INK, transform=left.transAxes)
+        right.text(1, above, remark, va="bottom", size=8.5, ha="right", color=_FAINT, transform=right.transAxes)
+        return left, right
 
-    def legend(self, index: int, scale: PowerNorm, brightest: float, size: Size) -> None:
+    def legend(self, index: int, brightest: float, size: Size) -> None:
         """In a few words what is drawn, and the colour scale."""
-        left, top = self._corner(index)
-        middle = top + self.panel_height / 2
-        width = 2 * self.panel_width + _SEAM
+        card = self.figure.add_subplot(self.grid[index])
+        card.set(xlim=(0, _CARD), ylim=(-self.panel_height / 2, self.panel_height / 2))
+        card.axis("off")
         windows = f"{size.kernel}×{size.kernel} windows, stride {size.stride}"
-        self._text(left + 0.1, middle - 0.35, f"left: pooled, {windows}", 8.5, _INK)
-        self._text(left + 0.1, middle - 0.17, "right: where the gradient lands, in the detail", 8.5, _INK)
-        axes = self.figure.add_axes(self._place(left + 0.1, middle, width - 0.2, 0.13))
-        bar = self.figure.colorbar(ScalarMappable(scale, _COLOURS), cax=axes, orientation="horizontal")
+        card.text(0.1, 0.35, f"left: pooled, {windows}", va="bottom", size=8.5, color=_INK)
+        card.text(0.1, 0.17, "right: where the gradient lands, in the detail", va="bottom", size=8.5, color=_INK)
+        axes = card.inset_axes((0.1, -0.13, _CARD - 0.2, 0.13), transform=card.transData)
+        bar = self.figure.colorbar(ScalarMappable(_scale(brightest), _COLOURS), cax=axes, orientation="horizontal")
         bar.outline.set_visible(False)
         ticks = [0, *(float(f"{brightest * share:.1g}") for share in (0.01, 0.1, 0.4)), brightest]
         bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize=8, color=_FAINT)
         bar.ax.tick_params(length=2.5, color=_FAINT)
-
-    def _corner(self, index: int) -> tuple[float, float]:
-        row, column = divmod(index, _CARDS_PER_ROW)
-        left = _MARGIN + column * (2 * self.panel_width + _SEAM + _GAP)
-        return left, row * self.row_height + _TITLE
-
-    def _panel(self, left: float, top: float) -> Axes:
-        axes = self.figure.add_axes(self._place(left, top, self.panel_width, self.panel_height))
-        axes.set(xticks=[], yticks=[])
-        # Without a frame a panel that is all white is no panel.
-        axes.spines[:].set(color=_FAINT, linewidth=0.4)
-        return axes
-
-    def _place(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
-        return left / _WIDTH, 1 - (top + height) / self.height, width / _WIDTH, height / self.height
-
-    def _text(self, left: float, bottom: float, text: str, points: float, colour: str, **style: str) -> None:
-        at_left, at_bottom = left / _WIDTH, 1 - bottom / self.height
-        self.figure.text(at_left, at_bottom, text, {"va": "bottom", **style}, fontsize=points, color=colour)

@@ -19,22 +19,11 @@ from jaxpool._arguments import Rule
 from jaxpool._demo.request import Size
 from jaxpool._demo.variants import Outputs, Variant
 
+Timing = tuple[float, ...]  # milliseconds for one call of jaxpool, then of plain lax where that can do the same
+
 _ROUNDS_AT_MOST = 15
 _ROUNDS_ENOUGH = 3
 _SECONDS_ENOUGH, _SECONDS_TOO_MANY = 0.3, 4.0
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Milliseconds for one call of jaxpool, and of plain lax where that can do the same."""
-
-    milliseconds: float
-    plain: float | None
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times longer plain lax takes."""
-        return None if self.plain is None else self.plain / self.milliseconds
 
 
 @dataclass(frozen=True)
@@ -68,60 +57,44 @@ class Drawing:
 
 @dataclass(frozen=True)
 class _Program:
-    """The compiled forward and gradient functions of one contender; `gradient` is None where JAX has none."""
+    """The compiled functions of one contender: outputs, and values with gradient, which is None where JAX has none."""
 
-    forward: Callable[..., Any]
-    gradient: Callable[..., Any] | None
+    outputs: Callable[..., Any]
+    with_gradient: Any
     compile_milliseconds: float
-
-    def differentiated(self, x: jax.Array, cotangent: jax.Array) -> np.ndarray:
-        """The gradient of Σ cotangent·values."""
-        assert self.gradient is not None
-        return np.asarray(self.gradient(x, cotangent)[1])
 
 
 def measure(
     variant: Variant, picture: np.ndarray, size: Size, announce: Callable[[str], None]
 ) -> tuple[list[Measurement], Drawing]:
     """Run one variant by every rule; `announce` is told of each step before it begins."""
-    x = jax.numpy.asarray(picture)
-    plain = variant.plain
+    x, plain = jax.numpy.asarray(picture), variant.plain
     announce(f"{variant.name}: compiling")
     contenders = [_compiled(lambda x, rule=rule: variant.pool(x, size, rule), x, True) for rule in variant.rules]
     if plain is not None:
         contenders.append(_compiled(lambda x: plain(x, size), x, variant.plain_gradient))
     announce(f"{variant.name}: timing")
-    values = contenders[0].forward(x)[0]
-    cotangent = jax.numpy.asarray(np.random.default_rng(0).uniform(-1, 1, values.shape).astype(values.dtype))
-    forwards = _timings([program.forward for program in contenders], len(variant.rules), x)
-    differentiable = [program.gradient for program in contenders if program.gradient is not None]
-    gradients = _timings(differentiable, len(variant.rules), x, cotangent)
+    shape = contenders[0].outputs(x)[0].shape
+    cotangent = jax.numpy.asarray(np.random.default_rng(0).uniform(-1, 1, shape).astype(picture.dtype))
+    forwards = _timings([program.outputs for program in contenders], len(variant.rules), x)
+    gradients = [program.with_gradient for program in contenders if program.with_gradient is not None]
+    gradients = _timings(gradients, len(variant.rules), x, cotangent)
     announce(f"{variant.name}: comparing with NumPy")
     exact_outputs, exact_gradient = variant.exact(picture, np.asarray(cotangent), size)
-    measurements = []
+    measurements: list[Measurement] = []
     for rule, program, forward, gradient in zip(variant.rules, contenders, forwards, gradients, strict=False):
-        found_gradient = program.differentiated(x, cotangent)
-        compared = zip(program.forward(x), exact_outputs, strict=True)
-        measurements.append(
-            Measurement(
-                variant.name,
-                rule,
-                values.shape,
-                program.compile_milliseconds,
-                forward,
-                gradient,
-                max(difference(np.asarray(found), exact) for found, exact in compared),
-                difference(found_gradient, exact_gradient),
-            )
-        )
+        of_values = max(difference(*pair) for pair in zip(program.outputs(x), exact_outputs, strict=True))
+        of_gradient = difference(program.with_gradient(x, cotangent)[1], exact_gradient)
+        took = program.compile_milliseconds
+        measurements.append(Measurement(variant.name, rule, shape, took, forward, gradient, of_values, of_gradient))
     return measurements, _drawing(variant, contenders[0], x)
 
 
-def difference(found: np.ndarray, exact: np.ndarray) -> float:
+def difference(found: jax.typing.ArrayLike, exact: np.ndarray) -> float:
     """The largest difference over the largest exact magnitude; positions must agree, else it is infinite."""
     if np.issubdtype(exact.dtype, np.integer):
         return 0.0 if np.array_equal(found, exact) else np.inf
-    largest = np.abs(found.astype(np.float64) - exact).max()
+    largest = np.abs(np.asarray(found, np.float64) - exact).max()
     return float(largest / (np.abs(exact).max() or 1))
 
 
@@ -158,19 +131,13 @@ def _timings(functions: list[Callable[..., Any]], rules: int, *arguments: jax.Ar
             measured.append(time.perf_counter() - started)
     # The first round is the warm-up, and counts only where it takes so long that no second one follows.
     medians = [1000 * statistics.median(measured[1:] or measured) for measured in seconds]
-    plain = medians[rules] if len(medians) > rules else None
-    return [Timing(milliseconds, plain) for milliseconds in medians[:rules]]
+    return [(milliseconds, *medians[rules:]) for milliseconds in medians[:rules]]
 
 
 def _drawing(variant: Variant, program: _Program, x: jax.Array) -> Drawing:
-    (values, *indices), *ends = (program.forward(shown) for shown in (x, x * 0, x * 0 + 1))
+    (values, *indices), *ends = (jax.device_get(program.outputs(shown)) for shown in (x, x * 0, x * 0 + 1))
     # One pair for all outputs: a cell that no window wrote, or an empty window, is 0 for black and white alike.
     black, white = ends[0][0].min(), ends[1][0].max()
     stretched = (values - black) / (white - black)
-    return Drawing(
-        variant.name,
-        variant.detail,
-        np.asarray(stretched),
-        np.asarray(indices[0]) if indices else None,
-        program.differentiated(x, stretched),
-    )
+    landing = jax.device_get(program.with_gradient(x, stretched)[1])
+    return Drawing(variant.name, variant.detail, stretched, indices[0] if indices else None, landing)

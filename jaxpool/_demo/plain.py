@@ -1,11 +1,13 @@
-"""Every variant as it is written without jaxpool: `lax.reduce_window`, indexing, and the formula of the textbook.
+"""Pools as they are written without jaxpool: `lax.reduce_window`, indexing, and the formula of the textbook.
 
-These are what jaxpool is timed against. They pool the first two axes of an array of shape (height, width,
-channels), without padding, and are differentiated by JAX itself. They make no promise about overflow, ties or NaN.
+These are what jaxpool is timed against; what is one line of them stands in its row of the table. They pool the first
+two axes of an array of shape (height, width, channels), without padding, and are differentiated by JAX itself. They
+make no promise about overflow, ties or NaN.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import jax
@@ -13,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._demo import exact
 from jaxpool._demo.request import Size
 
 Pair = tuple[jax.Array, jax.Array]
@@ -28,6 +31,42 @@ def min_pool(x: jax.Array, size: Size) -> jax.Array:
     return _reduce(x, x.dtype.type(np.inf), lax.min, size)
 
 
+def sum_pool(x: jax.Array, size: Size) -> jax.Array:
+    """The sum of each window."""
+    return _reduce(x, x.dtype.type(0), lax.add, size)
+
+
+def avg_pool(x: jax.Array, size: Size) -> jax.Array:
+    """The mean of each window."""
+    return sum_pool(x, size) / size.kernel**2
+
+
+def avg_pool_of_present(x: jax.Array, size: Size) -> jax.Array:
+    """The mean of the cells of each window that are not NaN, and 0 where all are."""
+    present = ~jnp.isnan(x)
+    return sum_pool(jnp.where(present, x, 0), size) / jnp.maximum(sum_pool(present.astype(x.dtype), size), 1)
+
+
+def lp_pool(x: jax.Array, size: Size, p: float, mean: bool = False) -> jax.Array:
+    """(Σ|x|^p)^(1/p), or with the mean for the sum."""
+    return (avg_pool if mean else sum_pool)(jnp.abs(x) ** p, size) ** (1 / p)
+
+
+def smooth_max_pool(x: jax.Array, size: Size, beta: float, mean: bool = False) -> jax.Array:
+    """log(Σ exp(β·x))/β, or with the mean for the sum."""
+    return jnp.log((avg_pool if mean else sum_pool)(jnp.exp(beta * x), size)) / beta
+
+
+def weighted_mean(x: jax.Array, weights: jax.Array, size: Size) -> jax.Array:
+    """The mean of each window under weights of its cells."""
+    return sum_pool(weights * x, size) / sum_pool(weights, size)
+
+
+def global_gem_pool(x: jax.Array, size: Size, p: float) -> jax.Array:
+    """The power mean of all cells, low ones raised to a bound."""
+    return (jnp.maximum(x, 1e-6) ** p).mean((0, 1), keepdims=True) ** (1 / p)
+
+
 def max_pool_with_indices(x: jax.Array, size: Size) -> Pair:
     """The largest cell of each window and its row-major position; JAX cannot differentiate this one."""
     height, width = x.shape[:2]
@@ -41,62 +80,28 @@ def max_pool_with_indices(x: jax.Array, size: Size) -> Pair:
     return _reduce((x, jnp.broadcast_to(positions, x.shape)), start, first_largest, size)
 
 
-def sum_pool(x: jax.Array, size: Size) -> jax.Array:
-    """The sum of each window."""
-    return _reduce(x, x.dtype.type(0), lax.add, size)
-
-
-def avg_pool(x: jax.Array, size: Size) -> jax.Array:
-    """The mean of each window."""
-    return sum_pool(x, size) / size.kernel**2
-
-
-def lp_pool(x: jax.Array, norm_type: float, size: Size) -> jax.Array:
-    """(Σ|x|^p)^(1/p)."""
-    return sum_pool(jnp.abs(x) ** norm_type, size) ** (1 / norm_type)
-
-
-def smooth_max_pool(x: jax.Array, beta: float, size: Size) -> jax.Array:
-    """log(Σ exp(β·x))/β."""
-    return jnp.log(sum_pool(jnp.exp(beta * x), size)) / beta
+def max_unpool(x: jax.Array, size: Size) -> jax.Array:
+    """The largest cell of each window, put back where it stands, with zeros around it."""
+    # JAX differentiates what is read at the positions, though not the positions themselves.
+    _, indices = max_pool_with_indices(lax.stop_gradient(x), size)
+    positions = indices.reshape(-1, x.shape[2]), np.arange(x.shape[2])
+    cells = x.reshape(-1, x.shape[2])
+    return jnp.zeros_like(cells).at[positions].set(cells[positions]).reshape(x.shape)
 
 
 def blur_pool(x: jax.Array, size: Size) -> jax.Array:
     """The sum of each window, its cells weighted by products of binomial coefficients; one axis after the other."""
-    weights = np.array([math.comb(size.kernel - 1, cell) for cell in range(size.kernel)]) / 2 ** (size.kernel - 1)
+    weights = [math.comb(size.kernel - 1, cell) / 2 ** (size.kernel - 1) for cell in range(size.kernel)]
     for axis in range(2):
-        count = (x.shape[axis] - size.kernel) // size.stride + 1
-        slices = [
-            lax.slice_in_dim(x, cell, cell + (count - 1) * size.stride + 1, size.stride, axis)
-            for cell in range(size.kernel)
-        ]
-        x = sum(
-            (float(weight) * cells for weight, cells in zip(weights, slices, strict=True)), jnp.zeros_like(slices[0])
-        )
+        weighted = (weight * cells for weight, cells in zip(weights, _slices(x, axis, size), strict=True))
+        x = sum(weighted, jnp.zeros((), x.dtype))
     return x
 
 
-def max_blur_pool(x: jax.Array, size: Size) -> jax.Array:
-    """The blurred maxima of 2×2 cells."""
-    return blur_pool(max_pool(x, Size(2, 1)), size)
-
-
-def quantile_pool(x: jax.Array, q: float, size: Size) -> jax.Array:
+def quantile_pool(x: jax.Array, size: Size, q: float) -> jax.Array:
     """The quantile of each window, of a stack of its cells."""
-    rows, columns = ((length - size.kernel) // size.stride + 1 for length in x.shape[:2])
-    cells = [
-        x[row : row + (rows - 1) * size.stride + 1 : size.stride][:, column : column + (columns - 1) * size.stride + 1]
-        for row in range(size.kernel)
-        for column in range(size.kernel)
-    ]
-    return jnp.quantile(jnp.stack([cell[:, :: size.stride] for cell in cells]), q, axis=0)
-
-
-def avg_pool_of_present(x: jax.Array, size: Size) -> jax.Array:
-    """The mean of the cells of each window that are not NaN, and 0 where all are."""
-    present = ~jnp.isnan(x)
-    counts = sum_pool(present.astype(x.dtype), size)
-    return sum_pool(jnp.where(present, x, 0), size) / jnp.maximum(counts, 1)
+    cells = [cell for row in _slices(x, 0, size) for cell in _slices(row, 1, size)]
+    return jnp.quantile(jnp.stack(cells), q, axis=0)
 
 
 def adaptive_max_pool(x: jax.Array, size: Size) -> jax.Array:
@@ -122,23 +127,27 @@ def adaptive_avg_pool(x: jax.Array, size: Size) -> jax.Array:
     return jnp.einsum("hbkc,bk->hbc", of_rows[:, columns], widths)
 
 
-def max_unpool(x: jax.Array, size: Size) -> jax.Array:
-    """The largest cell of each window, put back where it stands, with zeros around it."""
-    # JAX differentiates what is read at the positions, though not the positions themselves.
-    _, indices = max_pool_with_indices(lax.stop_gradient(x), size)
-    positions = indices.reshape(-1, x.shape[2]), np.arange(x.shape[2])
-    cells = x.reshape(-1, x.shape[2])
-    return jnp.zeros_like(cells).at[positions].set(cells[positions]).reshape(x.shape)
+def pyramid_pool(x: jax.Array, levels: Sequence[int]) -> jax.Array:
+    """The maximum of every bin of every grid by itself."""
+    cells: list[jax.Array] = []
+    for level in levels:
+        rows, columns = (zip(*exact.cut(length, level), strict=True) for length in x.shape[:2])
+        for (top, tall), (left, wide) in product(rows, columns):
+            cells.append(x[top : top + tall, left : left + wide].max((0, 1)))
+    return jnp.stack(cells)[:, None]
 
 
 def _bins(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
     """The cells of each bin, the last one repeated up to the size of the largest bin, and the weights of a mean."""
-    count = size.bins(length)
-    numbers = np.arange(count)[:, None]
-    starts, ends = numbers * length // count, -(-(numbers + 1) * length // count)
-    cells = starts + np.arange((ends - starts).max())
-    weights = (cells < ends) / (ends - starts)
-    return np.minimum(cells, ends - 1), weights.astype(np.float32)
+    starts, counts = (numbers[:, None] for numbers in exact.uneven(length, size))
+    cells = np.arange(counts.max())
+    return starts + np.minimum(cells, counts - 1), ((cells < counts) / counts).astype(np.float32)
+
+
+def _slices(x: jax.Array, axis: int, size: Size) -> list[jax.Array]:
+    """The first cell of every window along an axis, the second one, and so on."""
+    past_last = (x.shape[axis] - size.kernel) // size.stride * size.stride + 1
+    return [lax.slice_in_dim(x, cell, cell + past_last, size.stride, axis) for cell in range(size.kernel)]
 
 
 def _reduce(x: Any, start: Any, operation: Callable[..., Any], size: Size) -> Any:

@@ -1,12 +1,14 @@
 """The table of variants: a row for each pooling function of jaxpool, and all that is known about it here.
 
 A row holds the call of jaxpool itself, the independent evaluation in float64, and the same by plain JAX where that
-exists. Timing, checking, table and figure go through the rows and know no variant by name: a new one is one more row.
-The numbers p and β are chosen so that each variant looks different from its neighbours.
+exists. Timing, checking, table and figure go through the rows and know no variant by name: a new one is one more row,
+and a rule in `window` where none there fits. The numbers are chosen so that no variant looks like its neighbours.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,37 +16,100 @@ import numpy as np
 
 import jaxpool
 from jaxpool._arguments import Rule
-from jaxpool._demo import exact, plain
-from jaxpool._demo.exact import Evaluation, fractional, sliding, uneven, whole, windowed
-from jaxpool._demo.means import MEANS
+from jaxpool._demo import exact, plain, window
+from jaxpool._demo.exact import Bins, Exact, windowed
 from jaxpool._demo.request import Size
-from jaxpool._demo.variant import Outputs as Outputs
-from jaxpool._demo.variant import Variant as Variant
 
-NORM_TYPE = 4.0
-BETA = 20.0
-QUANTILE = 0.9
+Outputs = jax.Array | tuple[jax.Array, jax.Array]
 
 
-def _bar(shape: Sequence[int]) -> np.ndarray:
-    """NaN where a portrait has its eyes and 0 elsewhere: adding it loses these cells and hides no derivative."""
-    height, width = shape[:2]
+@dataclass(frozen=True)
+class Variant:
+    """One pooling function with everything it is compared to.
+
+    `function` is the function's name in jaxpool, `keyword` the argument that the row is there to show, if any, and
+    `detail` what the figure says of the parameters. `pool` gives the values, or values and indices, of a picture of
+    shape (height, width, 3), by each of `rules`, and so does `plain`, which JAX can differentiate where
+    `plain_gradient` says so. `exact` gives these and the gradient in float64.
+    """
+
+    function: str
+    pool: Callable[[jax.Array, Size, Rule], Outputs]
+    exact: Exact
+    plain: Callable[[jax.Array, Size], Outputs] | None = None
+    plain_gradient: bool = True
+    detail: str = ""
+    keyword: str = ""
+    rules: tuple[Rule, ...] = ("jvp", "vjp")
+
+    @property
+    def name(self) -> str:
+        """What the row is called; no two rows share it."""
+        return f"{self.function} {self.keyword}".rstrip()
+
+
+class Placement(NamedTuple):
+    """Where windows lie: as jaxpool is told for a picture, and as NumPy finds them."""
+
+    arguments: Callable[[jax.Array, Size], Mapping[str, Any]]
+    bins: Bins
+
+
+def _grid(x: jax.Array, size: Size) -> tuple[int, int]:
+    return size.bins(x.shape[0]), size.bins(x.shape[1])
+
+
+def _fractional(x: jax.Array, size: Size) -> Mapping[str, Any]:
+    kernels = [min(size.kernel, length - 1) for length in x.shape[:2]]
+    # One sample along both axes, for all channels alike.
+    samples = np.full((x.shape[2], 2), 0.5, np.float32)
+    return {"kernel_size": kernels, "output_size": _grid(x, size), "samples": samples}
+
+
+SLIDING = Placement(lambda x, size: {"kernel_size": size.kernel, "stride": size.stride}, exact.sliding)
+UNPADDED = Placement(lambda x, size: {**SLIDING.arguments(x, size), "padding": 0}, exact.sliding)
+BINS = Placement(lambda x, size: {"output_size": _grid(x, size)}, exact.uneven)
+FRACTIONAL = Placement(_fractional, exact.fractional)
+WHOLE = Placement(lambda x, size: {}, exact.whole)
+
+
+def _row(
+    function: str,
+    of_one: window.CellRule,
+    contender: Callable[..., Outputs] | None = None,
+    placement: Placement = SLIDING,
+    *,
+    detail: str = "",
+    plain_gradient: bool = True,
+    **numbers: float,
+) -> Variant:
+    """A row for a function that pools each window by itself; its `numbers`, by their symbols, are given to all."""
+    given = tuple(numbers.values())
+
+    def pool(x: jax.Array, size: Size, rule: Rule) -> Outputs:
+        return getattr(jaxpool, function)(x, *given, **placement.arguments(x, size), axis=(0, 1), rule=rule)
+
+    return Variant(
+        function,
+        pool,
+        windowed(placement.bins, of_one, *given, indices=function.endswith("with_indices")),
+        contender and (lambda x, size: contender(x, size, *given)),
+        plain_gradient,
+        detail or ", ".join(f"{symbol} = {number:g}" for symbol, number in numbers.items()),
+    )
+
+
+def _with_bar(x: Any) -> Any:
+    """The picture with NaN where a portrait has its eyes; what is added loses these cells and hides no derivative."""
+    height, width = x.shape[:2]
     bar = np.zeros((height, width, 1), np.float32)
     bar[3 * height // 10 : 3 * height // 8, 3 * width // 7 : 4 * width // 7] = np.nan
-    return bar
+    return x + bar
 
 
 def _avg_pool_where(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
-    x = x + _bar(x.shape)
+    x = _with_bar(x)
     return jaxpool.avg_pool(x, size.kernel, size.stride, axis=(0, 1), where=~jnp.isnan(x), rule=rule)
-
-
-def _exact_avg_pool_where(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
-    return windowed(sliding, exact.mean_of_present)(picture + _bar(picture.shape), cotangent, size)
-
-
-def _bins(x: jax.Array, size: Size) -> tuple[int, int]:
-    return size.bins(x.shape[0]), size.bins(x.shape[1])
 
 
 def _max_unpool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
@@ -52,175 +117,87 @@ def _max_unpool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
     return jaxpool.max_unpool(values, indices, x.shape[:2], axis=(0, 1))
 
 
-def _fractional(x: jax.Array, size: Size) -> dict[str, Any]:
-    """The windows of one sample along both axes, for all channels alike."""
-    kernels = [min(size.kernel, length - 1) for length in x.shape[:2]]
-    samples = np.full((x.shape[2], 2), 0.5, np.float32)
-    return {"kernel_size": kernels, "output_size": _bins(x, size), "samples": samples, "axis": (0, 1)}
-
-
 def _roi_align(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
-    corners = zip(*map(exact.middle, x.shape[:2], _bins(x, size)), strict=True)
-    box = jnp.array([[corner for low_or_high in corners for corner in low_or_high]])
-    return jaxpool.roi_align(x, box, _bins(x, size), axis=(0, 1))[0]
+    corners = map(exact.middle, x.shape[:2], _grid(x, size))
+    return jaxpool.roi_align(x, jnp.array(list(corners)).T.reshape(1, 4), _grid(x, size), axis=(0, 1))[0]
 
 
 def _roi_pool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
     corners = jnp.array([[0.0, 0.0, x.shape[0] - 1, x.shape[1] - 1]])
-    return jaxpool.roi_pool(x, corners, _bins(x, size), axis=(0, 1))[0]
+    return jaxpool.roi_pool(x, corners, _grid(x, size), axis=(0, 1))[0]
 
+
+_NO_RULE: tuple[Rule, ...] = ("jvp",)  # what takes no rule has JAX's own derivatives
+_LEVELS = (1, 2, 4)
+_ALL = "right: all of it, rescaled"
 
 VARIANTS: tuple[Variant, ...] = (
-    Variant(
-        "max_pool",
-        lambda x, size, rule: jaxpool.max_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.largest),
-        plain.max_pool,
-    ),
-    Variant(
-        "min_pool",
-        lambda x, size, rule: jaxpool.min_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.smallest),
-        plain.min_pool,
-    ),
-    Variant(
+    _row("max_pool", window.largest, plain.max_pool),
+    _row("min_pool", window.smallest, plain.min_pool),
+    _row(
         "max_pool_with_indices",
-        lambda x, size, rule: jaxpool.max_pool_with_indices(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.largest, indices=True),
+        window.largest,
         plain.max_pool_with_indices,
-        plain_gradient=False,
         detail="the cells it names",
+        plain_gradient=False,
     ),
-    Variant(
-        "max_unpool",
-        _max_unpool,
-        exact.put_back(sliding),
-        plain.max_unpool,
-        detail="the winners put back",
-        rules=("jvp",),  # it takes no rule: its derivatives are JAX's own
-    ),
-    Variant(
-        "sum_pool",
-        lambda x, size, rule: jaxpool.sum_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.total),
-        plain.sum_pool,
-    ),
-    Variant(
-        "avg_pool",
-        lambda x, size, rule: jaxpool.avg_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.mean),
-        plain.avg_pool,
-    ),
+    Variant("max_unpool", _max_unpool, exact.put_back, plain.max_unpool, detail="the winners put back", rules=_NO_RULE),
+    _row("sum_pool", window.total, plain.sum_pool),
+    _row("avg_pool", window.mean, plain.avg_pool),
     Variant(
         "avg_pool",
         _avg_pool_where,
-        _exact_avg_pool_where,
-        lambda x, size: plain.avg_pool_of_present(x + _bar(x.shape), size),
+        lambda x, cotangent, size: windowed(exact.sliding, window.mean_of_present)(_with_bar(x), cotangent, size),
+        lambda x, size: plain.avg_pool_of_present(_with_bar(x), size),
         detail="without a bar of NaN",
         keyword="where=",
     ),
-    Variant(
-        "lp_pool",
-        lambda x, size, rule: jaxpool.lp_pool(x, NORM_TYPE, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.norm(NORM_TYPE)),
-        lambda x, size: plain.lp_pool(x, NORM_TYPE, size),
-        detail=f"p = {NORM_TYPE:g}",
-    ),
-    Variant(
-        "smooth_max_pool",
-        lambda x, size, rule: jaxpool.smooth_max_pool(x, BETA, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.smooth_largest(BETA)),
-        lambda x, size: plain.smooth_max_pool(x, BETA, size),
-        detail=f"β = {BETA:g}",
-    ),
-    Variant(
-        "blur_pool",
-        lambda x, size, rule: jaxpool.blur_pool(x, size.kernel, size.stride, 0, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.binomial),
-        plain.blur_pool,
-        detail="binomial weights",
-    ),
+    _row("lp_pool", window.norm, plain.lp_pool, p=4.0),
+    _row("smooth_max_pool", window.smooth_largest, plain.smooth_max_pool, β=20.0),
+    _row("blur_pool", window.binomial, plain.blur_pool, UNPADDED, detail="binomial weights"),
     Variant(
         "max_blur_pool",
         lambda x, size, rule: jaxpool.max_blur_pool(
             x, 2, size.stride, 0, blur_size=size.kernel, axis=(0, 1), rule=rule
         ),
-        exact.after_largest(windowed(sliding, exact.binomial)),
-        plain.max_blur_pool,
+        exact.blurred_maxima,
+        lambda x, size: plain.blur_pool(plain.max_pool(x, Size(2, 1)), size),
         detail="maxima of 2×2, blurred",
     ),
-    Variant(
-        "median_pool",
-        lambda x, size, rule: jaxpool.median_pool(x, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.quantile(0.5)),
-        lambda x, size: plain.quantile_pool(x, 0.5, size),
+    _row("median_pool", partial(window.quantile, q=0.5), partial(plain.quantile_pool, q=0.5)),
+    _row("quantile_pool", window.quantile, plain.quantile_pool, q=0.9),
+    _row("adaptive_max_pool", window.largest, plain.adaptive_max_pool, BINS, detail="uneven bins"),
+    _row("adaptive_max_pool_with_indices", window.largest, plain.adaptive_max_pool_with_indices, BINS),
+    _row("adaptive_avg_pool", window.mean, plain.adaptive_avg_pool, BINS, detail="uneven bins"),
+    _row("fractional_max_pool", window.largest, None, FRACTIONAL, detail="u = 1/2"),
+    _row("fractional_max_pool_with_indices", window.largest, None, FRACTIONAL, detail="u = 1/2"),
+    Variant("roi_align", _roi_align, exact.interpolated, detail="the middle half", rules=_NO_RULE),
+    Variant("roi_pool", _roi_pool, windowed(exact.uneven, window.largest), detail="one box, all of it", rules=_NO_RULE),
+    _row("global_max_pool", window.largest, lambda x, size: x.max((0, 1), keepdims=True), WHOLE, detail=_ALL),
+    _row("global_avg_pool", window.mean, lambda x, size: x.mean((0, 1), keepdims=True), WHOLE, detail=_ALL),
+    _row("gem_pool", partial(window.norm, mean=True), partial(plain.lp_pool, mean=True), p=3.0),
+    _row(
+        "mellowmax_pool", partial(window.smooth_largest, mean=True), partial(plain.smooth_max_pool, mean=True), β=10.0
+    ),
+    _row("soft_pool", window.softmax_mean, lambda x, size, β: plain.weighted_mean(x, jnp.exp(β * x), size), β=10.0),
+    _row(
+        "mixed_pool",
+        window.mixed,
+        lambda x, size, α: α * plain.max_pool(x, size) + (1 - α) * plain.avg_pool(x, size),
+        α=0.5,
+    ),
+    _row(
+        "stochastic_pool",
+        window.mean_draw,
+        lambda x, size: plain.weighted_mean(x, x, size),
+        detail="without a key: the mean",
     ),
     Variant(
-        "quantile_pool",
-        lambda x, size, rule: jaxpool.quantile_pool(x, QUANTILE, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(sliding, exact.quantile(QUANTILE)),
-        lambda x, size: plain.quantile_pool(x, QUANTILE, size),
-        detail=f"q = {QUANTILE:g}",
+        "spatial_pyramid_pool",
+        lambda x, size, rule: jaxpool.spatial_pyramid_pool(x, _LEVELS, axis=(0, 1), rule=rule)[:, None],
+        exact.pyramid(_LEVELS),
+        lambda x, size: plain.pyramid_pool(x, _LEVELS),
+        detail="1 + 4 + 16 bins",
     ),
-    Variant(
-        "adaptive_max_pool",
-        lambda x, size, rule: jaxpool.adaptive_max_pool(x, _bins(x, size), axis=(0, 1), rule=rule),
-        windowed(uneven, exact.largest),
-        plain.adaptive_max_pool,
-        detail="uneven bins",
-    ),
-    Variant(
-        "adaptive_max_pool_with_indices",
-        lambda x, size, rule: jaxpool.adaptive_max_pool_with_indices(x, _bins(x, size), axis=(0, 1), rule=rule),
-        windowed(uneven, exact.largest, indices=True),
-        plain.adaptive_max_pool_with_indices,
-    ),
-    Variant(
-        "adaptive_avg_pool",
-        lambda x, size, rule: jaxpool.adaptive_avg_pool(x, _bins(x, size), axis=(0, 1), rule=rule),
-        windowed(uneven, exact.mean),
-        plain.adaptive_avg_pool,
-        detail="uneven bins",
-    ),
-    Variant(
-        "fractional_max_pool",
-        lambda x, size, rule: jaxpool.fractional_max_pool(x, **_fractional(x, size), rule=rule),
-        windowed(fractional, exact.largest),
-        detail="u = 1/2",
-    ),
-    Variant(
-        "fractional_max_pool_with_indices",
-        lambda x, size, rule: jaxpool.fractional_max_pool_with_indices(x, **_fractional(x, size), rule=rule),
-        windowed(fractional, exact.largest, indices=True),
-        detail="u = 1/2",
-    ),
-    Variant(
-        "roi_align",
-        _roi_align,
-        exact.interpolated,
-        detail="the middle half",
-        rules=("jvp",),  # it takes no rule: its derivatives are JAX's own
-    ),
-    Variant(
-        "roi_pool",
-        _roi_pool,
-        windowed(uneven, exact.largest),
-        detail="one box, all of it",
-        rules=("jvp",),  # it takes no rule: its derivatives are JAX's own
-    ),
-    Variant(
-        "global_max_pool",
-        lambda x, size, rule: jaxpool.global_max_pool(x, axis=(0, 1), rule=rule),
-        windowed(whole, exact.largest),
-        lambda x, size: x.max((0, 1), keepdims=True),
-        detail="right: all of it, rescaled",
-    ),
-    Variant(
-        "global_avg_pool",
-        lambda x, size, rule: jaxpool.global_avg_pool(x, axis=(0, 1), rule=rule),
-        windowed(whole, exact.mean),
-        lambda x, size: x.mean((0, 1), keepdims=True),
-        detail="right: all of it, rescaled",
-    ),
-    *MEANS,
+    _row("global_gem_pool", window.bounded_power_mean, plain.global_gem_pool, WHOLE, p=3.0, detail=_ALL),
 )

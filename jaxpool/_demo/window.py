@@ -1,0 +1,102 @@
+"""What each variant makes of the cells of one window, from its definition: the value and the weight of each cell.
+
+The weight of a cell is the derivative of the window's value with respect to it. The cells lie along the last axis of
+a float64 array and the numbers of the variant (p, β, q, α) follow them. Nothing of JAX or of jaxpool is used.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+ValuesAndWeights = tuple[np.ndarray, np.ndarray]
+CellRule = Callable[..., ValuesAndWeights]
+
+
+def largest(cells: np.ndarray) -> ValuesAndWeights:
+    """The maximum; all weight on the first cell that holds it."""
+    winners = cells.argmax(-1, keepdims=True)
+    return cells.max(-1), (np.arange(cells.shape[-1]) == winners).astype(cells.dtype)
+
+
+def smallest(cells: np.ndarray) -> ValuesAndWeights:
+    """The minimum; all weight on the first cell that holds it."""
+    values, weights = largest(-cells)
+    return -values, weights
+
+
+def total(cells: np.ndarray) -> ValuesAndWeights:
+    """The sum; every weight is 1."""
+    return cells.sum(-1), np.ones_like(cells)
+
+
+def mean(cells: np.ndarray) -> ValuesAndWeights:
+    """The mean; every weight is one over the number of cells."""
+    return cells.mean(-1), np.full_like(cells, 1 / cells.shape[-1])
+
+
+def mean_of_present(cells: np.ndarray) -> ValuesAndWeights:
+    """The mean of the cells that are not NaN, 0 where all are; every weight is one over their number, or 0 at NaN."""
+    present = ~np.isnan(cells)
+    weights = present / np.maximum(present.sum(-1, keepdims=True), 1)
+    return (weights * np.where(present, cells, 0)).sum(-1), weights
+
+
+def mean_draw(cells: np.ndarray) -> ValuesAndWeights:
+    """The mean under shares of x, Σx²/Σx, of the positive cells alone."""
+    positive = np.maximum(cells, 0)
+    sums = positive.sum(-1, keepdims=True)
+    safe = np.where(sums == 0, 1, sums)
+    values = (positive**2).sum(-1, keepdims=True) / safe
+    return values[..., 0], np.where(positive > 0, (2 * positive - values) / safe, 0)
+
+
+def mixed(cells: np.ndarray, alpha: float) -> ValuesAndWeights:
+    """The share α of the maximum and the rest of the mean."""
+    (top, winner), (middle, shares) = largest(cells), mean(cells)
+    return alpha * top + (1 - alpha) * middle, alpha * winner + (1 - alpha) * shares
+
+
+def norm(cells: np.ndarray, p: float, mean: bool = False) -> ValuesAndWeights:
+    """(Σ|x|^p)^(1/p), or with the mean for the sum; weights sign(x)·(|x|/y)^(p-1)/count, 0 in a window of zeros."""
+    count = cells.shape[-1] if mean else 1
+    values = ((np.abs(cells) ** p).sum(-1) / count) ** (1 / p)
+    safe = np.where(values == 0, 1, values)[..., None]
+    return values, np.sign(cells) * (np.abs(cells) / safe) ** (p - 1) / count
+
+
+def bounded_power_mean(cells: np.ndarray, p: float, least: float = 1e-6) -> ValuesAndWeights:
+    """The power mean with low cells raised to a bound, which have no weight."""
+    values, weights = norm(np.maximum(cells, least), p, mean=True)
+    return values, np.where(cells > least, weights, 0)
+
+
+def smooth_largest(cells: np.ndarray, beta: float, mean: bool = False) -> ValuesAndWeights:
+    """log(Σ exp(β·x))/β, or with the mean for the sum; the weights are the softmax of β·x."""
+    peaks = (beta * cells).max(-1, keepdims=True)
+    powers = np.exp(beta * cells - peaks)
+    sums = powers.sum(-1, keepdims=True)
+    count = cells.shape[-1] if mean else 1
+    return ((peaks + np.log(sums / count)) / beta)[..., 0], powers / sums
+
+
+def softmax_mean(cells: np.ndarray, beta: float) -> ValuesAndWeights:
+    """The mean under the softmax of β·x."""
+    _, shares = smooth_largest(cells, beta)
+    values = (shares * cells).sum(-1, keepdims=True)
+    return values[..., 0], shares * (1 + beta * (cells - values))
+
+
+def binomial(cells: np.ndarray) -> ValuesAndWeights:
+    """The sum with weights that are products of binomial coefficients along both sides of a square window."""
+    last = math.isqrt(cells.shape[-1]) - 1
+    side = np.array([math.comb(last, cell) / 2**last for cell in range(last + 1)])
+    weights = np.outer(side, side).ravel()
+    return cells @ weights, np.broadcast_to(weights, cells.shape)
+
+
+def quantile(cells: np.ndarray, q: float) -> ValuesAndWeights:
+    """Between the two cells around rank q·(n-1) of n, by how near each is; equal cells are ranked in their order."""
+    ranks = cells.argsort(-1, kind="stable").argsort(-1)
+    weights = np.maximum(0, 1 - abs(ranks - q * (cells.shape[-1] - 1)))
+    return (weights * cells).sum(-1), weights
