@@ -184,10 +184,10 @@ def _broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> boo
 
 def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
     """How an array whose axes can be only certain ones of `full` is made to broadcast; nothing where that is unsure."""
-    places = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
-    if len(places) != 1 or not shape:
+    choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
+    if len(choices) != 1 or not shape:
         return ""
-    aligned = tuple(size if axis in places[0] else 1 for axis, size in enumerate(full))[places[0][0] :]
+    aligned = tuple(size if axis in choices[0] else 1 for axis, size in enumerate(full))[choices[0][0] :]
     return f", as in {name}.reshape{aligned}"
 
 

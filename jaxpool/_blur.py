@@ -17,9 +17,9 @@ from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.maps import reduce_windows, spread_weighted, weigh_windows
+from jaxpool._engine.maps import correlate, reduce_windows, transpose_correlation
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import pad_real
+from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
 from jaxpool._geometry.window import Window, make_window
 
@@ -161,8 +161,8 @@ def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: W
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float32
     # In float32 already, so that cotangents are not rounded between the two.
     largest = extremes(x.astype(accumulation_dtype(x.dtype)), mask, maxima, lax.max, rule)
-    held = None if mask is None else reduce_windows(mask, maxima, lax.max)
-    return _blurred(largest, held, window, rule).astype(dtype)
+    nonempty = None if mask is None else reduce_windows(mask, maxima, lax.max)
+    return _blurred(largest, nonempty, window, rule).astype(dtype)
 
 
 @core
@@ -204,7 +204,7 @@ class _WeightedSums(LinearMap):
     window: Window
 
     def forward(self, x: jax.Array, /) -> jax.Array:
-        return weigh_windows(x, self.window, _weights(self.window))
+        return correlate(x, self.window, _weights(self.window))
 
     def transpose(self, sums_bar: jax.Array, /) -> jax.Array:
-        return spread_weighted(sums_bar, self.window, _weights(self.window))
+        return transpose_correlation(sums_bar, self.window, _weights(self.window))

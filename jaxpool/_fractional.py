@@ -1,8 +1,8 @@
-"""Pools whose windows start at random places, so that the output is any fraction of the input.
+"""Pools whose windows start at random positions, so that the output is any fraction of the input.
 
-The maximum of the windows that start at every cell, by the rules in `_derivatives/extremes`, read at the places where
-windows do start: that costs a few maxima along the rows and one read per window, instead of one read per cell of every
-window.
+The maximum of the windows that start at every cell, by the rules in `_derivatives/extremes`, read at the positions
+where windows do start: that costs a few maxima along the rows and one read per window, instead of one read per cell of
+every window.
 """
 
 import math
@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_array, check_rule, check_samples
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.places import at_places, window_starts
+from jaxpool._engine.positions import at_positions, window_starts
 from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._sharding import evaluate, vary_together
@@ -35,7 +35,7 @@ def fractional_max_pool(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Largest cell of every window, for windows that start at random places and overlap.
+    """Largest cell of every window, for windows that start at random positions and overlap.
 
     Formula, for one pooled axis of n cells, m windows of k cells and a sample u: y[o] = max over j of x[s(o) + j],
     0 ≤ j < k, with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are
@@ -96,7 +96,7 @@ def fractional_max_pool_with_indices(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Largest cell of every window, for windows that start at random places, and where it is in x.
+    """Largest cell of every window, for windows that start at random positions, and where it is in x.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum; the
     windows are those of `fractional_max_pool`: s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ is the first cell of window o < m - 1, with
@@ -207,7 +207,7 @@ def _pool(
     else:
         values, positions = extremes(wide, None, window, lax.max, rule), []
     for axis, sample, count in zip(window.axes, samples, counts, strict=True):
-        places = window_starts(sample, axis, count)
+        starts = window_starts(sample, axis, count)
         others = tuple(a for a in window.pooled_axes if a != axis.axis)
-        values, *positions = (at_places(array, places, axis.axis, others) for array in (values, *positions))
+        values, *positions = (at_positions(array, starts, axis.axis, others) for array in (values, *positions))
     return values.astype(x.dtype), *positions

@@ -11,7 +11,7 @@ from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._derivatives.weights import expand_rank
-from jaxpool._engine.stages import finish
+from jaxpool._engine.stages import materialize
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._global import keep_axes
@@ -176,7 +176,7 @@ def _power_means(
     if number is not None and math.log(window.cells) / number < math.log(jnp.finfo(x.dtype).max):
         # Infinite norms stay so, and their windows pass nothing on as it is.
         # Cotangents that are divided before the norms are there would lie in memory while these are computed.
-        return finish(divide(values, counts ** (1 / number)), values).astype(dtype)
+        return materialize(divide(values, counts ** (1 / number)), values).astype(dtype)
     infinite = jnp.isinf(values)
     finite = jnp.where(infinite, 0, values)
     # By a power below 1, which an exponent near 0 lets underflow to 0, not overflow.

@@ -7,12 +7,12 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
+from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.held_cells import without_unheld
 from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
-from jaxpool._derivatives.weights import Amounts, Cells, WeightedPool, weighted_pool
+from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool, weighted_pool
 from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.taps import pad_real
+from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 
@@ -93,7 +93,7 @@ def norms(
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
-    x = without_unheld(x, window, learnt=p is not None)
+    x = without_uncovered(x, window, learnt=p is not None)
     if number is not None and number > jnp.finfo(x.dtype).max:
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = pad_real(x * jnp.sign(x), window, 0)
@@ -104,7 +104,7 @@ def norms(
     return norms.astype(dtype)
 
 
-def _norm(cells: Cells, p: Exponent, window: Window, _: Amounts, __: jax.Array | None) -> jax.Array:
+def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.Array | None) -> jax.Array:
     """The norm as m·(Σ (|x|/m)^p)^(1/p), m the largest magnitude: no term overflows, none that counts underflows.
 
     Where that is infinite or 0, it is the one without m.

@@ -15,7 +15,7 @@ from jaxpool._derivatives.exponentials import (
     with_fills,
 )
 from jaxpool._derivatives.moments import exponential_less_one, exponential_moment
-from jaxpool._derivatives.weights import Amounts, Cells, Parameter, Shift
+from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -89,7 +89,9 @@ def mellowmax_pool(
     return pool_log_exponentials(array, mask, parameter, window, number, include_pad, rule, _LOG_MEAN_EXP)
 
 
-def _log_mean_exp(cells: Cells, beta: Parameter, window: Window, amounts: Amounts, shift: Shift) -> jax.Array:
+def _log_mean_exp(
+    cells: Cells, beta: Parameter, window: Window, multiplicities: Multiplicities, shift: Shift
+) -> jax.Array:
     """What m exceeds its shift c by, log(mean exp(β·d))/β with d = x - c, for β ≥ 0.
 
     With e = mean (exp(β·d) - 1) that is log(1 + e)/β, in which nothing cancels for small β, and mean d for β = 0.
@@ -107,8 +109,12 @@ def _log_mean_exp(cells: Cells, beta: Parameter, window: Window, amounts: Amount
         product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
         return jnp.where(is_mean, gap, exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
 
-    amount, total = (None, float(window.cells)) if amounts is None else (amounts[0], jnp.maximum(amounts[1], 1))
-    mean, *powers = (sums / total for sums in sum_terms(terms, with_fills(cells), window, amount))
+    multiplicity, total = (
+        (None, float(window.cells))
+        if multiplicities is None
+        else (multiplicities[0], jnp.maximum(multiplicities[1], 1))
+    )
+    mean, *powers = (sums / total for sums in sum_terms(terms, with_fills(cells), window, multiplicity))
     logarithm = jnp.log1p(jnp.where(is_mean, 0, mean))
     if is_large:
         logarithm = jnp.where(mean < -0.5, jnp.log(powers[0]), logarithm)

@@ -29,16 +29,16 @@ class Quantile:
     q: float
     method: str
 
-    def place(self, cells: int) -> tuple[int, int, float]:
+    def ranks(self, cells: int) -> tuple[int, int, float]:
         """Ranks of the two cells between which the quantile lies, and the weight of the second; twice one, and 0."""
-        place = self.q * (cells - 1)
+        rank = self.q * (cells - 1)
         # 0.14·50 is 7, and not the float above it, of which "higher" would make 8.
-        if abs(place - round(place)) <= 1e-12 * cells:
-            place = round(place)
-        lower, upper = math.floor(place), math.ceil(place)
+        if abs(rank - round(rank)) <= 1e-12 * cells:
+            rank = round(rank)
+        lower, upper = math.floor(rank), math.ceil(rank)
         if self.method != "linear":
             lower = upper = lower if self.method == "lower" else upper
-        return lower, upper, place - lower if lower < upper else 0.0
+        return lower, upper, rank - lower if lower < upper else 0.0
 
 
 def make_quantile(function: str, q: Any, method: Any) -> Quantile:
@@ -58,16 +58,16 @@ def make_quantile(function: str, q: Any, method: Any) -> Quantile:
     return Quantile(float(q), method)
 
 
-class Places(NamedTuple):
+class Ranks(NamedTuple):
     """The ranks of the cells that make the quantile of every window, one or two, and the weight of the second."""
 
     ranks: tuple[Rank, ...]
     weight: Any
 
 
-def places_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> Places:
+def ranks_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> Ranks:
     """Where the quantile lies in every window, full but for padding if `counts` is None; arrays have `rank` axes."""
-    table = [(0, 0, 0.0), *(quantile.place(cells) for cells in range(1, window.cells + 1))]
+    table = [(0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1))]
     dtypes = (np.int32, np.int32, np.float64)
     columns = zip(zip(*table, strict=True), dtypes, strict=True)
     lower, upper, weight = (np.array(column, dtype) for column, dtype in columns)
@@ -79,7 +79,7 @@ def places_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> 
     else:
         numbers, possible = counts, np.arange(window.cells + 1)
     ranks = tuple(Rank(_look_up(column, numbers), frozenset(column[possible].tolist())) for column in (lower, upper))
-    return Places(ranks if weight[possible].any() else ranks[:1], _look_up(weight, numbers))
+    return Ranks(ranks if weight[possible].any() else ranks[:1], _look_up(weight, numbers))
 
 
 def _look_up(column: np.ndarray, numbers: np.ndarray | jax.Array) -> Any:
@@ -90,16 +90,16 @@ def _look_up(column: np.ndarray, numbers: np.ndarray | jax.Array) -> Any:
 
 def chosen_cells(x: jax.Array, counts: Counts, window: Window, quantile: Quantile) -> Arrays:
     """The values of c, and of d where there is one."""
-    return tuple(values_at_ranks(x, window, places_in(counts, window, quantile, x.ndim).ranks))
+    return tuple(values_at_ranks(x, window, ranks_in(counts, window, quantile, x.ndim).ranks))
 
 
 def chosen_offsets(
     x: jax.Array, mask: jax.Array | None, counts: Counts, *cells: jax.Array, window: Window, quantile: Quantile
 ) -> Arrays:
     """The offsets of c, and of d where there is one."""
-    if mask is None and any(max(axis.low, axis.beyond) > 0 for axis in window.axes):
+    if mask is None and any(max(axis.low, axis.overhang) > 0 for axis in window.axes):
         mask = jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
-    ranks = places_in(counts, window, quantile, x.ndim).ranks
+    ranks = ranks_in(counts, window, quantile, x.ndim).ranks
     return tuple(offsets_at_rank(x, mask, window, *pair) for pair in zip(ranks, cells, strict=True))
 
 
@@ -118,4 +118,4 @@ def mean_of_chosen(cells: Arrays, counts: Counts, window: Window, quantile: Quan
 
 def weight_of_second(counts: Counts, window: Window, quantile: Quantile, like: jax.Array) -> jax.Array:
     """The weight of the second cell, for arrays like this one."""
-    return jnp.asarray(places_in(counts, window, quantile, like.ndim).weight).astype(like.dtype)
+    return jnp.asarray(ranks_in(counts, window, quantile, like.ndim).weight).astype(like.dtype)

@@ -21,7 +21,7 @@ from jaxpool._derivatives.rules import CellSelector, Selected, selected_values
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import is_looped
-from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart
+from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -231,6 +231,6 @@ class _MeanOfChosen(LinearMap):
             wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
             weight = None if len(offsets) == 1 else weight_of_second(counts, self.window, self.quantile, wide)
             shares = (wide,) if weight is None else ((1 - weight) * wide, weight * wide)
-            return route_apart(shares, offsets, self.window).astype(cotangent.dtype)
+            return route_to_chosen(shares, offsets, self.window).astype(cotangent.dtype)
 
         return evaluate(route, cotangent, offsets, counts, in_stage=not is_looped(self.window))

@@ -186,7 +186,7 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
     array = jnp.moveaxis(x.astype(accumulation_dtype(dtype)), axes, range(len(axes)))
     boxes = boxes.astype(np.promote_types(boxes.dtype, array.dtype))
     boxes, without_number = finite(boxes), unknown(boxes, x.ndim)
-    weights, is_inside, places = jnp.ones((), array.dtype), jnp.ones((), bool), []
+    weights, is_inside, indices = jnp.ones((), array.dtype), jnp.ones((), bool), []
     for number, (axis, count, low, high) in enumerate(plan):
         below, share, inside = neighbours(
             sample_positions(boxes[:, low], boxes[:, high], count, ratio, aligned), x.shape[axis]
@@ -197,10 +197,10 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
         def both(first: jax.Array, next_one: jax.Array, shape: list[int] = shape) -> jax.Array:
             return jnp.concatenate([first, next_one], 2).reshape(shape)
 
-        places.append(both(below, below + 1).squeeze(range(2 * len(axes) + 1, len(shape))))
+        indices.append(both(below, below + 1).squeeze(range(2 * len(axes) + 1, len(shape))))
         weights = weights * both(1 - share, share).astype(array.dtype)
         is_inside = is_inside & both(inside, inside)
-    cells = array.at[tuple(places)].get(mode="clip")
+    cells = array.at[tuple(indices)].get(mode="clip")
     # Samples that add 0 must not read a NaN either.
     samples = jnp.where(is_inside, cells, jnp.zeros_like(cells)) * weights
     values = samples.sum(range(2, 2 * len(axes) + 1, 2)) / ratio ** len(axes)

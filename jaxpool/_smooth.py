@@ -14,7 +14,7 @@ from jaxpool._derivatives.exponentials import (
     pool_log_exponentials,
     with_fills,
 )
-from jaxpool._derivatives.weights import Amounts, Cells, Parameter, Shift
+from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -93,7 +93,7 @@ def smooth_max_pool(
     return pool_log_exponentials(array, mask, parameter, window, number, include_pad, rule, _LOG_SUM_EXP)
 
 
-def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Amounts, shift: Shift) -> jax.Array:
+def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicities, shift: Shift) -> jax.Array:
     """What log-sum-exp exceeds its shift c by, log(Σ exp(β·(x - c)))/β, for β > 0: no exponential overflows."""
     assert shift is not None
 

@@ -10,15 +10,15 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
+from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.exponentials import difference
 from jaxpool._derivatives.formats import exponentials_order
-from jaxpool._derivatives.held_cells import without_unheld
 from jaxpool._derivatives.moments import without_tiny
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import weighted_sums
 from jaxpool._derivatives.weights import expand_rank, shared_along_windows
 from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.taps import with_zeros_in_padding
+from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
@@ -104,7 +104,7 @@ def _soft_means(
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros_in_padding(x, mask, window)
-    x = without_unheld(x, window, learnt=beta is not None)
+    x = without_uncovered(x, window, learnt=beta is not None)
     if beta is None:
         assert number is not None
         if number < 0:

@@ -16,10 +16,10 @@ from jaxpool._derivatives.powers import quotient
 from jaxpool._derivatives.rules import CellSelector, Selected, selected_values
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
-from jaxpool._engine.loops import fold_taps
-from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_apart
+from jaxpool._engine.loops import fold_offsets
+from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.taps import pad_windows
+from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._lp import norms
@@ -127,7 +127,7 @@ def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window,
 #     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
 #
 # and all higher derivatives are 0. It is the rule of the maximum with another winner: the second formula is
-# `read_at_offsets`, and the third `route_apart`. Where no cell was drawn, ẏ and ȳ are put to 0.
+# `read_at_offsets`, and the third `route_to_chosen`. Where no cell was drawn, ẏ and ȳ are put to 0.
 
 
 @dataclass(frozen=True)
@@ -167,33 +167,33 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Arra
     def add(total: jax.Array, arrays: Arrays, _: Any) -> jax.Array:
         return total + weight(arrays[0])
 
-    threshold = shares * fold_taps(add, jnp.zeros_like(shares), (padded,), window)
+    threshold = shares * fold_offsets(add, jnp.zeros_like(shares), (padded,), window)
 
     def choose(best: Any, arrays: Arrays, number: Any) -> Any:
-        (cells,), (value, offset, held, before) = arrays, best
+        (cells,), (value, offset, was_drawn, before) = arrays, best
         here = weight(cells)
         is_first_nan = (cells != cells) & (value == value)
         replaces = is_first_nan | ((here > 0) & (before <= threshold) & (value == value))
         return (
             jnp.where(replaces, cells, value),
             jnp.where(replaces, jnp.asarray(number, offset.dtype), offset),
-            held | replaces,
+            was_drawn | replaces,
             before + here,
         )
 
     offsets = jnp.zeros_like(shares, np.min_scalar_type(window.cells - 1))
     start = (jnp.zeros_like(shares, x.dtype), offsets, jnp.zeros_like(shares, bool), jnp.zeros_like(shares))
-    return fold_taps(choose, start, (padded,), window)[:3]
+    return fold_offsets(choose, start, (padded,), window)[:3]
 
 
 @dataclass(frozen=True)
 class _ReadDrawn(LinearMap):
     window: Window
 
-    def forward(self, x: jax.Array, offsets: jax.Array, held: jax.Array, /) -> jax.Array:
+    def forward(self, x: jax.Array, offsets: jax.Array, was_drawn: jax.Array, /) -> jax.Array:
         cells = read_at_offsets(x, offsets, self.window)
-        return jnp.where(held, cells, jnp.zeros_like(cells))
+        return jnp.where(was_drawn, cells, jnp.zeros_like(cells))
 
-    def transpose(self, cotangent: jax.Array, offsets: jax.Array, held: jax.Array, /) -> jax.Array:
-        wide = jnp.where(held, cotangent, jnp.zeros_like(cotangent)).astype(accumulation_dtype(cotangent.dtype))
-        return route_apart([wide], [offsets], self.window).astype(cotangent.dtype)
+    def transpose(self, cotangent: jax.Array, offsets: jax.Array, was_drawn: jax.Array, /) -> jax.Array:
+        wide = jnp.where(was_drawn, cotangent, jnp.zeros_like(cotangent)).astype(accumulation_dtype(cotangent.dtype))
+        return route_to_chosen([wide], [offsets], self.window).astype(cotangent.dtype)

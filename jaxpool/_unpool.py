@@ -85,10 +85,10 @@ def _unpool(values: jax.Array, positions: jax.Array, axes: tuple[int, ...], size
     last = range(values.ndim - len(axes), values.ndim)
     if jnp.iinfo(positions.dtype).bits < 32:  # the number of cells may be too large for the dtype
         positions = positions.astype(np.int32)
-    lines, places = (_flatten_last(jnp.moveaxis(array, axes, last), len(axes)) for array in (values, positions))
+    lines, targets = (_flatten_last(jnp.moveaxis(array, axes, last), len(axes)) for array in (values, positions))
     write = _WriteLast(math.prod(sizes))
     is_floating = jnp.issubdtype(values.dtype, jnp.inexact)
-    written = apply_linear_map(write, lines, places) if is_floating else write.forward(lines, places)
+    written = apply_linear_map(write, lines, targets) if is_floating else write.forward(lines, targets)
     return jnp.moveaxis(written.reshape(*written.shape[:-1], *sizes), last, axes)
 
 
@@ -110,26 +110,26 @@ class _WriteLast(LinearMap):
 
     def transpose(self, cotangent: jax.Array, positions: jax.Array, /) -> jax.Array:
         # For a position beyond the cells an end is read, which no number from there can have reached.
-        places = jnp.clip(positions, 0, self.cells - 1).astype(np.int32)
-        last = jnp.take_along_axis(self._last(positions), places, -1, mode="clip")
+        targets = jnp.clip(positions, 0, self.cells - 1).astype(np.int32)
+        last = jnp.take_along_axis(self._last(positions), targets, -1, mode="clip")
         is_written = last == np.expand_dims(self._numbers(positions), tuple(range(positions.ndim - 1)))
-        return _read(cotangent, jnp.where(is_written, places, self.cells))
+        return _read(cotangent, jnp.where(is_written, targets, self.cells))
 
     def _last(self, positions: jax.Array) -> jax.Array:
         """The largest number along the last axis that reaches each cell; -1 where none does."""
         is_inside = (positions >= 0) & (positions < self.cells)
-        places = jnp.where(is_inside, positions, self.cells).astype(np.int32)
+        targets = jnp.where(is_inside, positions, self.cells).astype(np.int32)
 
         @partial(jnp.vectorize, signature="(o)->(c)")
-        def last(places: jax.Array) -> jax.Array:
-            return jnp.full(self.cells, -1, np.int32).at[places].max(self._numbers(positions), mode="drop")
+        def last(targets: jax.Array) -> jax.Array:
+            return jnp.full(self.cells, -1, np.int32).at[targets].max(self._numbers(positions), mode="drop")
 
-        return last(places)
+        return last(targets)
 
     def _numbers(self, positions: jax.Array) -> np.ndarray:
         return np.arange(positions.shape[-1], dtype=np.int32)
 
 
-def _read(array: jax.Array, places: jax.Array) -> jax.Array:
-    """Entries along the last axis, 0 at places beyond its end."""
-    return jnp.take_along_axis(array, places, -1, mode="fill", fill_value=0)
+def _read(array: jax.Array, targets: jax.Array) -> jax.Array:
+    """Entries along the last axis, 0 for targets beyond its end."""
+    return jnp.take_along_axis(array, targets, -1, mode="fill", fill_value=0)

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._call import core, widened
-from jaxpool._derivatives.held_cells import without_unheld
+from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.weights import (
-    Amounts,
     Cells,
     Filled,
+    Multiplicities,
     Parameter,
     Shift,
     WeightedPool,
@@ -30,12 +30,12 @@ from jaxpool._derivatives.weights import (
 )
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.taps import with_zeros_in_padding
+from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.window import Window
 
 
 def log_exponentials(
-    value: Callable[[Cells, Parameter, Window, Amounts, Shift], jax.Array],
+    value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array],
     slope: Callable[[Cells, Cells, Parameter], jax.Array],
     slope_factor: Callable[[jax.Array, Parameter], jax.Array],
     is_mean: bool = False,
@@ -65,15 +65,15 @@ def pool_log_exponentials(
     if include_pad and window.has_padding:
         pool = replace(pool, in_stages=False)
         x, mask, window = with_zeros_in_padding(x, mask, window)
-    x = without_unheld(x, window, learnt=beta is not None)
+    x = without_uncovered(x, window, learnt=beta is not None)
     present = _present(mask, window, x.ndim) if pool.is_mean else mask
     limit = float(jnp.finfo(x.dtype).max) * 2.0**-28
 
     def one(sign: float | jax.Array, learnt: jax.Array | None, fixed: float | None = None) -> jax.Array:
         cells = sign * x if present is None else jnp.where(present, sign * x, -jnp.inf)
-        amount = present.astype(x.dtype) if present is not None and pool.is_mean else None
+        multiplicity = present.astype(x.dtype) if present is not None and pool.is_mean else None
         # The cells were of this dtype, which holds the largest one exactly.
-        return sign * weighted_pool(cells, learnt, window, pool, fixed, rule, amount, shift_dtype=dtype)
+        return sign * weighted_pool(cells, learnt, window, pool, fixed, rule, multiplicity, shift_dtype=dtype)
 
     if beta is None:
         assert number is not None

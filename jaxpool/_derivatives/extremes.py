@@ -17,9 +17,9 @@ from jaxpool._derivatives.formats import Format, selection_format
 from jaxpool._derivatives.rules import CellSelector, Selected, selected, selected_values
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
-from jaxpool._engine.maps import FindWinners, ReadWinners, first_held, first_winners, reduce_windows
+from jaxpool._engine.maps import FindWinners, ReadWinners, first_present, first_winners, reduce_windows
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.winners import Masked, is_held, winner_positions
+from jaxpool._engine.winners import Masked, has_winner, winner_positions
 from jaxpool._geometry.window import Window
 
 # Which windows a mask leaves a cell, broadcastable against the output, and what the engine selects by.
@@ -53,8 +53,8 @@ def extremes_with_indices(
 def _present(mask: jax.Array | None, kept: Format) -> Present | None:
     if mask is None:
         return None
-    held, first = first_held(mask, kept.groups)
-    return held, (mask, first)
+    nonempty, first = first_present(mask, kept.groups)
+    return nonempty, (mask, first)
 
 
 # Notation: window o holds the cells W(o); c(o) ∈ W(o) is its winner, the first cell in row-major order that no other
@@ -79,9 +79,9 @@ class _Winners(CellSelector):
         window = Window(tuple(axis for group in self.kept.groups[::-1] for axis in group.axes))
         if present is None:
             return reduce_windows(x, window, self.op)
-        held, (mask, _) = present
+        nonempty, (mask, _) = present
         values = reduce_windows(jnp.where(mask, x, identity(self.op, x.dtype)), window, self.op)
-        return jnp.where(held, values, jnp.zeros_like(values))
+        return jnp.where(nonempty, values, jnp.zeros_like(values))
 
     def select(self, x: jax.Array, present: Present | None, /) -> Selected:
         if self.kept.keeps_cells:
@@ -91,7 +91,7 @@ class _Winners(CellSelector):
             values, offsets = first_winners(x, self.kept.groups, self.op)
             return values, (offsets,)
         values, offsets = first_winners(x, self.kept.groups, self.op, present[1])
-        return jnp.where(is_held(offsets, self.kept.groups), values, jnp.zeros_like(values)), (offsets,)
+        return jnp.where(has_winner(offsets, self.kept.groups), values, jnp.zeros_like(values)), (offsets,)
 
     @property
     def read(self) -> LinearMap:

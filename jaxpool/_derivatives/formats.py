@@ -38,7 +38,7 @@ def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
 
 def terms_order(window: Window) -> tuple[Window, ...]:
     """The windows that a norm is taken over in turn, the last one first: its format."""
-    return (cpu_choose.weighing_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
+    return (cpu_choose.terms_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
 
 
 def exponentials_order(window: Window) -> tuple[Window, ...]:

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from jaxpool._derivatives.rules import is_zero
-from jaxpool._engine.gather import Held
+from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, gather_windows
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.stages import finish
-from jaxpool._engine.taps import pad_windows, sum_over_taps
+from jaxpool._engine.stages import materialize
+from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
 from jaxpool._geometry.window import Window
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, also those that do not meet.
@@ -40,7 +40,7 @@ def _mark(weight: Weight) -> str:
 
 
 # Notation: window o holds the cells W(o); k are the weights, x(i) the cells, v(o) what goes with the windows, a(i) the
-# amounts; a dot marks a tangent, a bar a cotangent.
+# multiplicities; a dot marks a tangent, a bar a cotangent.
 #
 #     y_k(o) = Σ_{i ∈ W(o)} k(x(i), v(o))·a(i)
 #     ẏ_k(o) = Σ_{i ∈ W(o)} k·ȧ(i) + Σ_{i ∈ W(o)} ∂k/∂x·a(i)·ẋ(i) + v̇(o)·Σ_{i ∈ W(o)} ∂k/∂v·a(i)
@@ -56,41 +56,45 @@ def weighted_sums(
     weights: tuple[Weight, ...],
     cells: jax.Array,
     outputs: Sequence[jax.Array],
-    amounts: jax.Array | None,
+    multiplicities: jax.Array | None,
     window: Window,
 ) -> Sums:
-    """Σ weight(cell, *outputs)·amount over every window, for each of the weights.
+    """Σ weight(cell, *outputs)·multiplicity over every window, for each of the weights.
 
     `outputs` have the output's shape, or 1 along axes; so have `amounts`, of the input's shape. Padded cells have none.
-    Without amounts all cells have 1, and padded ones are -inf, which the weights have to make 0 of.
+    Without multiplicities all cells have 1, and padded ones are -inf, which the weights have to make 0 of.
     """
 
-    def total(cells: jax.Array, outputs: Sequence[jax.Array], amounts: jax.Array | None, weight: Weight) -> jax.Array:
-        if amounts is None:
-            return sum_over_taps(lambda cells: weight(cells, *outputs), [pad_windows(cells, window, -jnp.inf)], window)
-        padded = [pad_windows(array, window, 0) for array in (cells, amounts)]
-        return sum_over_taps(lambda cells, amounts: weight(cells, *outputs) * amounts, padded, window)
+    def total(
+        cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight
+    ) -> jax.Array:
+        if multiplicities is None:
+            return sum_over_offsets(
+                lambda cells: weight(cells, *outputs), [pad_windows(cells, window, -jnp.inf)], window
+            )
+        padded = [pad_windows(array, window, 0) for array in (cells, multiplicities)]
+        return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, padded, window)
 
     return tuple(
-        evaluate(partial(total, weight=weight), cells, outputs, amounts, in_stage=True, mark=_mark(weight))
+        evaluate(partial(total, weight=weight), cells, outputs, multiplicities, in_stage=True, mark=_mark(weight))
         for weight in weights
     )
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)
 def _weighted_sums_jvp(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) -> tuple[Sums, Sums]:
-    cells, outputs, amounts = primals
-    cells_dot, outputs_dot, amounts_dot = tangents
-    y = weighted_sums(weights, cells, outputs, amounts, window)
+    cells, outputs, multiplicities = primals
+    cells_dot, outputs_dot, multiplicities_dot = tangents
+    y = weighted_sums(weights, cells, outputs, multiplicities, window)
     terms = []
-    if amounts is not None and not is_zero(amounts_dot):
-        terms.append(apply_linear_map(_WeightedSums(weights, window), amounts_dot, cells, outputs, like=y))
+    if multiplicities is not None and not is_zero(multiplicities_dot):
+        terms.append(apply_linear_map(_WeightedSums(weights, window), multiplicities_dot, cells, outputs, like=y))
     if not is_zero(cells_dot):
-        weighed = cells_dot if amounts is None else cells_dot * amounts
+        weighed = cells_dot if multiplicities is None else cells_dot * multiplicities
         terms.append(apply_linear_map(_WeightedSums(_slopes(weights, 0), window), weighed, cells, outputs, like=y))
     for number, output_dot in enumerate(outputs_dot):
         if not is_zero(output_dot):
-            slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, amounts, window)
+            slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, multiplicities, window)
             terms.append(tuple(slope * output_dot for slope in slopes))
     y_dot = tuple(map(jnp.zeros_like, y)) if not terms else terms[0]
     for term in terms[1:]:
@@ -104,24 +108,24 @@ def _slopes(weights: Sequence[Weight], argument: int) -> tuple[Weight, ...]:
 
 @dataclass(frozen=True)
 class _WeightedSums(LinearMap):
-    """The sums of amounts by their weights, and the way back to the amounts."""
+    """The sums of multiplicities by their weights, and the way back to them."""
 
     weights: tuple[Weight, ...]
     window: Window
 
     residuals_vary = True
 
-    def forward(self, amounts: jax.Array, cells: jax.Array, outputs: Sequence[jax.Array], /) -> Sums:
-        return weighted_sums(self.weights, cells, outputs, amounts, self.window)
+    def forward(self, multiplicities: jax.Array, cells: jax.Array, outputs: Sequence[jax.Array], /) -> Sums:
+        return weighted_sums(self.weights, cells, outputs, multiplicities, self.window)
 
     def transpose(self, cotangents: Sums, cells: jax.Array, outputs: Sequence[jax.Array], /) -> jax.Array:
         count = len(self.weights)
 
-        def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
+        def contribution(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
             pairs = zip(windows[:count], self.weights, strict=True)
             sent = [cotangent * weight(cells[0], *windows[count:]) for cotangent, weight in pairs]
             total = sum(sent[1:], sent[0])
-            return total if held is True else jnp.where(held, total, 0)
+            return total if covered is True else jnp.where(covered, total, 0)
 
-        around = [(array, 0) for array in (*map(finish, cotangents), *outputs)]
+        around = [(array, 0) for array in (*map(materialize, cotangents), *outputs)]
         return gather_windows(contribution, around, self.window, [(cells, 0)])

@@ -3,7 +3,7 @@
 Such a pool y = f(x, θ), with a number or array θ, is an associative fold: pooling one axis after the other gives
 the same as pooling all of them at once, as long as θ is one number along the pooled axes. A family says what
 the value, the weights ∂y/∂x and the terms of ∂y/∂θ are; both derivative rules follow from that here. In a *mean*
-each cell stands for an amount of cells, 0 for one that is absent and as many as it is the mean of on a later axis.
+each cell has a multiplicity: 0 if it is absent, else how many cells it is the mean of, 1 along the first axis.
 A family may keep its values as excesses over a *shift*, which is constant to derivatives; for the next axis cells are
 such pairs.
 """
@@ -19,24 +19,24 @@ from jax import lax
 
 from jaxpool._derivatives.formats import exponentials_order, terms_order
 from jaxpool._derivatives.rules import is_zero, with_rule
-from jaxpool._engine.gather import Held
+from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, gather_windows, reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.stages import finish
-from jaxpool._engine.taps import pad_windows, sum_over_taps
+from jaxpool._engine.stages import materialize
+from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
 Parameter = float | jax.Array
-# The amount of each cell and the sum of the amounts of each window; none where all cells count once.
-Amounts = tuple[jax.Array, jax.Array] | None
+# The multiplicity of each cell and the sum of those in each window; none where all cells count once.
+Multiplicities = tuple[jax.Array, jax.Array] | None
 # The cells themselves, or their excesses and shifts.
 Cells = tuple[jax.Array, ...]
 Shift = jax.Array | None
 # Arrays of cells or of windows, and what stands for those outside.
 Filled = list[tuple[jax.Array, float]]
-Residuals = tuple[Cells, Shift, jax.Array | None, Amounts, jax.Array]
+Residuals = tuple[Cells, Shift, jax.Array | None, Multiplicities, jax.Array]
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,19 @@ class WeightedPool:
     """One family, as functions of the cells x, the values y of the windows and the parameter θ.
 
     Attributes:
-        value: y from x, θ, the window, for a mean the amounts, and the shift: then y less that.
+        value: y from x, θ, the window, for a mean the multiplicities, and the shift: then y less that.
         cells: what `weight` and `slope` need of x, elementwise, and what padded cells hold.
         outputs: what they need of y and the shift, elementwise, and what stands for a window outside: weights of 0.
         weight: ∂y/∂x from the two and θ.
         slope: the terms of ∂y/∂θ from the two and θ, up to a factor that is the same for all cells of a window.
         slope_factor: that factor, from y and θ.
         shift: the shift of every window, from x.
-        is_mean: whether weights and slopes are to be multiplied by the cell's share in the amount of its window.
+        is_mean: whether weights and slopes are to be multiplied by the cell's share in the multiplicity of its window.
         in_stages: whether each axis is a stage of the program. Not where x has been extended by padding: devices that
             share an axis would have to divide its new size evenly to hand it to a stage.
     """
 
-    value: Callable[[Cells, Parameter, Window, Amounts, Shift], jax.Array]
+    value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array]
     cells: Callable[[Cells], Filled]
     outputs: Callable[[jax.Array, Shift], Filled]
     weight: Callable[[Cells, Cells, Parameter], jax.Array]
@@ -74,7 +74,7 @@ def weighted_pool(
     pool: WeightedPool,
     number: float | None,
     rule: str,
-    amount: jax.Array | None = None,
+    multiplicity: jax.Array | None = None,
     shift_dtype: Any = None,
 ) -> jax.Array:
     """Pool x with the parameter `number`, or with the array `parameter` where `number` is None.
@@ -97,19 +97,19 @@ def weighted_pool(
 
     shift_of = pool.shift
 
-    def pooled(x: jax.Array, parameter: jax.Array | None, amount: jax.Array | None) -> jax.Array:
+    def pooled(x: jax.Array, parameter: jax.Array | None, multiplicity: jax.Array | None) -> jax.Array:
         cells: Cells = (x,)
         shift: Shift = None
         for part in parts:
             if shift_of is not None:
-                shift = finish(shift_of(cells, part).astype(shift_dtype))
-            total = None if amount is None else reduce_windows(amount, part, lax.add)
-            amounts = None if amount is None or total is None else (amount, total)
-            y = _pool(cells, shift, parameter, amounts, part, pool, number)
-            cells, amount = (y,) if shift is None else (y, shift), total
+                shift = materialize(shift_of(cells, part).astype(shift_dtype))
+            total = None if multiplicity is None else reduce_windows(multiplicity, part, lax.add)
+            multiplicities = None if multiplicity is None or total is None else (multiplicity, total)
+            y = _pool(cells, shift, parameter, multiplicities, part, pool, number)
+            cells, multiplicity = (y,) if shift is None else (y, shift), total
         return cells[0] if shift is None else cells[0] + shift.astype(cells[0].dtype)
 
-    return with_rule(rule, pooled)(x, parameter, amount)
+    return with_rule(rule, pooled)(x, parameter, multiplicity)
 
 
 def expand_rank(parameter: jax.Array, rank: int) -> jax.Array:
@@ -131,7 +131,7 @@ def shared_along_windows(parameter: jax.Array, window: Window) -> bool:
 # where the outer sum of θ̄ runs over the outputs that share θ. The first term of ẏ and x̄ are the two directions of
 # `_Weights`. Weights are functions of x(i), y(o) and θ alone, so that nothing but x, y and a shift is kept. They are
 # differentiated in turn for the higher orders, y by this same rule; what x and y exceed shifts by varies as they do. In
-# a mean of amounts a(i), with A(o) = Σ_{i ∈ W(o)} a(i), w and s carry a factor a(i)/A(o), which is constant.
+# a mean of multiplicities a(i), with A(o) = Σ_{i ∈ W(o)} a(i), w and s carry a factor a(i)/A(o), which is constant.
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(4, 5, 6))
@@ -139,24 +139,24 @@ def _pool(
     cells: Cells,
     shift: Shift,
     parameter: jax.Array | None,
-    amounts: Amounts,
+    multiplicities: Multiplicities,
     window: Window,
     pool: WeightedPool,
     number: float | None,
 ) -> jax.Array:
-    def value(cells: Cells, shift: Shift, parameter: jax.Array | None, amounts: Amounts) -> jax.Array:
-        return pool.value(cells, _either(parameter, number), window, amounts, shift)
+    def value(cells: Cells, shift: Shift, parameter: jax.Array | None, multiplicities: Multiplicities) -> jax.Array:
+        return pool.value(cells, _either(parameter, number), window, multiplicities, shift)
 
     # Another mark for another number, as two norms of one array would share ratios, and keep them in memory.
-    return evaluate(value, cells, shift, parameter, amounts, in_stage=pool.in_stages, mark=repr(number))
+    return evaluate(value, cells, shift, parameter, multiplicities, in_stage=pool.in_stages, mark=repr(number))
 
 
 @partial(_pool.defjvp, symbolic_zeros=True)
 def _pool_jvp(window: Window, pool: WeightedPool, number: float | None, primals: Any, tangents: Any) -> Any:
-    cells, shift, parameter, amounts = primals
+    cells, shift, parameter, multiplicities = primals
     (x_dot, *_), _, parameter_dot, _ = tangents
-    y = _pool(cells, shift, parameter, amounts, window, pool, number)
-    residuals = (cells, shift, parameter, amounts, y)
+    y = _pool(cells, shift, parameter, multiplicities, window, pool, number)
+    residuals = (cells, shift, parameter, multiplicities, y)
     terms = []
     if not is_zero(x_dot):
         terms.append(apply_linear_map(_Weights(window, pool, number), x_dot, residuals, like=y))
@@ -183,10 +183,10 @@ class _Weights(LinearMap):
     residuals_vary = True
 
     def forward(self, tangent: jax.Array, residuals: Residuals, /) -> jax.Array:
-        cells, shift, parameter, amounts, y = residuals
+        cells, shift, parameter, multiplicities, y = residuals
         pool, window = self.pool, self.window
-        if amounts is not None:
-            tangent = tangent * amounts[0]
+        if multiplicities is not None:
+            tangent = tangent * multiplicities[0]
 
         def total(
             tangent: jax.Array, cells: Cells, shift: Shift, y: jax.Array, parameter: jax.Array | None
@@ -197,50 +197,50 @@ class _Weights(LinearMap):
             def term(*arrays: jax.Array) -> jax.Array:
                 return self._weight(arrays[:-1], outputs, parameter) * arrays[-1]
 
-            return sum_over_taps(term, padded, window)
+            return sum_over_offsets(term, padded, window)
 
         tangent = evaluate(total, tangent, cells, shift, y, parameter, in_stage=pool.in_stages)
-        return tangent / _totals(window, amounts) if pool.is_mean else tangent
+        return tangent / _totals(window, multiplicities) if pool.is_mean else tangent
 
     def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:
-        cells, shift, parameter, amounts, y = residuals
+        cells, shift, parameter, multiplicities, y = residuals
         pool, window = self.pool, self.window
         parameters: Filled = [] if parameter is None else [(parameter, 1.0)]
 
-        def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
+        def contribution(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
             cotangents, *values = windows
             own = values.pop() if parameters else None
             weights = self._weight(cells, tuple(values), own)
-            if held is True:
+            if covered is True:
                 return cotangents * weights
             # Both are masked: a derivative of the weights is multiplied by 0 where only the product is, and may be NaN.
-            return jnp.where(held, cotangents * jnp.where(held, weights, 0), 0)
+            return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
 
         if pool.in_stages:
             # After y: cotangents that are padded before would lie in memory while y is computed.
-            cotangent = finish(cotangent, y)
+            cotangent = materialize(cotangent, y)
         if pool.is_mean:
-            cotangent = cotangent / _totals(window, amounts)
+            cotangent = cotangent / _totals(window, multiplicities)
         outputs = [(cotangent, 0.0), *pool.outputs(y, shift), *parameters]
         x_bar = gather_windows(contribution, outputs, window, pool.cells(cells))
-        return x_bar if amounts is None else x_bar * amounts[0]
+        return x_bar if multiplicities is None else x_bar * multiplicities[0]
 
     def _weight(self, cells: Cells, outputs: Cells, parameter: jax.Array | None) -> jax.Array:
         return self.pool.weight(cells, outputs, _either(parameter, self.number))
 
 
-def _totals(window: Window, amounts: Amounts) -> float | jax.Array:
-    """The amounts of the windows, 1 for those that have none."""
-    return float(window.cells) if amounts is None else jnp.maximum(amounts[1], 1)
+def _totals(window: Window, multiplicities: Multiplicities) -> float | jax.Array:
+    """The multiplicities of the windows, 1 for those that have none."""
+    return float(window.cells) if multiplicities is None else jnp.maximum(multiplicities[1], 1)
 
 
 def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Array:
     """∂y(o)/∂θ = Σ_i s(i, o)."""
-    cells, shift, parameter, amounts, y = residuals
+    cells, shift, parameter, multiplicities, y = residuals
     assert parameter is not None
     outputs = tuple(array for array, _ in pool.outputs(y, shift))
-    amount = None if amounts is None else amounts[0]
-    terms = sum_terms(lambda *cells: pool.slope(cells, outputs, parameter), pool.cells(cells), window, amount)
+    multiplicity = None if multiplicities is None else multiplicities[0]
+    terms = sum_terms(lambda *cells: pool.slope(cells, outputs, parameter), pool.cells(cells), window, multiplicity)
     if pool.is_mean:
-        terms /= _totals(window, amounts)
+        terms /= _totals(window, multiplicities)
     return pool.slope_factor(y, parameter) * terms

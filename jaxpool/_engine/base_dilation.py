@@ -1,6 +1,6 @@
 """The gather form of a map from windows to cells by base dilation, for TPUs: outputs are as far apart as windows.
 
-With stride - 1 fills after each output, cell i is the one at offset j of the window at the place i + low - j·dilation.
+With stride - 1 fills after each output, cell i is at the offset j of the window at the position i + low - j·dilation.
 So the map is a sum over all offsets of slices that are shifted by single cells. That is more terms than windows that
 hold a cell, but all have the cells' own shape. An axis broadcast behind another one and merged with it, which is what
 fewer terms take, makes a TPU move its rows one by one: gradients of 3×3/2 norms took three times the cycles.
@@ -13,8 +13,8 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Operation, apart
-from jaxpool._engine.taps import taps
+from jaxpool._engine.operations import Operation, private_copy
+from jaxpool._engine.window_offsets import offsets_in
 from jaxpool._geometry.window import Window
 
 
@@ -29,8 +29,8 @@ def gather_by_base_dilation(
     cells = tuple(array for array, _ in inputs)
     dilated = [_dilate(array, fill, window) for array, fill in outputs]
     total = None
-    for number, tap in enumerate(taps(window)):
-        added = contribution(number, True, tuple(_holders(array, window, tap) for array in dilated), cells)
+    for number, offset in enumerate(offsets_in(window)):
+        added = contribution(number, True, tuple(_holders(array, window, offset) for array in dilated), cells)
         total = added if total is None else combine(total, added)
     assert total is not None, "a window has a cell"
     return total
@@ -46,13 +46,13 @@ def _dilate(array: jax.Array, fill: Any, window: Window) -> jax.Array:
             # Where an axis is sharded, the compiler misplaces a single output with cells between it and none.
             config[axis.axis] = before, after, axis.stride - 1 if axis.output > 1 else 0
     fill = np.array(fill, array.dtype)[()]
-    return lax.pad(apart(array, fill), fill, config)
+    return lax.pad(private_copy(array, fill), fill, config)
 
 
-def _holders(dilated: jax.Array, window: Window, tap: Sequence[int]) -> jax.Array:
+def _holders(dilated: jax.Array, window: Window, offset: Sequence[int]) -> jax.Array:
     """The outputs of the windows that hold the cells at this offset, for all cells."""
-    for axis, offset in zip(window.axes, tap, strict=True):
+    for axis, along in zip(window.axes, offset, strict=True):
         if dilated.shape[axis.axis] > 1:
-            start = axis.extent - 1 - offset * axis.dilation
+            start = axis.extent - 1 - along * axis.dilation
             dilated = lax.slice_in_dim(dilated, start, start + axis.size, 1, axis.axis)
     return dilated

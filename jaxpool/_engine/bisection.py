@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.loops import fold_taps
+from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.taps import at_tap, taps
+from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window
 
 
@@ -32,11 +32,11 @@ def select_by_bisection(padded: jax.Array, window: Window, rank: int | np.ndarra
         def count(below: jax.Array, cells: Arrays, _: Any) -> jax.Array:
             return below + (cells[0] < candidate).astype(np.int32)
 
-        below = fold_taps(count, jnp.zeros(found.shape, np.int32), (keys,), window)
+        below = fold_offsets(count, jnp.zeros(found.shape, np.int32), (keys,), window)
         return jnp.where(below <= rank, candidate, found)
 
     # Not zeros_like, whose type inside `jax.shard_map` would not vary among devices.
-    cells = at_tap(keys, window, next(taps(window)))
+    cells = at_offset(keys, window, next(offsets_in(window)))
     values = _values(lax.fori_loop(0, bits, settle, cells ^ cells), padded.dtype)
     if not jnp.issubdtype(padded.dtype, jnp.floating):
         return values
@@ -44,7 +44,7 @@ def select_by_bisection(padded: jax.Array, window: Window, rank: int | np.ndarra
     def lose(lost: jax.Array, cells: Arrays, _: Any) -> jax.Array:
         return lost | (cells[0] != cells[0])
 
-    lost = fold_taps(lose, jnp.zeros(values.shape, bool), (padded,), window)
+    lost = fold_offsets(lose, jnp.zeros(values.shape, bool), (padded,), window)
     return jnp.where(lost, np.array(np.nan, padded.dtype)[()], values)
 
 

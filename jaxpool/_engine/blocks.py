@@ -28,7 +28,7 @@ def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array
 
 
 def first_in_blocks(
-    padded: jax.Array, offsets: jax.Array | None, place: Any, window: Window, op: Operation
+    padded: jax.Array, offsets: jax.Array | None, place_value: Any, window: Window, op: Operation
 ) -> tuple[jax.Array, jax.Array]:
     """The extreme of windows that tile an array, and the first offset of a cell that has it.
 
@@ -42,13 +42,13 @@ def first_in_blocks(
         found = (cells == best) | (cells != cells)
         # In int32, whose minimum compiles to faster code than that of bytes.
         numbers = np.int32(0) if offsets is None else offsets.astype(np.int32)
-        step = int(place) * math.prod(cells.shape[axis] for axis in axes)
+        step = int(place_value) * math.prod(cells.shape[axis] for axis in axes)
         for axis in axes:
             step //= cells.shape[axis]
             shape = [cells.shape[axis] if number == axis else 1 for number in range(cells.ndim)]
             numbers += lax.broadcasted_iota(np.int32, shape, axis) * np.int32(step)
         first = jnp.where(found, numbers, np.int32(np.iinfo(np.int32).max)).min(axes, keepdims=True)
-        return first.astype(place.dtype)
+        return first.astype(place_value.dtype)
 
     inner = None if offsets is None else split_blocks(offsets, window)[0]
     return join_blocks(best, axes, window), join_blocks(stage(first_of_best, cells, best, inner), axes, window)

@@ -42,11 +42,11 @@ def neighbours(positions: jax.Array, cells: int) -> tuple[jax.Array, jax.Array, 
     axis, and a share of its own.
     """
     inside = ~((positions < -1) | (positions > cells))
-    held = jnp.where(inside, positions, jnp.zeros_like(positions))
-    held = jnp.where(held < 0, jnp.zeros_like(held), held)
-    below = jnp.floor(held)
-    last = held >= cells - 1
-    share = jnp.where(last, jnp.zeros_like(held), held - below)
+    clamped = jnp.where(inside, positions, jnp.zeros_like(positions))
+    clamped = jnp.where(clamped < 0, jnp.zeros_like(clamped), clamped)
+    below = jnp.floor(clamped)
+    last = clamped >= cells - 1
+    share = jnp.where(last, jnp.zeros_like(clamped), clamped - below)
     return jnp.where(last, cells - 1, below.astype(np.int32)), share, inside
 
 

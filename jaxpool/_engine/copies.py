@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.bins import take
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.stages import finish
+from jaxpool._engine.stages import materialize
+from jaxpool._engine.tiles import take
 from jaxpool._geometry.padding_words import copied_cells
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -61,7 +61,7 @@ def _copy_jvp(axis: WindowAxis, word: str, primals: Any, tangents: Any) -> tuple
 def _concatenate(array: jax.Array, *, axis: WindowAxis, word: str) -> jax.Array:
     array = lax.concatenate(list(_stretches(array, axis, word)), axis.axis)
     # Else every cell of every window would be looked up in the stretches anew.
-    return finish(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
+    return materialize(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
 
 
 def _stretches(array: jax.Array, axis: WindowAxis, word: str) -> Iterator[jax.Array]:

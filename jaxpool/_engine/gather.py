@@ -20,14 +20,14 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.base_dilation import gather_by_base_dilation
-from jaxpool._engine.bins import collect, even, expand
 from jaxpool._engine.operations import Arrays, Operation, barrier, constant, pad
 from jaxpool._engine.platforms import known_platform, numbers_along
+from jaxpool._engine.tiles import as_tiles, combine_copies, copy_to_tiles
 from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window, WindowAxis
 
-Held = jax.Array | bool
-Contribution = Callable[[jax.Array | int, Held, Arrays, Arrays], jax.Array]
+Covered = jax.Array | bool
+Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,19 @@ class _SplitAxis:
     def _steps(self, shift: int) -> range:
         return range(-1 if shift else 0, (self.along.extent - 1 - shift) // self.along.stride + 1)
 
-    def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, Held]:
+    def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, Covered]:
         """The offset j of every r for t = step, and whether there is one."""
         along = self.along
         start = step * along.stride + self.shift
         if along.stride == 1:
             return start // along.dilation, start % along.dilation == 0
-        places = start + numbers_along(shape, r_axis)
-        held: Held = places < along.extent if start + along.stride > along.extent else True
+        distances = start + numbers_along(shape, r_axis)
+        covered: Covered = distances < along.extent if start + along.stride > along.extent else True
         if start < 0:
-            held = held & (places >= 0)
+            covered = covered & (distances >= 0)
         if along.dilation == 1:
-            return places, held
-        return places // along.dilation, held & (places % along.dilation == 0)
+            return distances, covered
+        return distances // along.dilation, covered & (distances % along.dilation == 0)
 
 
 def gather_windows(
@@ -88,7 +88,7 @@ def gather_windows(
 ) -> jax.Array:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
-    `contribution(numbers, held, windows, cells)` gets the row-major numbers of the cells in their windows; which of
+    `contribution(numbers, covered, windows, cells)` gets the row-major numbers of the cells in their windows; which of
     the cells the windows hold at all (the others must get 0); the entries of `outputs` at the windows (arrays of the
     output's shape, or with 1 along the pooled axes, each with the value that it has outside); and those of `inputs` at
     the cells (arrays of the input's shape, each with the value that it has beyond it), all of them broadcastable
@@ -97,20 +97,20 @@ def gather_windows(
     """
     if known_platform() == "tpu" and choose.dilates_outputs(window):
         return gather_by_base_dilation(contribution, outputs, window, inputs, combine)
-    axes = [_SplitAxis(axis) for axis in even(window).axes]
+    axes = [_SplitAxis(axis) for axis in as_tiles(window).axes]
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
-    cells = tuple(_split(_cover_inputs(expand(array, window, fill), fill, axes), axes) for array, fill in inputs)
+    cells = tuple(_split(_cover_inputs(copy_to_tiles(array, window, fill), fill, axes), axes) for array, fill in inputs)
     total = None
     for steps in itertools.product(*(axis.steps for axis in axes)):
-        numbers, held = _numbers(axes, steps, outputs_around[0].shape)
-        if held is False:
+        numbers, covered = _numbers(axes, steps, outputs_around[0].shape)
+        if covered is False:
             continue
-        numbers, held = constant(numbers if table is None else table(numbers)), constant(held)
+        numbers, covered = constant(numbers if table is None else table(numbers)), constant(covered)
         windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
-        added = contribution(numbers, held, windows, cells)
+        added = contribution(numbers, covered, windows, cells)
         total = added if total is None else combine(total, added)
     assert total is not None, "every window holds the cell at its offset 0"
-    return collect(_merge(total, axes), window, combine)
+    return combine_copies(_merge(total, axes), window, combine)
 
 
 def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
@@ -122,10 +122,10 @@ def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
     return lax.slice_in_dim(lax.collapse(spaced, axis, axis + 2), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
 
 
-def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], sizes: Sequence[int]) -> tuple[jax.Array | int, Held]:
+def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], sizes: Sequence[int]) -> tuple[jax.Array | int, Covered]:
     """Row-major numbers in the window of the cells at all r, and which of them there are."""
     numbers: jax.Array | int = 0
-    held: Held = True
+    covered: Covered = True
     for position, (axis, step) in enumerate(zip(axes, steps, strict=True)):
         shape = [1] * (len(sizes) + len(axes))
         r_axis = axis.along.axis + position + 1
@@ -134,30 +134,30 @@ def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], sizes: Sequence[i
         numbers = numbers * axis.along.kernel + offsets
         if here is False:
             return numbers, False
-        held = here if held is True else held & here
-    return numbers, held
+        covered = here if covered is True else covered & here
+    return numbers, covered
 
 
 def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:
     """The outputs that any q reaches by any t, the lowest o at the largest t."""
-    amounts = {
+    widths = {
         axis.along.axis: (axis.steps[-1] - axis.first, axis.first + axis.count - axis.steps[0] - axis.along.output)
         for axis in axes
         if array.shape[axis.along.axis] == axis.along.output
     }
-    return _pad(array, fill, amounts)
+    return _pad(array, fill, widths)
 
 
 def _cover_inputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:
     """The cells of all q, whole."""
-    amounts = {
+    widths = {
         axis.along.axis: (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size) for axis in axes
     }
-    return _pad(array, fill, amounts)
+    return _pad(array, fill, widths)
 
 
-def _pad(array: jax.Array, fill: Any, amounts: dict[int, tuple[int, int]]) -> jax.Array:
-    return barrier(pad(array, amounts, fill)) if any(map(any, amounts.values())) else array
+def _pad(array: jax.Array, fill: Any, widths: dict[int, tuple[int, int]]) -> jax.Array:
+    return barrier(pad(array, widths, fill)) if any(map(any, widths.values())) else array
 
 
 def _windows_at(array: jax.Array, axes: Sequence[_SplitAxis], steps: Sequence[int]) -> jax.Array:

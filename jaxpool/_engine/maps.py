@@ -18,7 +18,8 @@ from typing import Any
 
 import jax
 
-from jaxpool._engine import gather, loops, ranks, reading, taps, weigh, winners
+from jaxpool._engine import correlation, gather, loops, ranks, reading, window_offsets, winners
+from jaxpool._engine.correlation import Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
@@ -28,12 +29,11 @@ from jaxpool._engine.operations import Operation, over
 from jaxpool._engine.platforms import PLATFORMS
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
-from jaxpool._engine.weigh import Weights
 from jaxpool._engine.winners import Masked, Offsets, Winners
+from jaxpool._engine.xla import correlation as xla_correlation
 from jaxpool._engine.xla import reduce as xla_reduce
 from jaxpool._engine.xla import select as xla_select
 from jaxpool._engine.xla import tpu
-from jaxpool._engine.xla import weigh as xla_weigh
 from jaxpool._geometry.window import Window
 
 _SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION)
@@ -63,8 +63,8 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
     """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the cell that has it.
 
     The offsets are row-major in the window of their group, as recorded by `winners.first_winners`. `masked` are a mask
-    and what `first_held` says of it: then cells that it leaves out never win, and windows that it leaves empty have any
-    value, and an offset along which nothing is sent back.
+    and what `first_present` says of it: then cells that it leaves out never win, and windows that it leaves empty have
+    any value, and an offset along which nothing is sent back.
     """
     lowerings = winners.first_winners, xla_select.first_winners, winners.first_winners
     by_selection = zip(lowerings, (*_SELECTIONS, xla_select.SELECTION), strict=True)
@@ -72,9 +72,9 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
     return _choose(select, x, masked)
 
 
-def first_held(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+def first_present(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first one of them; for none, those of no cell."""
-    find = partial(winners.first_held, groups=tuple(groups))
+    find = partial(winners.first_present, groups=tuple(groups))
     return _choose((partial(find, selection=selection) for selection in _SELECTIONS), mask)
 
 
@@ -150,15 +150,15 @@ def sum_terms(
     term: Callable[..., Any],
     cells: Sequence[tuple[jax.Array, float]],
     window: Window,
-    amount: jax.Array | None = None,
+    multiplicity: jax.Array | None = None,
 ) -> Any:
-    """Σ amount·term(*cells) over every window, as `taps.sum_terms` says."""
+    """Σ multiplicity·term(*cells) over every window, as `window_offsets.sum_terms` says."""
     fills = [fill for _, fill in cells]
 
-    def summed(arrays: Sequence[jax.Array], amount: jax.Array | None) -> Any:
-        return taps.sum_terms(term, list(zip(arrays, fills, strict=True)), window, amount)
+    def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None) -> Any:
+        return window_offsets.sum_terms(term, list(zip(arrays, fills, strict=True)), window, multiplicity)
 
-    return evaluate(summed, [array for array, _ in cells], amount)
+    return evaluate(summed, [array for array, _ in cells], multiplicity)
 
 
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
@@ -171,20 +171,24 @@ def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Arr
     return evaluate(partial(reading.read_at_offsets, window=window), x, offsets)
 
 
-def route_apart(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
+def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """Send, for each of the cells chosen, each window's cotangent to the cell at its offset."""
-    return evaluate(partial(loops.route_apart, window=window), list(cotangents), list(offsets))
+    return evaluate(partial(loops.route_to_chosen, window=window), list(cotangents), list(offsets))
 
 
-def weigh_windows(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
+def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """Sums of windows whose cells are weighted by a number for their offset along each axis; padded cells are 0."""
-    lowerings = weigh.weigh_windows, xla_weigh.weigh_windows, weigh.weigh_windows
+    lowerings = correlation.correlate, xla_correlation.correlate, correlation.correlate
     return _choose((partial(lowering, window=window, weights=weights) for lowering in lowerings), x)
 
 
-def spread_weighted(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
-    """The transpose of `weigh_windows`."""
-    lowerings = weigh.spread_weighted, xla_weigh.spread_weighted, weigh.spread_weighted
+def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
+    """The transpose of `correlate`."""
+    lowerings = (
+        correlation.transpose_correlation,
+        xla_correlation.transpose_correlation,
+        correlation.transpose_correlation,
+    )
     return _choose((partial(lowering, window=window, weights=weights) for lowering in lowerings), cotangent)
 
 

@@ -53,13 +53,15 @@ def computed_once(array: jax.Array) -> jax.Array:
     return array / jnp.where(array != array, array, jnp.ones_like(array))
 
 
-def pad(array: jax.Array, amounts: Mapping[int, tuple[int, int]], fill: Any) -> jax.Array:
+def pad(array: jax.Array, widths: Mapping[int, tuple[int, int]], fill: Any) -> jax.Array:
     """Extend axes by so many cells below and above that hold `fill`, or crop them where an amount is negative."""
-    config = [(*amounts.get(axis, (0, 0)), 0) for axis in range(array.ndim)]
+    config = [(*widths.get(axis, (0, 0)), 0) for axis in range(array.ndim)]
     if all(entry == (0, 0, 0) for entry in config):
         return array
     fill = np.array(fill, array.dtype)[()]
-    return by_platform(array, **dict.fromkeys(("cpu", "gpu"), lambda array: lax.pad(apart(array, fill), fill, config)))
+    return by_platform(
+        array, **dict.fromkeys(("cpu", "gpu"), lambda array: lax.pad(private_copy(array, fill), fill, config))
+    )
 
 
 def barrier(array: Any) -> Any:
@@ -76,7 +78,7 @@ def separate_term(product: jax.Array) -> jax.Array:
     return lax.reduce_precision(product, limits.nexp, limits.nmant)
 
 
-def apart(array: jax.Array, fill: Any) -> jax.Array:
+def private_copy(array: jax.Array, fill: Any) -> jax.Array:
     """The same array, as an operand that nothing else reads; whatever pads by `fill` reads its operand so.
 
     Where a padded axis is sharded, the compiler keeps what it fetched from the neighbours for the next reader of the

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.gather import Held, gather_windows, interleave_zeros
+from jaxpool._engine.gather import Covered, gather_windows, interleave_zeros
 from jaxpool._engine.operations import Arrays, Operation, barrier, pad
 from jaxpool._engine.pieces import Step, steps, sum_in_pieces
 from jaxpool._engine.stages import stage
@@ -20,8 +20,8 @@ from jaxpool._geometry.window import Window, WindowAxis
 def spread_by_windows(cotangent: jax.Array, part: Window) -> jax.Array:
     """Add the windows that hold a cell one by one."""
 
-    def contribution(_: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
-        return windows[0] if held is True else jnp.where(held, windows[0], jnp.zeros_like(windows[0]))
+    def contribution(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        return windows[0] if covered is True else jnp.where(covered, windows[0], jnp.zeros_like(windows[0]))
 
     return gather_windows(contribution, [(cotangent, 0)], part)
 
@@ -50,8 +50,8 @@ def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
 def route_by_comparison(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     """Compare the offset of every window that holds a cell with that cell's number in it."""
 
-    def contribution(numbers: jax.Array | int, held: Held, windows: Arrays, cells: Arrays) -> jax.Array:
-        chosen = held & (windows[0] == lax.convert_element_type(numbers, offsets.dtype))
+    def contribution(numbers: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        chosen = covered & (windows[0] == lax.convert_element_type(numbers, offsets.dtype))
         return jnp.where(chosen, windows[1], jnp.zeros_like(windows[1]))
 
     return gather_windows(contribution, [(offsets, 0), (array, 0)], part, combine=op)
@@ -69,11 +69,11 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
     for step in reversed(steps(axis.kernel)):
         cells = step.width == 1
         count = axis.size if cells else array.shape[axis.axis] + step.starts[-1] * axis.dilation
-        place = {"step": step, "axis": axis, "first": axis.low if cells else 0, "count": count}
+        common = {"step": step, "axis": axis, "first": axis.low if cells else 0, "count": count}
         # The offsets and what is sent along them are different stages, as in `_route`.
         array, offsets = (
-            stage(partial(_send_to_pieces, op=op, **place), array, offsets),
-            offsets if cells else stage(partial(_send_offsets_to_pieces, **place), offsets),
+            stage(partial(_send_to_pieces, op=op, **common), array, offsets),
+            offsets if cells else stage(partial(_send_offsets_to_pieces, **common), offsets),
         )
     return array
 
@@ -102,17 +102,17 @@ def _send(
 ) -> jax.Array:
     """Combine, for every piece, `into(array, start)` of those windows that have their winner in it."""
     reach = step.starts[-1] * axis.dilation
-    amounts = {axis.axis: (reach - first, first + count - array.shape[axis.axis])}
-    array, offsets = (barrier(pad(each, amounts, 0)) for each in (array, offsets))
+    widths = {axis.axis: (reach - first, first + count - array.shape[axis.axis])}
+    array, offsets = (barrier(pad(each, widths, 0)) for each in (array, offsets))
     total = None
     for number, start in enumerate(step.starts):
         begin = reach - start * axis.dilation
-        here, place = (lax.slice_in_dim(each, begin, begin + count, 1, axis.axis) for each in (array, offsets))
+        here, offset = (lax.slice_in_dim(each, begin, begin + count, 1, axis.axis) for each in (array, offsets))
         low, high = (np.array(min(n * step.width, step.kernel), offsets.dtype)[()] for n in (number, number + 1))
         if step.width == 1:
-            chosen = place == low
+            chosen = offset == low
         else:
-            chosen = (place >= low) & (place < high) if number + 1 < len(step.starts) else place >= low
+            chosen = (offset >= low) & (offset < high) if number + 1 < len(step.starts) else offset >= low
         sent = into(here, np.array(start, offsets.dtype)[()])
         sent = jnp.where(chosen, sent, jnp.zeros_like(sent))
         total = sent if total is None else op(total, sent)

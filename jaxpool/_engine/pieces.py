@@ -19,7 +19,7 @@ from jax import lax
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.slices import Inner, Winner, better, pad_winners, times
 from jaxpool._engine.stages import stage
-from jaxpool._engine.taps import pad_windows
+from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window, WindowAxis
 
 _MOST_PIECES = 8
@@ -126,14 +126,14 @@ def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return result
 
 
-def select_in_pieces(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+def select_in_pieces(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
     """The best one of the winners of a few pieces, log8(kernel) times: a cell in two pieces is the winner of both."""
 
     def join(first: Arrays, later: Arrays, start: int) -> Winner:
-        return better((first[0], first[1]), (later[0], later[1] + times(place, start)), op)
+        return better((first[0], first[1]), (later[0], later[1] + times(place_value, start)), op)
 
     padded, padded_offsets = pad_winners(x, offsets, part, op)
     if padded_offsets is None:
-        padded_offsets = jnp.zeros_like(padded, place.dtype)
-    values, places = fold_in_pieces((padded, padded_offsets), part, join)
-    return values, places
+        padded_offsets = jnp.zeros_like(padded, place_value.dtype)
+    values, winners = fold_in_pieces((padded, padded_offsets), part, join)
+    return values, winners

@@ -20,7 +20,7 @@ Winner = tuple[jax.Array, jax.Array]
 def first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]]) -> jax.Array:
     """Row-major positions, along the leading axes of the cells, of the first largest cell of every range; -1 for none.
 
-    `bounds` are, for each of the leading axes, the first cell of each range and the first one beyond, one row per box.
+    `bounds` are, for each of the leading axes, the first cell of each range and the first one stop, one row per box.
     The result has the boxes as its first axis, then the ranges along each axis, then the other axes of the cells.
     """
     count = len(bounds)
@@ -29,19 +29,19 @@ def first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]
         tuple(jnp.expand_dims(bound, [1 + other for other in range(count) if other != axis]) for bound in ends)
         for axis, ends in enumerate(bounds)
     ]
-    lengths = [jnp.max(beyond - first, initial=0) for first, beyond in spread]
+    lengths = [jnp.max(stop - first, initial=0) for first, stop in spread]
 
     def step(number: Any, best: Winner) -> Winner:
-        places, is_held = [], jnp.ones((), bool)
-        for (first, beyond), length in zip(reversed(spread), reversed(lengths), strict=True):
+        indices, is_inside = [], jnp.ones((), bool)
+        for (first, stop), length in zip(reversed(spread), reversed(lengths), strict=True):
             number, offset = number // length, number % length
-            places.insert(0, first + offset)
-            is_held = is_held & (places[0] < beyond)
-        values = cells.at[tuple(places)].get(mode="clip")
+            indices.insert(0, first + offset)
+            is_inside = is_inside & (indices[0] < stop)
+        values = cells.at[tuple(indices)].get(mode="clip")
         positions = jnp.zeros((), np.int32)
-        for place, size in zip(places, cells.shape, strict=False):
-            positions = positions * size + place
-        wins = _behind(is_held, values) & _wins(values, *best)
+        for index, size in zip(indices, cells.shape, strict=False):
+            positions = positions * size + index
+        wins = _behind(is_inside, values) & _wins(values, *best)
         return jnp.where(wins, values, best[0]), jnp.where(wins, _behind(positions, values), best[1])
 
     # A range starts without a winner; what its value is then is read by nobody.

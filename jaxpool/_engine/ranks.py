@@ -1,6 +1,6 @@
 """Cells of given ranks: their values in every window, and their offsets.
 
-The cell of rank r in a window is the one at place r, counted from 0, when the cells are sorted by value and, where
+The cell of rank r in a window is number r, counted from 0, when the cells are sorted by value and, where
 values are equal, by their offset in the window. Zeros of either sign are equal. Absent cells, padding and masked ones,
 hold the largest value there is: in whatever order they come among real cells of that value, ranks below the number of
 cells present have the right values. A window with NaN has NaN at every rank, whose cell is the first NaN.
@@ -16,10 +16,10 @@ from jax import lax
 
 from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.cpu import choose
-from jaxpool._engine.loops import fold_taps
+from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.networks import selection_network
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
 
 
@@ -42,22 +42,22 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
 
 def select_by_network(padded: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
     """Minima and maxima of shifted slices. They keep NaN, as every cell has a way to every rank."""
-    places = [at_tap(padded, window, tap) for tap in taps(window)]
+    slots = [at_offset(padded, window, offset) for offset in offsets_in(window)]
     possible = frozenset[int]().union(*(rank.possible for rank in ranks))
     for first, second, first_read, second_read in selection_network(window.cells, possible):
-        pair = places[first], places[second]
+        pair = slots[first], slots[second]
         if first_read:
-            places[first] = lax.min(*pair)
+            slots[first] = lax.min(*pair)
         if second_read:
-            places[second] = lax.max(*pair)
-    return [_pick(places, rank) for rank in ranks]
+            slots[second] = lax.max(*pair)
+    return [_pick(slots, rank) for rank in ranks]
 
 
-def _pick(places: Sequence[jax.Array], rank: Rank) -> jax.Array:
+def _pick(slots: Sequence[jax.Array], rank: Rank) -> jax.Array:
     first, *others = sorted(rank.possible)
-    value = places[first]
+    value = slots[first]
     for other in others:
-        value = jnp.where(rank.wanted == other, places[other], value)
+        value = jnp.where(rank.wanted == other, slots[other], value)
     return value
 
 
@@ -82,7 +82,7 @@ def offsets_at_rank(
     is_nan = values != values
     # Compared with the window, not with themselves: elsewhere than on a CPU that would be done for all cells first.
     bound = jnp.where(is_nan, identity(lax.min, values.dtype), values)
-    number = jnp.where(is_nan, 0, rank.wanted - fold_taps(count, none, padded, window))
+    number = jnp.where(is_nan, 0, rank.wanted - fold_offsets(count, none, padded, window))
 
     def pass_by(found: Arrays, cells: Arrays, _: Any) -> Arrays:
         met, offsets = found
@@ -93,5 +93,5 @@ def offsets_at_rank(
         met = met + same.astype(np.int32)
         return met, offsets + (met <= number).astype(np.int32)
 
-    _, offsets = fold_taps(pass_by, (none, none), padded, window)
+    _, offsets = fold_offsets(pass_by, (none, none), padded, window)
     return offsets.astype(np.min_scalar_type(window.cells - 1))

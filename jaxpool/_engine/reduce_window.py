@@ -3,7 +3,7 @@
 import jax
 from jax import lax
 
-from jaxpool._engine.operations import Operation, apart, identity
+from jaxpool._engine.operations import Operation, identity, private_copy
 from jaxpool._geometry.window import Window
 
 
@@ -13,8 +13,8 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
     Not for maxima and minima of windows that do not overlap, a single one included, on a CPU: its reduction may drop
     NaN there.
     """
-    if any(axis.low > 0 or axis.beyond > 0 for axis in window.axes):
-        x = apart(x, identity(op, x.dtype))
+    if any(axis.low > 0 or axis.overhang > 0 for axis in window.axes):
+        x = private_copy(x, identity(op, x.dtype))
     return native_reduce_window(x, window, op)
 
 
@@ -27,15 +27,15 @@ def native_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Arr
         # Cells left over beyond a single window must not make another one.
         strides[axis.axis] = axis.stride if axis.output > 1 else axis.low + axis.size + axis.extent
         dilations[axis.axis] = axis.dilation
-        padding[axis.axis] = (axis.low, max(axis.beyond, 0))
+        padding[axis.axis] = (axis.low, max(axis.overhang, 0))
     return lax.reduce_window(x, identity(op, x.dtype), op, dimensions, strides, padding, window_dilation=dilations)
 
 
 def spread_by_reduce_window(cotangent: jax.Array, window: Window) -> jax.Array:
     """The transpose of the windowed sum: a windowed sum over the cotangents with zeros between them.
 
-    With stride - 1 zeros after each, window o is at the place o·stride, and the windows that hold cell i are those at
-    the places i + low - j·dilation, j from 0 and below the kernel size: a window of its own, at every cell.
+    With stride - 1 zeros after each, window o is at the position o·stride, and the windows that hold cell i are at the
+    positions i + low - j·dilation, 0 ≤ j < kernel: a window of its own, at every cell.
     """
     rank = cotangent.ndim
     dimensions, spacing, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
 
 # The extreme and its offset, in one window or in a part of it; and the offsets in the parts evaluated before, if any.
@@ -24,30 +24,30 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """One shifted slice per cell of the window, combined elementwise: keeps NaN whatever the overlap."""
     padded = pad_windows(x, window, identity(op, x.dtype))
     result = None
-    for tap in taps(window):
-        cells = at_tap(padded, window, tap)
+    for offset in offsets_in(window):
+        cells = at_offset(padded, window, offset)
         result = cells if result is None else op(result, cells)
     assert result is not None
     return result
 
 
-def select_by_slices(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+def select_by_slices(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
     """One shifted slice per cell of the window, each compared with the winner of those before it."""
     padded, padded_offsets = pad_winners(x, offsets, part, op)
     best = None
-    for number, tap in enumerate(taps(part)):
-        cells = at_tap(padded, part, tap)
-        places = times(place, number)
+    for number, offset in enumerate(offsets_in(part)):
+        cells = at_offset(padded, part, offset)
+        added = times(place_value, number)
         if padded_offsets is None:
-            here = cells, jnp.full_like(cells, places, place.dtype)
+            here = cells, jnp.full_like(cells, added, place_value.dtype)
         else:
-            here = cells, at_tap(padded_offsets, part, tap) + places
+            here = cells, at_offset(padded_offsets, part, offset) + added
         best = here if best is None else better(best, here, op)
     assert best is not None
     return best
 
 
-def select_held_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
+def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
     """The winner among the cells that a mask holds; without any the offset is `none`.
 
     The mask is asked at every cell of the window: an array of filled cells, which the window reads many times, would
@@ -55,15 +55,15 @@ def select_held_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window
     """
     padded, padded_mask = pad_windows(x, part, identity(op, x.dtype)), pad_windows(mask, part, False)
     best = None
-    for number, tap in enumerate(taps(part)):
-        cells, held = at_tap(padded, part, tap), at_tap(padded_mask, part, tap)
-        place = np.array(number, none.dtype)[()]
+    for number, offset in enumerate(offsets_in(part)):
+        cells, present = at_offset(padded, part, offset), at_offset(padded_mask, part, offset)
+        index = np.array(number, none.dtype)[()]
         if best is None:
-            best = cells, jnp.broadcast_to(jnp.where(held, place, none), cells.shape)
+            best = cells, jnp.broadcast_to(jnp.where(present, index, none), cells.shape)
         else:
             wins = jnp.where(best[1] == none, True, replaces(best[0], cells, op))
-            wins = jnp.where(held, wins, False)
-            best = jnp.where(wins, cells, best[0]), jnp.where(wins, place, best[1])
+            wins = jnp.where(present, wins, False)
+            best = jnp.where(wins, cells, best[0]), jnp.where(wins, index, best[1])
     assert best is not None
     return best
 
@@ -72,8 +72,8 @@ def pad_winners(x: jax.Array, offsets: Inner, part: Window, op: Operation) -> tu
     return pad_windows(x, part, identity(op, x.dtype)), None if offsets is None else pad_windows(offsets, part, 0)
 
 
-def times(place: Any, number: int) -> Any:
-    return np.array(int(place) * number, place.dtype)[()]
+def times(place_value: Any, number: int) -> Any:
+    return np.array(int(place_value) * number, place_value.dtype)[()]
 
 
 def better(first: Winner, later: Winner, op: Operation) -> Winner:

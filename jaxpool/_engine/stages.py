@@ -31,11 +31,13 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> An
     leaves, structure = jax.tree.flatten(arrays)
     marks = [] if mark is None else [jnp.int32(zlib.crc32(mark.encode()) % 2**31)]
     numbers = [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    finished = [finish(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ()), *marks) for leaf in leaves]
-    return jax.tree.map(finish, step(*jax.tree.unflatten(structure, finished)))
+    finished = [
+        materialize(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ()), *marks) for leaf in leaves
+    ]
+    return jax.tree.map(materialize, step(*jax.tree.unflatten(structure, finished)))
 
 
-def finish(array: jax.Array, *others: jax.Array) -> jax.Array:
+def materialize(array: jax.Array, *others: jax.Array) -> jax.Array:
     """The array, with all of it and of the others, which do not depend on it, computed before what reads it starts."""
     if not (primitives.AVAILABLE and may_be_cpu()):
         return array
@@ -56,7 +58,7 @@ def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
     return [lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)]
 
 
-class _Stage(primitives.Operation, name="finish"):
+class _Stage(primitives.Operation, name="materialize"):
     """The first of some arrays: linear in it, and constant in the others."""
 
     lowered = {"cpu": _lower}  # noqa: RUF012
@@ -77,7 +79,7 @@ class _Stage(primitives.Operation, name="finish"):
         return self.bind(*arrays, types=[jax.typeof(arrays[0])]), [axes[0]]
 
     def _send(self, array: Any, others: Sequence[Any]) -> Any:
-        return array if primitives.is_zero(array) else finish(array, *others)
+        return array if primitives.is_zero(array) else materialize(array, *others)
 
 
 _STAGE = _Stage()

@@ -68,24 +68,24 @@ def first_winners(
         dtype = np.min_scalar_type(group.cells - 1) if least is None else least.dtype
         if least is None and any(axis.low for axis in group.axes):
             least = first_real_offsets(x.ndim, group, dtype)
-        offsets, place = None, 1
+        offsets, place_value = None, 1
         for part in selection.order(group):
-            x, offsets = selection.select(x, offsets, np.array(place, dtype)[()], part, op)
-            place *= part.cells
+            x, offsets = selection.select(x, offsets, np.array(place_value, dtype)[()], part, op)
+            place_value *= part.cells
         assert offsets is not None
         # Low padding and masked cells in front win over cells as low as they are, but over no others.
         recorded.append(offsets if least is None else jnp.maximum(offsets, least))
     return x, tuple(recorded)
 
 
-def first_held(mask: jax.Array, selection: Selection, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+def first_present(mask: jax.Array, selection: Selection, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first one, as `first_winners` takes them."""
-    held, (*inner, first) = first_winners(mask, None, selection, groups, lax.max)
+    nonempty, (*inner, first) = first_winners(mask, None, selection, groups, lax.max)
     none = no_offset(groups[-1])
-    return held, (*inner, jnp.where(held, first.astype(none.dtype), none))
+    return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
 
 
-def is_held(offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
+def has_winner(offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
     """Whether the offsets are those of a cell."""
     return offsets[-1] != no_offset(groups[-1])
 
@@ -134,20 +134,20 @@ def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Selecti
 
 def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
     """Offset of the first cell of every window that is not low padding, broadcastable against the output."""
-    total, place = jnp.zeros([1] * rank, dtype), window.cells
+    total, place_value = jnp.zeros([1] * rank, dtype), window.cells
     for axis in window.axes:
-        place //= axis.kernel
-        total += axis.along((axis.first_real_offsets() * place).astype(dtype), rank)
+        place_value //= axis.kernel
+        total += axis.along((axis.first_real_offsets() * place_value).astype(dtype), rank)
     return total
 
 
 def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
     """Row-major position of each winner among the real cells of the pooled axes, or of the cell it copies, in int32."""
-    positions, place = jnp.zeros(offsets.shape, jnp.int32), window.cells
+    positions, place_value = jnp.zeros(offsets.shape, jnp.int32), window.cells
     offsets = offsets.astype(jnp.int32)
     for axis in window.axes:
-        place //= axis.kernel
-        offset = lax.rem(lax.div(offsets, np.int32(place)), np.int32(axis.kernel))
+        place_value //= axis.kernel
+        offset = lax.rem(lax.div(offsets, np.int32(place_value)), np.int32(axis.kernel))
         position = offset * axis.dilation + axis.along(axis.starts.astype(np.int32), offsets.ndim)
         if window.extension is not None:
             position = copied_cells(position, axis.size, window.extension)

@@ -21,7 +21,7 @@ class BinAxis(WindowAxis):
     """One axis in bins of unequal sizes: windows of `kernel` cells, of which the last ones of a smaller bin are absent.
 
     `kernel` is the size of the largest bin, and `stride` is the same: on the array where each bin has cells of its
-    own, `even`, they are ordinary windows.
+    own, `as_tiles`, they are ordinary windows.
     """
 
     @property
@@ -33,7 +33,7 @@ class BinAxis(WindowAxis):
         """Cells of each bin."""
         return last_cells(self.size, self.output) - self.starts
 
-    def even(self) -> WindowAxis:
+    def as_tiles(self) -> WindowAxis:
         """The bins as windows of one size, on an axis where they share no cells."""
         return WindowAxis(self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output)
 

@@ -36,7 +36,7 @@ class WindowAxis:
         return self.dilation * (self.kernel - 1) + 1
 
     @property
-    def beyond(self) -> int:
+    def overhang(self) -> int:
         """Cells that the last window needs above the real ones; negative where real cells are left over."""
         return (self.output - 1) * self.stride + self.extent - self.low - self.size
 
@@ -63,17 +63,17 @@ class WindowAxis:
         shape[self.axis] = -1
         return values.reshape(shape)
 
-    def held(self) -> np.ndarray:
+    def covered(self) -> np.ndarray:
         """Which cells lie in a window: not those in gaps between windows or in windows, nor those left over."""
-        held = np.zeros(self.size, bool)
+        covered = np.zeros(self.size, bool)
         starts = self.starts
         if self.dilation == 1 and self.stride <= self.kernel:
-            held[: max(0, starts[-1] + self.extent)] = True
-            return held
+            covered[: max(0, starts[-1] + self.extent)] = True
+            return covered
         for offset in range(self.kernel):
             cells = starts + offset * self.dilation
-            held[cells[(cells >= 0) & (cells < self.size)]] = True
-        return held
+            covered[cells[(cells >= 0) & (cells < self.size)]] = True
+        return covered
 
     def first_real_offsets(self) -> np.ndarray:
         """Offset in each window of its first cell that does not lie in the low padding."""

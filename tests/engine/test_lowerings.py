@@ -129,7 +129,7 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
     np.testing.assert_array_equal(by_taps[5], by_taps[1] // 4)
     rule = oracle.largest if op is lax.max else oracle.smallest
     padding = ((axis.low, axis.high),)
-    ceil_mode = axis.beyond > axis.high
+    ceil_mode = axis.overhang > axis.high
     expected = oracle.pool(rule, x, (axis.kernel,), axis.stride, padding, dilation=axis.dilation, ceil_mode=ceil_mode)
     np.testing.assert_array_equal(by_taps[0], expected.values)
     np.testing.assert_allclose(by_taps[2], expected.backward(cotangent), rtol=1e-13, atol=1e-13)

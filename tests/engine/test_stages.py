@@ -15,7 +15,7 @@ from jax import lax
 from jax.interpreters import mlir
 
 import jaxpool
-from jaxpool._engine.stages import finish, stage
+from jaxpool._engine.stages import materialize, stage
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
 from tests.registry.cases import distinct
@@ -60,9 +60,9 @@ def test_steps_are_in_loops_of_their_own(kept_by: str) -> None:
     assert share_a_loop(lambda x: jnp.exp(jnp.cos(x)))
     assert not share_a_loop(lambda x: stage(jnp.exp, jnp.cos(x)))
     assert not share_a_loop(lambda x: jnp.exp(stage(jnp.cos, x)))
-    assert not share_a_loop(lambda x: jnp.exp(finish(jnp.cos(x))))
+    assert not share_a_loop(lambda x: jnp.exp(materialize(jnp.cos(x))))
     kept = {"call": "inlineable", "branch": "conditional("}
-    text = "".join(computations(lambda x: jnp.exp(finish(jnp.cos(x))), X))
+    text = "".join(computations(lambda x: jnp.exp(materialize(jnp.cos(x))), X))
     assert [name for name, sign in kept.items() if sign in text] == [kept_by]
 
 
@@ -114,7 +114,7 @@ def test_stages_are_transposed_in_what_they_are_linear_in(kept_by: str) -> None:
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, jnp.bfloat16, np.float64, np.complex64])
 def test_arrays_of_every_kind_are_finished(dtype: Any, kept_by: str) -> None:
     x = jnp.asarray([[0, 1, 0], [1, 1, 0]], dtype)
-    finished = jax.jit(finish)(x)
+    finished = jax.jit(materialize)(x)
     assert finished.dtype == dtype
     np.testing.assert_array_equal(finished, x)
 

@@ -17,7 +17,7 @@ from jax import lax
 
 import jaxpool
 from jaxpool._engine import platforms
-from jaxpool._engine.bins import collect, even, expand
+from jaxpool._engine.tiles import as_tiles, combine_copies, copy_to_tiles
 from jaxpool._geometry.bins import BinAxis, make_bins
 from tests.harness.checks import equations
 from tests.reference import oracle
@@ -46,12 +46,12 @@ def test_expand_and_collect_are_transposes(size: int, bins: int) -> None:
     window = make_bins("test", (2, size, 3), bins, 1)
     (axis,) = window.axes
     assert isinstance(axis, BinAxis)
-    (even_axis,) = even(window).axes
+    (even_axis,) = as_tiles(window).axes
     assert even_axis.size == bins * axis.kernel
-    there = jax.jacobian(lambda x: expand(x, window, 0.0))(jnp.zeros((2, size, 3)))
-    back = jax.jacobian(lambda x: collect(x, window, lax.add))(jnp.zeros((2, bins * axis.kernel, 3)))
+    there = jax.jacobian(lambda x: copy_to_tiles(x, window, 0.0))(jnp.zeros((2, size, 3)))
+    back = jax.jacobian(lambda x: combine_copies(x, window, lax.add))(jnp.zeros((2, bins * axis.kernel, 3)))
     np.testing.assert_array_equal(there, jnp.transpose(back, (3, 4, 5, 0, 1, 2)))
-    filled = expand(jnp.zeros((2, size, 3)), window, -1.0)
+    filled = copy_to_tiles(jnp.zeros((2, size, 3)), window, -1.0)
     assert (filled == -1).sum() == 6 * (bins * axis.kernel - axis.counts(padding=False).sum())
 
 

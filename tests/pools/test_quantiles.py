@@ -21,7 +21,7 @@ from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.cpu import choose
 from jaxpool._engine.networks import Exchange, selection_network
 from jaxpool._engine.ranks import Rank, select_by_network
-from jaxpool._engine.taps import pad_windows
+from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import make_window
 from jaxpool._order_statistics import Quantile
 from jaxpool._quantile import QuantileMethod
@@ -119,7 +119,7 @@ def test_ranks_do_not_suffer_from_rounding(method: Any) -> None:
     # In floats they are 7.000000000000001, of which "higher" would make 8, and 28.999999999999996.
     for q, rank in ((0.14, 7), (0.58, 29)):
         assert q * 50 != rank
-        assert Quantile(q, method).place(51) == (rank, rank, 0)
+        assert Quantile(q, method).ranks(51) == (rank, rank, 0)
     assert jaxpool.quantile_pool(np.arange(26.0), 0.28, (26,), method=method).item() == 7
 
 

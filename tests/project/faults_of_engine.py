@@ -47,7 +47,7 @@ FAULTS = (
     ),
     Fault(
         "offset without its piece",
-        "later[1] + times(place, start)",
+        "later[1] + times(place_value, start)",
         "later[1]",
         "test_lowerings test_derivatives -k selection or line-31",
     ),
@@ -59,8 +59,8 @@ FAULTS = (
     ),
     Fault(
         "a piece takes the next one's",
-        "chosen = (place >= low) & (place < high)",
-        "chosen = place >= low",
+        "chosen = (offset >= low) & (offset < high)",
+        "chosen = offset >= low",
         "test_lowerings -k selection",
     ),
     Fault(
@@ -125,24 +125,29 @@ FAULTS = (
     ),
     Fault(
         "tangents of another cell",
-        "at_tap(padded, window, tap), result)",
-        "at_tap(padded, window, (0,) * len(tap)), result)",
+        "at_offset(padded, window, offset), result)",
+        "at_offset(padded, window, (0,) * len(tap)), result)",
         "test_derivatives -k max_pool",
     ),
     # The gather form.
     Fault(
         "one cell too many",
-        "places < along.extent if",
-        "places <= along.extent if",
+        "distances < along.extent if",
+        "distances <= along.extent if",
         "test_derivatives -k line or plane",
     ),
     Fault(
         "the cell at offset 0 lost",
-        "held = held & (places >= 0)",
-        "held = held & (places > 0)",
+        "covered = covered & (distances >= 0)",
+        "covered = covered & (distances > 0)",
         "test_derivatives -k line or plane",
     ),
-    Fault("gaps of dilation filled", "held & (places % along.dilation == 0)", "held", "test_derivatives -k dilated"),
+    Fault(
+        "gaps of dilation filled",
+        "covered & (distances % along.dilation == 0)",
+        "covered",
+        "test_derivatives -k dilated",
+    ),
     Fault(
         "gaps of dilation filled, stride 1",
         "start // along.dilation, start % along.dilation == 0",
@@ -188,7 +193,7 @@ FAULTS = (
     ),
     Fault(
         "bins with the neighbour's cells",
-        "np.where(places < axis.counts(padding=False)[:, None], cells, axis.size)",
+        "np.where(positions < axis.counts(padding=False)[:, None], cells, axis.size)",
         "np.minimum(cells, axis.size)",
         "test_derivatives -k bins",
     ),
@@ -207,8 +212,8 @@ FAULTS = (
     ),
     Fault(
         "base dilation, offsets backwards",
-        "axis.extent - 1 - offset * axis.dilation",
-        "offset * axis.dilation",
+        "axis.extent - 1 - along * axis.dilation",
+        "along * axis.dilation",
         "test_platforms -k tpu and max",
     ),
     Fault(

@@ -67,7 +67,7 @@ FAULTS = (
     ),
     Fault(
         "NaN of cells in no window",
-        "return _choose_held(cotangent, self.window)",
+        "return _zero_uncovered(cotangent, self.window)",
         "return cotangent",
         "test_conventions test_hypothesis",
     ),
@@ -122,13 +122,13 @@ FAULTS = (
     ),
     Fault(
         "cotangents of masked weights",
-        "cotangents * jnp.where(held, weights, 0)",
+        "cotangents * jnp.where(covered, weights, 0)",
         "cotangents * weights",
         "test_conventions",
     ),
     Fault(
-        "amounts left out",
-        "return x_bar if amounts is None else x_bar * amounts[0]",
+        "multiplicities left out",
+        "return x_bar if multiplicities is None else x_bar * multiplicities[0]",
         "return x_bar",
         "test_derivatives -k mellowmax or gem",
     ),
@@ -141,7 +141,7 @@ FAULTS = (
     ),
     Fault(
         "cotangents without a draw",
-        "jnp.where(held, cotangent, jnp.zeros_like(cotangent)).astype",
+        "jnp.where(was_drawn, cotangent, jnp.zeros_like(cotangent)).astype",
         "cotangent.astype",
         "test_stochastic",
     ),
@@ -151,9 +151,7 @@ FAULTS = (
         'upper if self.method == "lower" else lower',
         "test_quantiles",
     ),
-    Fault(
-        "a rank beside the whole one", "if abs(place - round(place)) <= 1e-12 * cells:", "if False:", "test_quantiles"
-    ),
+    Fault("a rank beside the whole one", "if abs(rank - round(rank)) <= 1e-12 * cells:", "if False:", "test_quantiles"),
     Fault(
         "weights of a mean swapped",
         "weight is None else ((1 - weight) * wide, weight * wide)",
@@ -202,7 +200,7 @@ FAULTS = (
         "jnp.ones_like(weights)",
         "test_derivatives -k blur",
     ),
-    # Places that are data.
+    # Ranks that are data.
     Fault(
         "fractional windows too narrow",
         "samples.dtype.type(count - 1)",

@@ -79,8 +79,8 @@ def first_winners(
     held = numbers >= 0
     cells = in_windows(x, windows, x.flat[0])
     # Absent cells hold what the first present one holds: no identity is needed that a cell might equal.
-    first_held = np.take_along_axis(cells, held.argmax(-1)[..., None], -1)
-    cells = np.where(held, cells, first_held)
+    first_present = np.take_along_axis(cells, held.argmax(-1)[..., None], -1)
+    cells = np.where(held, cells, first_present)
     best = cells.max(-1, keepdims=True) if largest else cells.min(-1, keepdims=True)
     winner = (held & ((cells == best) | (cells != cells))).argmax(-1)[..., None]
     values = np.where(held.any(-1), best[..., 0], np.zeros_like(best[..., 0]))

@@ -96,7 +96,7 @@ def spreads_pieces(part: Window) -> bool:
     )
 
 
-def weighing_order(window: Window) -> tuple[Window, ...]:
+def terms_order(window: Window) -> tuple[Window, ...]:
     """The windows that a norm is taken over, one after the other, the last one first.
 
     All axes at once for up to 9 cells of which few overlap, 2 to 4 times faster: every axis has its own logarithms.
@@ -154,7 +154,7 @@ def is_stage(part: Window, shape: Sequence[int]) -> bool:
     return part.cells > 4 and (len(part.axes) > 1 or is_innermost(part, shape))
 
 
-def keeps_offsets_apart(part: Window) -> bool:
+def materializes_offsets(part: Window) -> bool:
     """Whether offsets of a step that is no stage are computed before what reads them.
 
     A loop that selects along one of several axes, and pads the offsets for the way back, takes 2 to 10 times as long.

@@ -7,7 +7,6 @@ which costs the sum of the kernel sizes per output instead of their product.
 import jax
 from jax import lax
 
-from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import reduce_blocks
 from jaxpool._engine.cpu import choose
 from jaxpool._engine.operations import Operation, identity
@@ -15,14 +14,15 @@ from jaxpool._engine.overlaps import spread_by_windows, spread_in_pieces
 from jaxpool._engine.pieces import reduce_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
-from jaxpool._engine.taps import pad_windows
+from jaxpool._engine.tiles import as_tiles, copy_to_tiles
+from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
     for part in choose.reduction_order(window, x.shape):
-        x, part = expand(x, part, identity(op, x.dtype)), even(part)
+        x, part = copy_to_tiles(x, part, identity(op, x.dtype)), as_tiles(part)
         if choose.folds_blocks(part):
             x = reduce_by_blocks(x, part, op)
         elif choose.sums_pieces(part) if op is lax.add else choose.folds_pieces(part):

@@ -5,38 +5,38 @@ from typing import Any
 
 import jax
 
-from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import first_in_blocks
 from jaxpool._engine.cpu import choose
 from jaxpool._engine.operations import Operation, barrier, computed_once, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
 from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
-from jaxpool._engine.stages import finish, stage
+from jaxpool._engine.stages import materialize, stage
+from jaxpool._engine.tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.winners import Selection
 from jaxpool._geometry.window import Window
 
 
-def _select(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
-    if even(part) != part:
+def _select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
+    if as_tiles(part) != part:
         # Read more than once: for the extreme, and again for the cell that has it.
-        x = computed_once(expand(x, part, identity(op, x.dtype)))
-        offsets, part = None if offsets is None else expand(offsets, part, 0), even(part)
+        x = computed_once(copy_to_tiles(x, part, identity(op, x.dtype)))
+        offsets, part = None if offsets is None else copy_to_tiles(offsets, part, 0), as_tiles(part)
     if choose.selects_in_blocks(part):
         lowering = select_by_blocks
     else:
         lowering = select_in_pieces if choose.folds_pieces(part) else select_by_slices
-    step = partial(lowering, place=place, part=part, op=op)
+    step = partial(lowering, place_value=place_value, part=part, op=op)
     if choose.is_stage(part, x.shape):
         return stage(step, x, offsets)
     values, offsets = step(x, offsets)
-    return barrier(values), finish(offsets) if choose.keeps_offsets_apart(part) else offsets
+    return barrier(values), materialize(offsets) if choose.materializes_offsets(part) else offsets
 
 
-def select_by_blocks(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
     """The extreme first, then the lowest offset among the cells that equal it; for windows that share no cells."""
     padded, padded_offsets = pad_winners(x, offsets, part, op)
-    return first_in_blocks(padded, padded_offsets, place, part, op)
+    return first_in_blocks(padded, padded_offsets, place_value, part, op)
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:

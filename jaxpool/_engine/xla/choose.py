@@ -65,7 +65,7 @@ def terms_order(window: Window) -> tuple[Window, ...]:
     return (window,) if window.cells <= _MOST_TERMS else window.split()
 
 
-def weighing_order(window: Window) -> tuple[Window, ...]:
+def correlation_order(window: Window) -> tuple[Window, ...]:
     """The windows that a sum of cells weighted by numbers is taken over, one after the other, the last one first."""
     return (window,) if window.cells <= _MOST_READS else window.split()
 

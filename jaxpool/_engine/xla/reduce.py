@@ -3,14 +3,14 @@
 import jax
 from jax import lax
 
-from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.overlaps import spread_by_windows, spread_in_pieces
 from jaxpool._engine.pieces import reduce_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
-from jaxpool._engine.taps import pad_windows
+from jaxpool._engine.tiles import as_tiles, copy_to_tiles
+from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window
 
@@ -21,7 +21,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         if choose.reduces_whole_axes(part):
             x = reduce_by_axes(x, part, op)
             continue
-        x, part = expand(x, part, identity(op, x.dtype)), even(part)
+        x, part = copy_to_tiles(x, part, identity(op, x.dtype)), as_tiles(part)
         if choose.is_in_pieces(part):
             x = reduce_in_pieces(x, part, op)
         elif choose.is_written_out(part):

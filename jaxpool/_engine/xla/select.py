@@ -9,12 +9,12 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import winners
-from jaxpool._engine.bins import even, expand
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
-from jaxpool._engine.slices import Inner, Winner, better, pad_winners, select_by_slices, select_held_by_slices
+from jaxpool._engine.slices import Inner, Winner, better, pad_winners, select_by_slices, select_present_by_slices
+from jaxpool._engine.tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.winners import Masked, Selection, Winners
 from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window
@@ -27,22 +27,22 @@ def first_winners(
     if masked is None or not choose.asks_mask_at_cells(groups):
         return winners.first_winners(x, masked, selection, groups, op)
     (window,) = groups
-    x, mask = expand(x, window, identity(op, x.dtype)), expand(masked[0], window, False)
-    values, offsets = select_held_by_slices(x, mask, winners.no_offset(window), even(window), op)
+    x, mask = copy_to_tiles(x, window, identity(op, x.dtype)), copy_to_tiles(masked[0], window, False)
+    values, offsets = select_present_by_slices(x, mask, winners.no_offset(window), as_tiles(window), op)
     return values, (offsets,)
 
 
-def select(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+def select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
     """The extreme of every window and its offset, times `place`, plus the offset that its cell brings along."""
     if choose.reduces_whole_axes(part):
-        return select_by_axes(x, offsets, place, part, op)
-    x = expand(x, part, identity(op, x.dtype))
-    offsets, part = None if offsets is None else expand(offsets, part, 0), even(part)
+        return select_by_axes(x, offsets, place_value, part, op)
+    x = copy_to_tiles(x, part, identity(op, x.dtype))
+    offsets, part = None if offsets is None else copy_to_tiles(offsets, part, 0), as_tiles(part)
     lowering = select_in_pieces if choose.is_in_pieces(part) else select_by_slices
-    return lowering(x, offsets, place, part, op)
+    return lowering(x, offsets, place_value, part, op)
 
 
-def select_by_axes(x: jax.Array, offsets: Inner, place: Any, part: Window, op: Operation) -> Winner:
+def select_by_axes(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
     """A reduction of whole axes over pairs of a cell and its offset, for windows that share no cells."""
     padded, inner = pad_winners(x, offsets, part, op)
     cells, axes = split_blocks(padded, part)
@@ -50,7 +50,7 @@ def select_by_axes(x: jax.Array, offsets: Inner, place: Any, part: Window, op: O
     numbers = (cells != cells).astype(np.int32) * np.int32(0)
     if inner is not None:
         numbers += split_blocks(inner, part)[0].astype(np.int32)
-    step = int(place) * math.prod(cells.shape[axis] for axis in axes)
+    step = int(place_value) * math.prod(cells.shape[axis] for axis in axes)
     for axis in axes:
         step //= cells.shape[axis]
         numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
@@ -66,7 +66,7 @@ def select_by_axes(x: jax.Array, offsets: Inner, place: Any, part: Window, op: O
     values, found = lax.reduce((cells, numbers), start, first, axes)
     return (
         join_blocks(lax.expand_dims(values, axes), axes, part),
-        join_blocks(lax.expand_dims(found, axes), axes, part).astype(place.dtype),
+        join_blocks(lax.expand_dims(found, axes), axes, part).astype(place_value.dtype),
     )
 
 

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine import winners
-from jaxpool._engine.bins import even, expand
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.overlaps import spread_by_windows
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
+from jaxpool._engine.tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.xla import choose
 from jaxpool._engine.xla.reduce import reduce_by_axes
 from jaxpool._engine.xla.select import SELECTION
@@ -24,14 +24,14 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         if choose.reduces_whole_axes(part):
             x = reduce_by_axes(x, part, op)
         else:
-            x = reduce_by_reduce_window(expand(x, part, identity(op, x.dtype)), even(part), op)
+            x = reduce_by_reduce_window(copy_to_tiles(x, part, identity(op, x.dtype)), as_tiles(part), op)
     return x
 
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
     for part in reversed(choose.order(window)):
-        lowering = spread_by_reduce_window if even(part) == part else spread_by_windows
+        lowering = spread_by_reduce_window if as_tiles(part) == part else spread_by_windows
         cotangent = lowering(cotangent, part)
     return cotangent
 

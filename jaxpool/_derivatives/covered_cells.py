@@ -14,26 +14,26 @@ from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._geometry.window import Window
 
 
-def without_unheld(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:
+def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:
     """The array, of which cells that no window holds get a cotangent of 0 and, if a number is learnt, are 0.
 
     The cotangent of the number is a sum over windows of the first axes, some of which those of the next ones leave out.
     """
-    if all(axis.held().all() for axis in window.axes):
+    if all(axis.covered().all() for axis in window.axes):
         return x
     if learnt or not primitives.AVAILABLE:
-        return _choose_held(x, window)
-    return apply_linear_map(_PassBackToHeld(window), x)
+        return _zero_uncovered(x, window)
+    return apply_linear_map(_PassBackToCovered(window), x)
 
 
-def _choose_held(x: jax.Array, window: Window) -> jax.Array:
+def _zero_uncovered(x: jax.Array, window: Window) -> jax.Array:
     for axis in window.axes:
-        x = jnp.where(axis.along(axis.held(), x.ndim), x, jnp.zeros_like(x))
+        x = jnp.where(axis.along(axis.covered(), x.ndim), x, jnp.zeros_like(x))
     return x
 
 
 @dataclass(frozen=True)
-class _PassBackToHeld(LinearMap):
+class _PassBackToCovered(LinearMap):
     """The identity, which is as good for values, with the choice of the cells that are held as its transpose.
 
     In a program of one loop the choice would be made anew for every window that reads a cell.
@@ -45,4 +45,4 @@ class _PassBackToHeld(LinearMap):
         return x
 
     def transpose(self, cotangent: jax.Array, /) -> jax.Array:
-        return _choose_held(cotangent, self.window)
+        return _zero_uncovered(cotangent, self.window)

@@ -1,7 +1,7 @@
-"""Windows at places that are data: of the windows that start at every cell of an axis, those that start at given ones.
+"""Windows at positions that are data: of those that start at every cell of an axis, the ones that start at given cells.
 
-Each entry of the batch axes has places of its own, in ascending order, no two equal. So an entry of the result goes
-back to one place alone, and a place gets at most one entry: the map and its transpose are both a gather.
+Each entry of the batch axes has positions of its own, in ascending order, no two equal. So an entry of the result goes
+back to one position alone, and a position gets at most one entry: the map and its transpose are both a gather.
 """
 
 from dataclasses import dataclass
@@ -34,18 +34,18 @@ def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array
     return lax.cummax(jnp.clip(starts - numbers, 0, room - count + 1), axis.axis) + numbers
 
 
-def at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
-    """The entries of an array at places along an axis.
+def at_positions(array: jax.Array, positions: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
+    """The entries of an array at positions along an axis.
 
     `places`, of the same rank, has size 1 along the axes in `whole`, which share them, and one entry for each result
     along `axis`. All of them lie on the axis.
     """
     if jnp.issubdtype(array.dtype, jnp.inexact):
-        return apply_linear_map(_ReadAtPlaces(axis, array.shape[axis], whole), array, places)
-    return _gather(array, places, axis, whole)
+        return apply_linear_map(_ReadAtPositions(axis, array.shape[axis], whole), array, positions)
+    return _gather(array, positions, axis, whole)
 
 
-# Notation: entry o of the result is read at the place s(o), s ascending; a dot marks a tangent, a bar a cotangent.
+# Notation: entry o of the result is read at the position s(o), s ascending; a dot marks a tangent, a bar a cotangent.
 #
 #     y(o) = x(s(o))        ẏ(o) = ẋ(s(o))        x̄(p) = ȳ(o) where s(o) = p for some o, 0 elsewhere
 #
@@ -54,38 +54,38 @@ def at_places(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, 
 
 
 @dataclass(frozen=True)
-class _ReadAtPlaces(LinearMap):
+class _ReadAtPositions(LinearMap):
     axis: int
     size: int
     whole: tuple[int, ...]
 
-    def forward(self, array: jax.Array, places: jax.Array, /) -> jax.Array:
-        return _gather(array, places, self.axis, self.whole)
+    def forward(self, array: jax.Array, positions: jax.Array, /) -> jax.Array:
+        return _gather(array, positions, self.axis, self.whole)
 
-    def transpose(self, cotangent: jax.Array, places: jax.Array, /) -> jax.Array:
-        return _gather(cotangent, _sources(places, self.axis, self.size), self.axis, self.whole)
+    def transpose(self, cotangent: jax.Array, positions: jax.Array, /) -> jax.Array:
+        return _gather(cotangent, _sources(positions, self.axis, self.size), self.axis, self.whole)
 
-    def behind_one_axis(self) -> "_ReadAtPlaces":
-        return _ReadAtPlaces(self.axis + 1, self.size, tuple(axis + 1 for axis in self.whole))
+    def behind_one_axis(self) -> "_ReadAtPositions":
+        return _ReadAtPositions(self.axis + 1, self.size, tuple(axis + 1 for axis in self.whole))
 
 
-def _sources(places: jax.Array, axis: int, size: int) -> jax.Array:
+def _sources(positions: jax.Array, axis: int, size: int) -> jax.Array:
     """The number of the result that is read at each cell of the axis; a number beyond them all where there is none."""
-    count, cells = places.shape[axis], np.arange(size, dtype=np.int32)
-    # Few comparisons with every place are faster than a search, whose reads are scattered.
+    count, cells = positions.shape[axis], np.arange(size, dtype=np.int32)
+    # Few comparisons with every position are faster than a search, whose reads are scattered.
     method = "compare_all" if count <= 128 else "scan_unrolled"
 
     @partial(jnp.vectorize, signature="(o)->(p)")
-    def sources(places: jax.Array) -> jax.Array:
-        last = jnp.searchsorted(places, cells, side="right", method=method).astype(np.int32) - 1
-        read_here = places.at[last].get(mode="clip") == cells
+    def sources(positions: jax.Array) -> jax.Array:
+        last = jnp.searchsorted(positions, cells, side="right", method=method).astype(np.int32) - 1
+        read_here = positions.at[last].get(mode="clip") == cells
         return jnp.where(read_here & (last >= 0), last, count + cells)
 
-    return jnp.moveaxis(sources(jnp.moveaxis(places, axis, -1)), -1, axis)
+    return jnp.moveaxis(sources(jnp.moveaxis(positions, axis, -1)), -1, axis)
 
 
-def _gather(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
-    """Zeros where a place lies beyond the end."""
+def _gather(array: jax.Array, positions: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
+    """Zeros for positions beyond the end."""
     kept = [a for a in range(array.ndim) if a not in whole]
     batch = [a for a in kept if a != axis]
     dimensions = lax.GatherDimensionNumbers(
@@ -96,5 +96,5 @@ def _gather(array: jax.Array, places: jax.Array, axis: int, whole: tuple[int, ..
         start_indices_batching_dims=tuple(kept.index(a) for a in batch),
     )
     sizes = tuple(array.shape[a] if a in whole else 1 for a in range(array.ndim))
-    indices = jnp.expand_dims(places.squeeze(whole), -1)
+    indices = jnp.expand_dims(positions.squeeze(whole), -1)
     return lax.gather(array, indices, dimensions, sizes, unique_indices=True, mode="fill", fill_value=0)

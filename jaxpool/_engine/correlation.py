@@ -13,35 +13,35 @@ from jax import lax
 
 from jaxpool._engine.cpu.choose import blurs_in_stages
 from jaxpool._engine.operations import barrier, pad, separate_term
-from jaxpool._engine.stages import finish
-from jaxpool._engine.taps import at_tap, pad_windows, taps
+from jaxpool._engine.stages import materialize
+from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.window import Window, WindowAxis
 
 # The weights of the cells along each axis of a window, by their offset.
 Weights = Sequence[Sequence[float]]
 
 
-def weigh_windows(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
+def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """Sums of windows whose cells are weighted by their offset; padded cells are 0."""
     in_stages = blurs_in_stages(window)
     for number, along in enumerate(reversed(list(zip(window.axes, weights, strict=True)))):
-        x = _weigh_axis(finish(x) if number and in_stages else x, *along)
+        x = _correlate_axis(materialize(x) if number and in_stages else x, *along)
     return x
 
 
-def spread_weighted(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
-    """The transpose of `weigh_windows`."""
+def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
+    """The transpose of `correlate`."""
     in_stages = blurs_in_stages(window)
     for number, along in enumerate(zip(window.axes, weights, strict=True)):
-        cotangent = _spread_axis(finish(cotangent) if number and in_stages else cotangent, *along)
+        cotangent = _spread_axis(materialize(cotangent) if number and in_stages else cotangent, *along)
     return cotangent
 
 
-def _weigh_axis(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
+def _correlate_axis(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
     """y(o) = Σ_j weights[j]·x(o·stride - low + j·dilation); padded cells are 0."""
     window = Window((axis,))
     padded = pad_windows(x, window, 0)
-    return _sum([_times(at_tap(padded, window, tap), weights[tap[0]]) for tap in taps(window)])
+    return _sum([_times(at_offset(padded, window, offset), weights[offset[0]]) for offset in offsets_in(window)])
 
 
 # Write the cells as i = q·stride + r with 0 ≤ r < stride, and low as first·stride + shift with 0 ≤ shift < stride. Then
@@ -54,7 +54,7 @@ def _weigh_axis(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax
 
 
 def _spread_axis(cotangent: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
-    """x̄(i) = Σ_o weights[j]·ȳ(o), where window o holds cell i at its offset j: the transpose of `_weigh_axis`."""
+    """x̄(i) = Σ_o weights[j]·ȳ(o), where window o holds cell i at its offset j: the transpose of `_correlate_axis`."""
     first, shift = divmod(axis.low, axis.stride)
     rows = -(-axis.size // axis.stride)
     steps = range(-1 if shift else 0, (axis.extent - 1 - shift) // axis.stride + 1)

@@ -1,12 +1,12 @@
 """Bins of unequal sizes laid out as windows of one size, and back.
 
-Neighbouring bins may share a cell. `expand` gives every bin a copy of its cells, side by side, filled up to the
+Neighbouring bins may share a cell. `copy_to_tiles` gives every bin a copy of its cells, side by side, filled up to the
 size of the largest bin: from there on the bins are windows that tile the axis, and whatever evaluates windows evaluates
-them. `collect` is the way back. The two relations mirror each other: as bin o of m holds the cells of n that overlap it
-when both axes are drawn at the same length, so cell u lies in the bins from floor(u·m/n) up to and without
-ceil((u+1)·m/n), which is the formula of the bins with m and n exchanged. Both maps are one gather from places known
-while tracing, and their cost is linear in the cells. Where m and n have a common divisor the pattern repeats: each
-period is gathered by itself, so that a sharded axis needs no other shard's cells if the shards hold whole periods.
+them. `combine_copies` is the way back. The two relations mirror each other: as bin o of m holds the cells of n that
+overlap it when both axes are drawn at the same length, so cell u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n),
+which is the formula of the bins with m and n exchanged. Both maps are one gather from positions known while tracing,
+and their cost is linear in the cells. Where m and n have a common divisor the pattern repeats: each period is gathered
+by itself, so that a sharded axis needs no other shard's cells if the shards hold whole periods.
 """
 
 from typing import Any
@@ -22,12 +22,12 @@ from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
 
 
-def even(window: Window) -> Window:
-    """The windows on the array that `expand` makes."""
-    return Window(tuple(axis.even() if isinstance(axis, BinAxis) else axis for axis in window.axes))
+def as_tiles(window: Window) -> Window:
+    """The windows on the array that `copy_to_tiles` makes."""
+    return Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
 
 
-def expand(array: jax.Array, window: Window, fill: Any) -> jax.Array:
+def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Give every bin a copy of its cells; those that a smaller bin lacks hold `fill`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
@@ -39,13 +39,16 @@ def expand(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     return array
 
 
-def collect(array: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Combine the copies of every cell by `op`, a sum or a maximum of unsigned integers: the transpose of `expand`."""
+def combine_copies(array: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Combine the copies of every cell by `op`, a sum or a maximum of unsigned integers.
+
+    With a sum that is the transpose of `copy_to_tiles`.
+    """
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             period = axis.period()
             periods = _split(array, axis, period.output * period.kernel)
-            copies = take(periods, _places_of_cells(period), axis.axis + 1, 0, unique=True)
+            copies = take(periods, _copies_of_cells(period), axis.axis + 1, 0, unique=True)
             array = _merge(lax.squeeze(fold(copies, (axis.axis + 1,), op), (axis.axis + 1,)), axis)
     return array
 
@@ -61,34 +64,34 @@ def _merge(array: jax.Array, axis: BinAxis) -> jax.Array:
 
 
 def _cells_of_bins(axis: BinAxis) -> np.ndarray:
-    """The cell at each place of each bin, of shape (bins, kernel); beyond the axis where the bin has none."""
-    places = np.arange(axis.kernel)
-    cells = axis.starts[:, None] + places
-    return np.where(places < axis.counts(padding=False)[:, None], cells, axis.size)
+    """The cells of each bin, of shape (bins, kernel); numbers beyond the axis where it has fewer."""
+    positions = np.arange(axis.kernel)
+    cells = axis.starts[:, None] + positions
+    return np.where(positions < axis.counts(padding=False)[:, None], cells, axis.size)
 
 
-def _places_of_cells(axis: BinAxis) -> np.ndarray:
-    """Where the copies of each cell lie, of shape (copies at most, cells); beyond the array where there is none."""
+def _copies_of_cells(axis: BinAxis) -> np.ndarray:
+    """The positions of the copies of each cell, of shape (copies at most, cells); beyond the array for none."""
     first, last = (bound(axis.output, axis.size) for bound in (first_cells, last_cells))
     bins = first + np.arange(np.max(last - first))[:, None]
     cells = np.arange(axis.size)
     starts = np.append(axis.starts, 0)[np.minimum(bins, axis.output)]
     # No two numbers may be equal, also among those beyond the array.
-    beyond = axis.output * axis.kernel + np.arange(bins.size).reshape(bins.shape)
-    return np.where(bins < last, bins * axis.kernel + cells - starts, beyond)
+    missing = axis.output * axis.kernel + np.arange(bins.size).reshape(bins.shape)
+    return np.where(bins < last, bins * axis.kernel + cells - starts, missing)
 
 
-def take(array: jax.Array, places: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
-    """The entries at `places`, of two axes, in place of an axis; `fill` for those beyond it."""
+def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
+    """The entries at `positions`, of two axes, in place of an axis; `fill` for those beyond it."""
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + 1 for n in behind)
-    starts = places[..., None].astype(np.int32)
+    starts = positions[..., None].astype(np.int32)
     if known_platform() == "gpu":
-        # Single entries, in the order of the result. Of whole slices a GPU's compiler would put the places first, and
+        # Single entries, in the order of the result. Of whole slices a GPU's compiler would put positions first, and
         # transpose the array for it, in a kernel of its own.
         numbers = lax.GatherDimensionNumbers((), (axis,), (axis,), behind, before)
         sizes = (1,) * array.ndim
-        shape = (*array.shape[:axis], *places.shape, *array.shape[axis + 1 :], 1)
+        shape = (*array.shape[:axis], *positions.shape, *array.shape[axis + 1 :], 1)
         starts = lax.broadcast_in_dim(constant(starts), shape, (axis, axis + 1, len(shape) - 1))
     else:
         # Whole slices: of all other axes the entries are copied together.

@@ -1,7 +1,7 @@
 """Windows seen as shifted slices: the cells at one offset of all the windows, as an array of the output's shape.
 
-A *tap* is an offset into the window, one entry per pooled axis, in row-major order. Everything in the engine
-that `lax.reduce_window` does not do is a loop over taps, written out in the traced program.
+An *offset* says which cell of a window is meant: an int for each pooled axis, or the row-major number of the cell.
+Everything in the engine that `lax.reduce_window` does not do is a loop over offsets, written out in the traced program.
 """
 
 import itertools
@@ -18,8 +18,8 @@ from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.window import Window
 
 
-def taps(window: Window) -> Iterator[tuple[int, ...]]:
-    """Every offset into the window, in row-major order."""
+def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
+    """Every offset in the window, in row-major order."""
     return itertools.product(*(range(axis.kernel) for axis in window.axes))
 
 
@@ -31,17 +31,17 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """
     # On a TPU a crop is a pass over the array, and slices do without.
     crops = known_platform() != "tpu" or window.tiles
-    above = {axis.axis: axis.beyond if crops else max(axis.beyond, 0) for axis in window.axes}
+    above = {axis.axis: axis.overhang if crops else max(axis.overhang, 0) for axis in window.axes}
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
-    grown = any(max(axis.low, axis.beyond) > 0 for axis in window.axes)
+    grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
     return barrier(padded) if grown else padded
 
 
-def at_tap(padded: jax.Array, window: Window, tap: tuple[int, ...]) -> jax.Array:
-    """The cells at offset `tap` of all the windows, from the array that `pad_windows` made."""
+def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax.Array:
+    """The cells at an offset of all the windows, from the array that `pad_windows` made."""
     starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
-    for axis, offset in zip(window.axes, tap, strict=True):
-        start = offset * axis.dilation
+    for axis, along in zip(window.axes, offset, strict=True):
+        start = along * axis.dilation
         starts[axis.axis] = start
         limits[axis.axis] = start + (axis.output - 1) * axis.stride + 1
         # Where an axis is sharded, the compiler loses single cells that it is to take at a stride.
@@ -53,28 +53,28 @@ def sum_terms(
     term: Callable[..., Any],
     cells: Sequence[tuple[jax.Array, float]],
     window: Window,
-    amount: jax.Array | None = None,
+    multiplicity: jax.Array | None = None,
 ) -> Any:
-    """Σ amount·term(*cells) over every window, the cells at one offset at a time, given with what padded ones hold.
+    """Σ multiplicity·term(*cells) over every window, one offset at a time; cells come with what padded ones hold.
 
-    The term may be several arrays. Where there is no amount the last of the cells are inf for it, and what it makes of
-    them is left out.
+    The term may be several arrays. Where the multiplicity is 0 the last of the cells are inf for it, and
+    what it makes of them is left out.
     """
 
-    def weighed(amount: jax.Array, *cells: jax.Array) -> Any:
-        added = term(*cells[:-1], jnp.where(amount > 0, cells[-1], jnp.inf))
-        return jax.tree.map(lambda one: jnp.where(amount > 0, amount * one, 0), added)
+    def weighed(multiplicity: jax.Array, *cells: jax.Array) -> Any:
+        added = term(*cells[:-1], jnp.where(multiplicity > 0, cells[-1], jnp.inf))
+        return jax.tree.map(lambda one: jnp.where(multiplicity > 0, multiplicity * one, 0), added)
 
     padded = [pad_windows(array, window, fill) for array, fill in cells]
-    if amount is None:
-        return sum_over_taps(term, padded, window)
-    return sum_over_taps(weighed, (pad_windows(amount, window, 0), *padded), window)
+    if multiplicity is None:
+        return sum_over_offsets(term, padded, window)
+    return sum_over_offsets(weighed, (pad_windows(multiplicity, window, 0), *padded), window)
 
 
-def sum_over_taps(term: Callable[..., Any], padded: Sequence[jax.Array], window: Window) -> Any:
+def sum_over_offsets(term: Callable[..., Any], padded: Sequence[jax.Array], window: Window) -> Any:
     """Σ term(*cells) over every window, of arrays that `pad_windows` made; the term may be several arrays.
 
-    Large windows that tile an array are not written out tap by tap: the term is evaluated for all cells together.
+    Large windows that tile an array are not written out one by one: the term is evaluated for all cells together.
     """
     if window.tiles and window.cells > 64:
         blocks = [_cells_first(array, window) for array in padded]
@@ -83,8 +83,8 @@ def sum_over_taps(term: Callable[..., Any], padded: Sequence[jax.Array], window:
         axes = range(len(window.axes))
         return jax.tree.map(lambda each: lax.squeeze(fold(each, axes, lax.add), axes), term(*blocks))
     total = None
-    for tap in taps(window):
-        added = term(*(at_tap(array, window, tap) for array in padded))
+    for offset in offsets_in(window):
+        added = term(*(at_offset(array, window, offset) for array in padded))
         total = added if total is None else jax.tree.map(jnp.add, total, added)
     assert total is not None
     return total
