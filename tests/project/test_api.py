@@ -1,6 +1,6 @@
 """What the package promises about itself, found by looking at it: names, signatures, documentation and modules.
 
-The signatures are written out here once more, so that a change of name, order or default is a change of this file.
+The signatures are written out once more, beside the records, so that a change of name, order or default is one there.
 Every public function must have a row in the registry of cases, every docstring section and an entry in the README,
 and no module may lean on private parts of JAX or grow past what can be read in one go.
 """
@@ -21,50 +21,12 @@ import pytest
 import jaxpool
 from tests.project.importing import imported_with
 from tests.registry.cases import CASES
-from tests.registry.records import RECORDS, Record
+from tests.registry.records import RECORDS, SIGNATURES, Record
 
 PACKAGE = Path(jaxpool.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 README = PACKAGE.parent / "README.md"
 
-_FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
-_FRACTIONAL = "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp')"
-_LINEAR = _FIXED.replace("*", "*, method='linear'")
-SIGNATURES = {
-    "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "min_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "max_pool_with_indices": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "sum_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, where=None, rule='jvp')",
-    "lp_pool": f"(x, norm_type, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "smooth_max_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "gem_pool": f"(x, norm_type, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "mellowmax_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "soft_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "mixed_pool": f"(x, alpha, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "stochastic_pool": (
-        "(x, kernel_size, stride=None, padding=0, *, key=None, dilation=1, ceil_mode=False, "
-        "axis=None, where=None, rule='jvp')"
-    ),
-    "blur_pool": (
-        "(x, kernel_size=(3, 3), stride=2, padding='REFLECT', *, dilation=1, axis=None, where=None, rule='jvp')"
-    ),
-    "max_blur_pool": "(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, axis=None, where=None, rule='jvp')",
-    "median_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "quantile_pool": f"(x, q, {_LINEAR}, axis=None, where=None, rule='jvp')",
-    "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
-    "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
-    "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
-    "global_max_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
-    "global_avg_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
-    "global_gem_pool": "(x, norm_type, *, axis, eps=1e-06, keepdims=True, where=None, rule='jvp')",
-    "spatial_pyramid_pool": "(x, levels, *, kind='max', axis=None, where=None, rule='jvp')",
-    "fractional_max_pool": _FRACTIONAL,
-    "fractional_max_pool_with_indices": _FRACTIONAL,
-    "roi_align": "(x, boxes, output_size, *, sampling_ratio=2, aligned=True, axis=None)",
-    "roi_pool": "(x, boxes, output_size, *, axis=None)",
-    "max_unpool": "(values, indices, output_size, *, axis=None)",
-}
 SECTIONS = ("Args", "Returns", "Raises", "Derivative", "Example")
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import jaxpool
 from tests.project import smoke
+from tests.registry.records import RECORDS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -86,6 +87,7 @@ def test_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {
         "package": str(tmp_path / "jaxpool" / "__init__.py"),
         "version": jaxpool.__version__,
+        "functions": len(RECORDS),
     }
 
 
