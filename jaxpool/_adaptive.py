@@ -64,7 +64,7 @@ def adaptive_max_pool_with_indices(
     """Largest cell of every bin, and where it is in x.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of bin o, in row-major order, that holds its maximum; bin o of m
-    along an axis of n cells holds those from floor(o·n/m) up to and without ceil((o+1)·n/m).
+    along an axis of n cells holds those with floor(o·n/m) ≤ i < ceil((o+1)·n/m).
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

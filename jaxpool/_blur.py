@@ -1,4 +1,4 @@
-"""Pools that blur before they leave cells out: binomial low-pass filters, alone and behind a maximum."""
+"""Pools that blur before they leave cells out: binomial low-pass filters, alone and after a maximum."""
 
 import math
 from collections.abc import Sequence

@@ -175,7 +175,7 @@ def _power_means(
     counts = jnp.asarray(counts).astype(x.dtype)
     if number is not None and math.log(window.cells) / number < math.log(jnp.finfo(x.dtype).max):
         # Infinite norms stay so, and their windows pass nothing on as it is.
-        # Cotangents that are divided before the norms are there would lie in memory while these are computed.
+        # Cotangents that are divided before the norms are there would fill memory while these are computed.
         return materialize(divide(values, counts ** (1 / number)), values).astype(dtype)
     infinite = jnp.isinf(values)
     finite = jnp.where(infinite, 0, values)

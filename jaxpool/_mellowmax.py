@@ -129,7 +129,7 @@ def _log_mean_exp(
 #           = mean (x(i) - m)²·μ(z(i)),     μ(z) = ((z - 1)·exp(z) + 1)/z² = ∫ t·exp(t·z) dt, t from 0 to 1
 #
 # in which nothing cancels, and which is half the variance at β = 0. A cell of -inf has weight 0 and adds 1/(n·β²) to
-# the second. Where m is infinite all derivatives are 0; and +inf stands for a cell that is absent.
+# the second. Where m is infinite all derivatives are 0; and +inf marks a cell that is absent.
 
 
 def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:

@@ -30,7 +30,7 @@ class Quantile:
     method: str
 
     def ranks(self, cells: int) -> tuple[int, int, float]:
-        """Ranks of the two cells between which the quantile lies, and the weight of the second; twice one, and 0."""
+        """Ranks of the two cells around the quantile, and the weight of the second; the same rank twice, and 0."""
         rank = self.q * (cells - 1)
         # 0.14·50 is 7, and not the float above it, of which "higher" would make 8.
         if abs(rank - round(rank)) <= 1e-12 * cells:
@@ -66,7 +66,7 @@ class Ranks(NamedTuple):
 
 
 def ranks_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> Ranks:
-    """Where the quantile lies in every window, full but for padding if `counts` is None; arrays have `rank` axes."""
+    """The ranks in every window, full but for padding if `counts` is None; arrays have `rank` axes."""
     table = [(0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1))]
     dtypes = (np.int32, np.int32, np.float64)
     columns = zip(zip(*table, strict=True), dtypes, strict=True)

@@ -178,7 +178,7 @@ def _quantiles(x: jax.Array, mask: jax.Array | None, window: Window, quantile: Q
     return values if counts is None else jnp.where(counts > 0, values, jnp.zeros_like(values))
 
 
-# Notation: c(o) and d(o) are the cells of window o at the two ranks between which the quantile lies, in the order by
+# Notation: c(o) and d(o) are the cells of window o at the two ranks around the quantile, in the order by
 # value and then by offset; w(o) is the weight of the second one, which depends on the number of cells alone. Where one
 # rank is hit, or asked for, there is no d. A dot marks a tangent, a bar a cotangent.
 #

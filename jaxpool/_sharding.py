@@ -1,4 +1,4 @@
-"""Arrays that lie on several devices: pooled axes sharded over explicit axes of a mesh, and what differs among devices.
+"""Arrays on several devices: pooled axes sharded over explicit axes of a mesh, and what differs among devices.
 
 An explicit mesh axis makes the sharding of every intermediate array a part of its type, and no type can say that an
 axis is cut where the devices do not divide it. A pool pads and slices its axes all the time. So where a pooled axis is
@@ -37,7 +37,7 @@ def evaluate(
 ) -> Any:
     """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes.
 
-    So many `leading` axes, which the shape does not tell, come before those of x; no device has a part of them alone.
+    In front of the axes of x the result may have `leading` axes more, which are not sharded and not in the shape.
     """
     x = arrays[0]
     sharded = [array for array in arrays if any(_entries(array, x.ndim, pooled))]

@@ -147,13 +147,13 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
     for part in exponentials_order(window) if shared_along_windows(beta, window) else (window,):
         largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)
-        # Of a β that is positive the largest does.
+        # If β is known to be positive, the largest cells suffice.
         if signs != {1}:
             smallest = reduce_windows(lax.stop_gradient(smallest), part, lax.min)
         extreme = _either(signs, beta, smallest, largest)
         common = jnp.where(jnp.isinf(extreme), 0, extreme)
         if 0 in signs:
-            # Nothing is so far from the middle that it overflows. Under any other β what is has no weight.
+            # No cell is so far from the middle that differences overflow. Under any other β one that is has no weight.
             middle = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), common, largest / 2 + smallest / 2)
             common = jnp.where(beta == 0, middle, common)
         sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)

@@ -109,7 +109,7 @@ class _WriteLast(LinearMap):
         return _read(values, jnp.where(last < 0, positions.shape[-1], last))
 
     def transpose(self, cotangent: jax.Array, positions: jax.Array, /) -> jax.Array:
-        # For a position beyond the cells an end is read, which no number from there can have reached.
+        # A position beyond the cells reads an end, which nothing there can have written.
         targets = jnp.clip(positions, 0, self.cells - 1).astype(np.int32)
         last = jnp.take_along_axis(self._last(positions), targets, -1, mode="clip")
         is_written = last == np.expand_dims(self._numbers(positions), tuple(range(positions.ndim - 1)))

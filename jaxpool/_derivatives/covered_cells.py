@@ -1,7 +1,7 @@
-"""Cells that no window holds, behind the last one or between strides: they have no part in values or derivatives.
+"""Cells that no window holds, after the last one or in gaps between them: they have no part in values or derivatives.
 
-The maps of weighted pools go back to all cells that windows reach. To a cell that none holds comes a sum of weights
-times 0, and the weight of a cell of NaN is NaN.
+The way back of a weighted pool reaches all cells. One that no window holds gets weights times 0, and the weight of a
+NaN is NaN.
 """
 
 from dataclasses import dataclass

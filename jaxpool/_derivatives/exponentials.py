@@ -122,7 +122,7 @@ def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
 
 
 def _with_values_outside(excess: jax.Array, shift: Shift) -> Filled:
-    """The arrays that make up a value, and what stands for a window outside, in which nothing has weight."""
+    """The arrays that make up a value, and the fills for windows outside, in which nothing has weight."""
     assert shift is not None
     return [(excess, 0.0), (shift, math.inf)]
 

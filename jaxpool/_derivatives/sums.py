@@ -61,7 +61,7 @@ def weighted_sums(
 ) -> Sums:
     """Σ weight(cell, *outputs)·multiplicity over every window, for each of the weights.
 
-    `outputs` have the output's shape, or 1 along axes; so have `amounts`, of the input's shape. Padded cells have none.
+    `outputs` have the output's shape, `multiplicities` the input's, or both 1 along axes. Padded cells have none.
     Without multiplicities all cells have 1, and padded ones are -inf, which the weights have to make 0 of.
     """
 

@@ -34,7 +34,7 @@ Multiplicities = tuple[jax.Array, jax.Array] | None
 # The cells themselves, or their excesses and shifts.
 Cells = tuple[jax.Array, ...]
 Shift = jax.Array | None
-# Arrays of cells or of windows, and what stands for those outside.
+# Arrays of cells or of windows, and the fill for those outside.
 Filled = list[tuple[jax.Array, float]]
 Residuals = tuple[Cells, Shift, jax.Array | None, Multiplicities, jax.Array]
 
@@ -46,7 +46,7 @@ class WeightedPool:
     Attributes:
         value: y from x, θ, the window, for a mean the multiplicities, and the shift: then y less that.
         cells: what `weight` and `slope` need of x, elementwise, and what padded cells hold.
-        outputs: what they need of y and the shift, elementwise, and what stands for a window outside: weights of 0.
+        outputs: what they need of y and the shift, elementwise, and the fill for windows outside: weights of 0.
         weight: ∂y/∂x from the two and θ.
         slope: the terms of ∂y/∂θ from the two and θ, up to a factor that is the same for all cells of a window.
         slope_factor: that factor, from y and θ.
@@ -79,7 +79,7 @@ def weighted_pool(
 ) -> jax.Array:
     """Pool x with the parameter `number`, or with the array `parameter` where `number` is None.
 
-    A mean takes the `amount` of every cell, whole along the pooled axes; None is 1. Shifts are kept in `shift_dtype`.
+    A mean takes the `multiplicity` of every cell, whole along the pooled axes; None is 1. Shifts are of `shift_dtype`.
     """
     in_turn = (terms_order if pool.shift is None else exponentials_order)(window)
     if parameter is None:
@@ -217,7 +217,7 @@ class _Weights(LinearMap):
             return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
 
         if pool.in_stages:
-            # After y: cotangents that are padded before would lie in memory while y is computed.
+            # After y: cotangents that are padded earlier would fill memory while y is computed.
             cotangent = materialize(cotangent, y)
         if pool.is_mean:
             cotangent = cotangent / _totals(window, multiplicities)

@@ -24,13 +24,15 @@ def gather_by_base_dilation(
     window: Window,
     inputs: Sequence[tuple[jax.Array, Any]],
     combine: Operation,
+    table: Callable[[Any], Any] | None,
 ) -> jax.Array:
     """What `gather.gather_windows` computes, for fixed windows; no contribution has to ask what the windows hold."""
     cells = tuple(array for array, _ in inputs)
     dilated = [_dilate(array, fill, window) for array, fill in outputs]
     total = None
     for number, offset in enumerate(offsets_in(window)):
-        added = contribution(number, True, tuple(_holders(array, window, offset) for array in dilated), cells)
+        windows = tuple(_holders(array, window, offset) for array in dilated)
+        added = contribution(number if table is None else table(number), True, windows, cells)
         total = added if total is None else combine(total, added)
     assert total is not None, "a window has a cell"
     return total

@@ -1,7 +1,7 @@
 """Ranks by bisection: the bits of a value found one after the other, by counting the cells below.
 
 Floats and integers alike are taken for unsigned numbers in the same order, their *keys*. The key of rank r is the
-largest number below which at most r keys lie. From the highest bit on, a bit of it is 1 if at most r keys lie below
+largest number that at most r keys are below. From the highest bit on, a bit of it is 1 if at most r keys are below
 what it would make: as many rounds as bits, each a count over shifted slices. No array holds more than one cell
 per window, whatever the windows' size, and the rank may be another one for every window.
 """

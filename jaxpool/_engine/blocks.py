@@ -32,7 +32,7 @@ def first_in_blocks(
 ) -> tuple[jax.Array, jax.Array]:
     """The extreme of windows that tile an array, and the first offset of a cell that has it.
 
-    A cell's offset is its number in the window times `place`, and what it brings along in `offsets`, if there are any.
+    A cell's offset is its number in the window times `place_value`, plus what it brings along in `offsets`.
     """
     cells, axes = split_blocks(padded, window)
     best = stage(lambda cells: fold(cells, axes, op), cells)

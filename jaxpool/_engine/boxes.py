@@ -1,4 +1,4 @@
-"""The geometry of boxes: where the samples of each bin lie along an axis, and which cells each bin holds.
+"""The geometry of boxes: where the samples of each bin are along an axis, and which cells each bin holds.
 
 A box is given in cells, low corner and high corner, and is data: it may be traced, and learnt.
 """
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# Cells, beyond every array. Between the two no sample lies at 0: it would be (k + 1/2)/N = 1/3 for whole numbers.
+# Cells beyond every array. Of a box between the two no sample is at 0: it would be (k + 1/2)/N = 1/3 for integers.
 _FAR_BELOW, _FAR_ABOVE = -1e18, 2e18
 
 
@@ -36,9 +36,9 @@ def sample_positions(low: jax.Array, high: jax.Array, bins: int, ratio: int, ali
 
 
 def neighbours(positions: jax.Array, cells: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The cell at or below each position, the share of the next one, and which positions lie on the axis at all.
+    """The cell at or below each position, the share of the next one, and which positions are on the axis at all.
 
-    Beyond the centres of the first and the last cell, up to a cell further, that cell stands alone; a NaN is on the
+    Up to a cell beyond the centres of the first and the last cell, that cell counts alone; a NaN is on the
     axis, and a share of its own.
     """
     inside = ~((positions < -1) | (positions > cells))
@@ -53,7 +53,7 @@ def neighbours(positions: jax.Array, cells: int) -> tuple[jax.Array, jax.Array, 
 def bin_bounds(low: jax.Array, high: jax.Array, bins: int, cells: int) -> tuple[jax.Array, jax.Array]:
     """The first cell of each bin, and the first one beyond it: two arrays (count, bins).
 
-    Bin o of m holds the cells from ⌊o·l/m⌋ up to and without ⌈(o+1)·l/m⌉ of the l cells of the box. Integers all along,
+    Bin o of m holds the cells u of the box, of l in all, with ⌊o·l/m⌋ ≤ u < ⌈(o+1)·l/m⌉. Integers all along,
     within int32 however far away the corners are.
     """
     first, last = (_rounded(corner, 2**29 // bins) for corner in (low, high))

@@ -1,10 +1,12 @@
-"""Sums of windows whose cells are weighted by their offset, and the transpose of such a sum, one axis after the other.
+"""Sums of windows whose cells are weighted by their offset, a correlation with a separable kernel, and its transpose.
 
-The weight of a cell is a product of one number per axis. These are Python numbers of the traced program. Both
-directions are sums of shifted slices, each times a number.
+The weight of a cell is a product of one number per axis. These are Python numbers of the traced program. The transpose
+adds up, for every cell, the windows that hold it, each times a weight from a table that is known while tracing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,90 +14,56 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.cpu.choose import blurs_in_stages
-from jaxpool._engine.operations import barrier, pad, separate_term
+from jaxpool._engine.gather import Covered, gather_windows
+from jaxpool._engine.operations import Arrays, separate_term
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._geometry.window import Window
 
 # The weights of the cells along each axis of a window, by their offset.
 Weights = Sequence[Sequence[float]]
+# The windows that are taken one after the other, the last axes first.
+Order = Callable[[Window], Sequence[Window]]
 
 
-def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
+def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
     """Sums of windows whose cells are weighted by their offset; padded cells are 0."""
-    in_stages = blurs_in_stages(window)
-    for number, along in enumerate(reversed(list(zip(window.axes, weights, strict=True)))):
-        x = _correlate_axis(materialize(x) if number and in_stages else x, *along)
+    for number, (part, of_cells) in enumerate(_parts(window, weights, order)):
+        x = materialize(x) if number and blurs_in_stages(window) else x
+        padded, table = pad_windows(x, part, 0), of_cells.astype(x.dtype)
+        offsets = offsets_in(part)
+        terms = [at_offset(padded, part, offset) * weight for offset, weight in zip(offsets, table, strict=True)]
+        if len(set(of_cells)) == 1:
+            terms = list(map(separate_term, terms))
+        x = reduce(lax.add, terms)
     return x
 
 
-def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
+def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
     """The transpose of `correlate`."""
-    in_stages = blurs_in_stages(window)
-    for number, along in enumerate(zip(window.axes, weights, strict=True)):
-        cotangent = _spread_axis(materialize(cotangent) if number and in_stages else cotangent, *along)
+
+    def contribution(weight: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        sent = windows[0] * weight
+        return sent if covered is True else jnp.where(covered, sent, jnp.zeros_like(sent))
+
+    for number, (part, of_cells) in enumerate(reversed(list(_parts(window, weights, order)))):
+        cotangent = materialize(cotangent) if number and blurs_in_stages(window) else cotangent
+        table = of_cells.astype(cotangent.dtype)
+
+        def weight_of(numbers: Any, table: np.ndarray = table) -> Any:
+            if isinstance(numbers, jax.Array):
+                return jnp.asarray(table).at[numbers].get(mode="clip")
+            return table[np.clip(numbers, 0, table.size - 1)]
+
+        cotangent = gather_windows(contribution, [(cotangent, 0)], part, table=weight_of)
     return cotangent
 
 
-def _correlate_axis(x: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
-    """y(o) = Σ_j weights[j]·x(o·stride - low + j·dilation); padded cells are 0."""
-    window = Window((axis,))
-    padded = pad_windows(x, window, 0)
-    return _sum([_times(at_offset(padded, window, offset), weights[offset[0]]) for offset in offsets_in(window)])
-
-
-# Write the cells as i = q·stride + r with 0 ≤ r < stride, and low as first·stride + shift with 0 ≤ shift < stride. Then
-# window o = first + q - t holds cell i at the offset j = (t·stride + r + shift)/dilation, where that is a whole number
-# from 0 and below the kernel size, so that
-#
-#     x̄(q, r) = Σ_t weights[(t·stride + r + shift)/dilation]·ȳ(first + q - t)
-#
-# For every r this is a sum of shifted slices of ȳ, and for all r together the terms are as many as the weights.
-
-
-def _spread_axis(cotangent: jax.Array, axis: WindowAxis, weights: Sequence[float]) -> jax.Array:
-    """x̄(i) = Σ_o weights[j]·ȳ(o), where window o holds cell i at its offset j: the transpose of `_correlate_axis`."""
-    first, shift = divmod(axis.low, axis.stride)
-    rows = -(-axis.size // axis.stride)
-    steps = range(-1 if shift else 0, (axis.extent - 1 - shift) // axis.stride + 1)
-    amounts = (steps[-1] - first, first + rows - steps[0] - axis.output)
-    around = pad(cotangent, {axis.axis: amounts}, 0)
-    if any(amounts):
-        around = barrier(around)
-    parts: list[jax.Array] = []
-    unheld = 0
-    for r in range(axis.stride):
-        terms = []
-        for t in steps:
-            offset, rest = divmod(t * axis.stride + r + shift, axis.dilation)
-            if rest == 0 and 0 <= offset < axis.kernel:
-                start = steps[-1] - t
-                here = lax.slice_in_dim(around, start, start + rows, 1, axis.axis)
-                terms.append(_times(here, weights[offset]))
-        if terms:
-            parts += [*_zeros(cotangent, axis, rows, unheld), jnp.expand_dims(_sum(terms), axis.axis + 1)]
-        unheld = 0 if terms else unheld + 1
-    parts += _zeros(cotangent, axis, rows, unheld)
-    cells = lax.concatenate(parts, axis.axis + 1) if len(parts) > 1 else parts[0]
-    return lax.slice_in_dim(lax.collapse(cells, axis.axis, axis.axis + 2), 0, axis.size, 1, axis.axis)
-
-
-def _zeros(like: jax.Array, axis: WindowAxis, rows: int, count: int) -> list[jax.Array]:
-    """The cells of so many r that no window holds, if there are any."""
-    if count == 0:
-        return []
-    shape = (*like.shape[: axis.axis], rows, count, *like.shape[axis.axis + 1 :])
-    return [jnp.zeros(shape, like.dtype)]
-
-
-def _times(array: jax.Array, weight: float) -> jax.Array:
-    """The array times a weight, by itself where all weights of an axis are one power of two."""
-    product = array * np.array(weight, array.dtype)[()]
-    return separate_term(product) if weight == 0.5 else product
-
-
-def _sum(terms: Sequence[jax.Array]) -> jax.Array:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
+def _parts(window: Window, weights: Weights, order: Order) -> Iterator[tuple[Window, np.ndarray]]:
+    """The windows in turn, and the weights of their cells in row-major order."""
+    along = {axis.axis: np.asarray(each) for axis, each in zip(window.axes, weights, strict=True)}
+    for part in order(window):
+        table = np.ones(1)
+        for axis in part.axes:
+            table = np.multiply.outer(table, along[axis.axis]).ravel()
+        yield part, table

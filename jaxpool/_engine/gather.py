@@ -38,7 +38,7 @@ class _SplitAxis:
 
     @property
     def before(self) -> int:
-        """Cells of the first q that lie in front of the first real cell."""
+        """Cells of the first q in front of the first real cell."""
         shift = self.along.low % self.along.stride
         return shift if len(self._steps(0)) < len(self._steps(shift)) else 0
 
@@ -96,7 +96,7 @@ def gather_windows(
     numbers while tracing, in place of them.
     """
     if known_platform() == "tpu" and choose.dilates_outputs(window):
-        return gather_by_base_dilation(contribution, outputs, window, inputs, combine)
+        return gather_by_base_dilation(contribution, outputs, window, inputs, combine, table)
     axes = [_SplitAxis(axis) for axis in as_tiles(window).axes]
     outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(_cover_inputs(copy_to_tiles(array, window, fill), fill, axes), axes) for array, fill in inputs)

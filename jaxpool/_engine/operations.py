@@ -79,7 +79,7 @@ def separate_term(product: jax.Array) -> jax.Array:
 
 
 def private_copy(array: jax.Array, fill: Any) -> jax.Array:
-    """The same array, as an operand that nothing else reads; whatever pads by `fill` reads its operand so.
+    """A private copy of the array: all padding by `fill` reads its operand through one.
 
     Where a padded axis is sharded, the compiler keeps what it fetched from the neighbours for the next reader of the
     same operand through the same window, with the padding already in it, and takes no note of the padding's value: a

@@ -30,7 +30,7 @@ def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
     """Add the windows that hold a cell by pieces; for a stride or a dilation of 1.
 
     A window of kernel = blocks·stride + rest cells is so many blocks of `stride` cells and the rest. Block o' of the
-    axis lies in the windows from o' - blocks + 1 to o': its cells get the sum over those, a windowed sum of the
+    axis is in the windows from o' - blocks + 1 to o': its cells get the sum over those, a windowed sum of the
     cotangents, and the cells of the rests get theirs as from windows of their own.
     """
     (axis,) = part.axes

@@ -60,7 +60,7 @@ def _pieces(kernel: int) -> int:
 def fold_in_pieces(padded: Arrays, part: Window, join: Callable[[Arrays, Arrays, int], Arrays]) -> Arrays:
     """Combine the cells of every window of one axis of two cells or more.
 
-    `join(first, later, start)` combines what stands in front with a piece that starts `start` cells after the window.
+    `join(first, later, start)` combines what comes first with a piece that starts `start` cells after the window.
     """
     (axis,) = part.axes
     for step in steps(axis.kernel):

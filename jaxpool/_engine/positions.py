@@ -37,8 +37,8 @@ def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array
 def at_positions(array: jax.Array, positions: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
     """The entries of an array at positions along an axis.
 
-    `places`, of the same rank, has size 1 along the axes in `whole`, which share them, and one entry for each result
-    along `axis`. All of them lie on the axis.
+    `positions`, of the same rank, has size 1 along the axes in `whole`, which share them, and one entry for each result
+    along `axis`. All of them are on the axis.
     """
     if jnp.issubdtype(array.dtype, jnp.inexact):
         return apply_linear_map(_ReadAtPositions(axis, array.shape[axis], whole), array, positions)
@@ -50,7 +50,7 @@ def at_positions(array: jax.Array, positions: jax.Array, axis: int, whole: tuple
 #     y(o) = x(s(o))        ẏ(o) = ẋ(s(o))        x̄(p) = ȳ(o) where s(o) = p for some o, 0 elsewhere
 #
 # There is one such o at the most: the last one with s(o) ≤ p, if any. So the third formula is a gather too, from o
-# where there is one and from beyond the end, where zeros stand, for all others. The second is the map itself.
+# where there is one and from beyond the end, where there are zeros, for all others. The second is the map itself.
 
 
 @dataclass(frozen=True)

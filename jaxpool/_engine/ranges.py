@@ -46,7 +46,7 @@ def first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]
 
     # A range starts without a winner; what its value is then is read by nobody.
     start = cells.at[tuple(first for first, _ in spread)].get(mode="clip")
-    # The counter is of the type of its end, which says where a batch of them lies.
+    # The counter is of the type of its end, which says where its batch axis is.
     steps = math.prod(lengths[1:], start=lengths[0])
     return lax.fori_loop(jnp.zeros_like(steps), steps, step, (start, jnp.full_like(start, -1, np.int32)))[1]
 

@@ -77,7 +77,7 @@ def times(place_value: Any, number: int) -> Any:
 
 
 def better(first: Winner, later: Winner, op: Operation) -> Winner:
-    """The winner of two, where the first one stands before the later one: only a strictly better one replaces it."""
+    """The winner of two, where the first one comes before the later one: only a strictly better one replaces it."""
     is_better = replaces(first[0], later[0], op)
     return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
 

@@ -22,8 +22,8 @@ from jaxpool._engine.platforms import may_be_cpu
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
     """Evaluate `step(*arrays)` as a stage of its own: neither what it reads nor what reads it is fused into it.
 
-    What it does to floats, often the cotangents, starts after its integers, often the offsets, are there. Else padding
-    that nothing needs for long would lie in memory. Stages of different marks share nothing, where the compiler would
+    What it does to floats, often the cotangents, starts when its integers, often the offsets, are there: else padding
+    would fill memory long before it is needed. Stages of different marks share nothing, where the compiler would
     keep in memory what two of them compute of the same arrays.
     """
     if not may_be_cpu():
@@ -38,7 +38,7 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> An
 
 
 def materialize(array: jax.Array, *others: jax.Array) -> jax.Array:
-    """The array, with all of it and of the others, which do not depend on it, computed before what reads it starts."""
+    """The array, materialized together with the others, which do not depend on it, before anything reads it."""
     if not (primitives.AVAILABLE and may_be_cpu()):
         return array
     return _STAGE.bind(array, *others, types=[jax.typeof(array)])[0]

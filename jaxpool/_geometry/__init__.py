@@ -1,1 +1,1 @@
-"""Where windows lie: their sizes, padding and bins, boxes and random places, as Python integers. Evaluates nothing."""
+"""Where windows are: their sizes, padding and bins, as Python integers. Evaluates nothing, and imports nothing else."""

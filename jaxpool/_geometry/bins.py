@@ -1,6 +1,6 @@
 """The geometry of adaptive pooling: axes cut into a given number of bins, whose sizes may differ by one or two cells.
 
-Bin i of n cells in m bins holds the cells from floor(i·n/m) up to and without ceil((i+1)·n/m). Where m divides n these
+Bin i of m, along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m). Where m divides n these
 are plain windows; elsewhere neighbours share a cell now and then, and a `BinAxis` says which. Everything is
 computed in Python and NumPy integers: the same in floating point puts a cell into the wrong bin.
 """
@@ -49,7 +49,7 @@ def first_cells(size: int, bins: int) -> np.ndarray:
 
 
 def last_cells(size: int, bins: int) -> np.ndarray:
-    """ceil((i + 1)·size/bins) for every bin i: the first cell that is no more in it."""
+    """ceil((i + 1)·size/bins) for every bin i: the first cell after it."""
     return -(-(np.arange(bins) + 1) * size // bins)
 
 

@@ -92,7 +92,7 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "
 
 
 def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, int] | str, ...]:
-    """A (low, high) pair for each of `count` axes, or the word that stands for one."""
+    """A (low, high) pair for each of `count` axes, or the word given in its place."""
     if isinstance(padding, str):
         if padding not in PADDING_WORDS:
             word = _SYNONYMS.get(padding.upper(), padding.upper())

@@ -3,7 +3,7 @@
 A `Window` says how a kernel slides along the pooled axes of one array shape. It is frozen and hashable, so
 that it serves as a static argument of compiled functions, and it owns the output-shape formula and the
 messages of every mistake that can be made with sizes. All sizes are counted in cells. The cells of an axis are
-numbered from the first real one; padding lies below 0 and from `size` upwards.
+numbered from the first real one; padding is below 0 and from `size` upwards.
 """
 
 import math
@@ -64,7 +64,7 @@ class WindowAxis:
         return values.reshape(shape)
 
     def covered(self) -> np.ndarray:
-        """Which cells lie in a window: not those in gaps between windows or in windows, nor those left over."""
+        """Which cells some window holds: not those in gaps between or within windows, nor those left over."""
         covered = np.zeros(self.size, bool)
         starts = self.starts
         if self.dilation == 1 and self.stride <= self.kernel:
@@ -76,7 +76,7 @@ class WindowAxis:
         return covered
 
     def first_real_offsets(self) -> np.ndarray:
-        """Offset in each window of its first cell that does not lie in the low padding."""
+        """Offset in each window of its first cell that is not low padding."""
         return np.maximum(0, -(self.starts // self.dilation))
 
 
@@ -84,7 +84,7 @@ class WindowAxis:
 class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
-    With a word for `extension`, explained in `_geometry/padding_words`, copies of the real cells lie in the padding.
+    With a word for `extension`, explained in `_geometry/padding_words`, the padding holds copies of the real cells.
     """
 
     axes: tuple[WindowAxis, ...]
@@ -117,7 +117,7 @@ class Window:
 
     @property
     def tiles(self) -> bool:
-        """Whether every cell that windows reach lies in one window alone, and no window has gaps."""
+        """Whether no cell is in two windows, and no window has gaps."""
         return all((a.stride == a.kernel or a.output == 1) and (a.dilation == 1 or a.kernel == 1) for a in self.axes)
 
     def split(self) -> tuple["Window", ...]:

@@ -33,7 +33,7 @@ def first_winners(
 
 
 def select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """The extreme of every window and its offset, times `place`, plus the offset that its cell brings along."""
+    """The extreme of every window and its offset, times `place_value`, plus the offset that its cell brings along."""
     if choose.reduces_whole_axes(part):
         return select_by_axes(x, offsets, place_value, part, op)
     x = copy_to_tiles(x, part, identity(op, x.dtype))
