@@ -17,6 +17,10 @@ from jax import lax
 
 import jaxpool
 from jaxpool._arguments import Rule
+from jaxpool._engine.cpu import select as cpu_select
+from jaxpool._engine.winners import Selection, route_to_winners
+from jaxpool._engine.xla import select as xla_select
+from jaxpool._geometry.window import make_window
 from tests.harness.compilation import compiled_fast
 from tests.reference import sliding
 from tests.registry.cases import distinct
@@ -128,6 +132,19 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
     if indices is not None:
         np.testing.assert_array_equal(indices[0], values)
         np.testing.assert_array_equal(indices[1], winners)
+
+
+# Operation by operation: within a program a CPU keeps more than 16 bits anyway.
+@pytest.mark.parametrize("selection", [cpu_select.SELECTION, xla_select.SELECTION], ids=["cpu", "xla"])
+def test_cotangents_of_one_winner_are_rounded_once(selection: Selection) -> None:
+    # The cell in the middle wins all windows. In 16 bits the small ones that are added to 1 are lost one by one, be it
+    # those before it or those behind it.
+    window = make_window("test", (17,), (9,), 1, 0, 1, False, None)
+    cotangent = np.where(np.arange(9) == 4, 1, 2.0**-8).astype(jnp.bfloat16)
+    offsets = np.arange(9)[::-1].astype(np.uint8)
+    found = route_to_winners(jnp.asarray(cotangent), (jnp.asarray(offsets),), selection, (window,))
+    assert found.dtype == jnp.bfloat16
+    assert found.tolist() == [0] * 8 + [1 + 2**-5] + [0] * 8
 
 
 def test_gradients_of_the_platform_go_into_padding() -> None:

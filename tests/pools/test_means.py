@@ -84,6 +84,19 @@ def test_learnt_sharpness_at_zero(pool: Any, rules: tuple[str, ...]) -> None:
     check_third_order(objectives, x, beta)
 
 
+def test_curvature_of_mellowmax_far_from_zero() -> None:
+    # With the softmax w of β·x, M = Σ w·x and the value m: ∂²m/∂x∂β = w·(x - M) and ∂²m/∂β² = (V - 2·(M - m)/β)/β with
+    # V = Σ w·(x - M)². All β·(x - m) are beyond 1 in magnitude, and of both signs.
+    x, beta = np.array([0.0, 1.0, 4.0]), 2.0
+    w = np.exp(beta * x) / np.exp(beta * x).sum()
+    m, mean = np.log(np.exp(beta * x).mean()) / beta, w @ x
+    assert (np.abs(beta * (x - m)) > 1).all()
+    slope = jax.grad(lambda x, beta: mellowmax_pool(x, beta, (3,))[0], 1)
+    by_cells, by_beta = compiled_fast(jax.jacrev(slope, (0, 1)))(x, np.full(1, beta))
+    np.testing.assert_allclose(by_cells[0], w * (x - mean), rtol=1e-12)
+    np.testing.assert_allclose(by_beta, (w @ (x - mean) ** 2 - 2 * (mean - m) / beta) / beta, rtol=1e-12)
+
+
 def test_slopes_of_mellowmax_do_not_cancel() -> None:
     x = jnp.array([0.0, 1.0, 3.0], jnp.float32)
     slopes = jax.vmap(jax.grad(lambda beta: mellowmax_pool(x, beta[None], (3,))[0]))(jnp.array([0, 1e-6, 1e-3, -1e-4]))

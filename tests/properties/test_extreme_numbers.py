@@ -110,3 +110,19 @@ def test_means_of_draws_have_derivatives_at_every_magnitude(scale: float) -> Non
     expected = oracle.evaluate("stochastic_pool", x, kernel_size=(3,))
     np.testing.assert_allclose(values, expected.values, rtol=1e-6)
     np.testing.assert_allclose(pull_back(jnp.ones_like(values))[0], expected.backward(np.ones((2, 1))), atol=1e-6)
+
+
+def test_infinite_power_means_pass_nothing_on() -> None:
+    # Under an exponent that is an array, or so near 0 that the power of the number of cells overflows.
+    x = jnp.array([math.inf, 1.0], jnp.float32)
+    by_number = jax.value_and_grad(lambda x: jaxpool.gem_pool(x, 0.005, (2,))[0])(x)
+    by_array = jax.value_and_grad(lambda x, p: jaxpool.gem_pool(x, p, (2,))[0], (0, 1))(x, jnp.full(1, 2, x.dtype))
+    for value, slopes in (by_number, by_array):
+        assert value == math.inf
+        assert all((slope == 0).all() for slope in jax.tree.leaves(slopes))
+
+
+def test_blends_of_one_part_have_no_infinities_of_the_other() -> None:
+    x = jnp.array([[math.inf, 1.0], [-math.inf, 1.0]])
+    for alpha, expected in ((0, [math.inf, -math.inf]), (1, [math.inf, 1])):
+        assert jaxpool.mixed_pool(x, alpha, (2,)).ravel().tolist() == expected

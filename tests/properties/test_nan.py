@@ -16,7 +16,7 @@ from jax import lax
 
 import jaxpool
 from jaxpool._arguments import Rule
-from tests.harness.compilation import compiled_as_usual
+from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.harness.parts import case_row
 from tests.reference import sliding
 from tests.registry.cases import distinct
@@ -197,3 +197,23 @@ def test_cells_beyond_the_array_weigh_nothing() -> None:
         assert jnp.isfinite(values).all()
         np.testing.assert_allclose(slopes, 1, atol=1e-4)
         assert jnp.isfinite(jax.grad(lambda x, pool=pool: pool(x).sum())(x)).all()
+
+
+def test_cotangents_of_nan_stay_among_the_cells_of_their_window() -> None:
+    # Differentiated once more in reverse, as the weights are: cell 3 lies beside those of the first window, 0 to 2.
+    x = jnp.array([0.5, 1.5, 0.75, 1.25, 1.0, 0.25, 2.0])
+
+    def second(x: jax.Array, cotangent: jax.Array) -> list[jax.Array]:
+        found = []
+        for pool in (partial(jaxpool.lp_pool, norm_type=3.0), partial(jaxpool.smooth_max_pool, beta=2.0)):
+            windows = partial(pool, kernel_size=(3,), stride=2)
+            _, pull_back = jax.vjp(lambda x, windows=windows: jax.vjp(windows, x)[1](cotangent)[0], x)
+            found += pull_back(jnp.arange(1.0, 8.0))
+        return found
+
+    evaluate = compiled_fast(second)
+    for first in (np.nan, np.inf):
+        pairs = zip(evaluate(x, jnp.array([first, 1, 2])), evaluate(x, jnp.array([0.0, 1, 2])), strict=True)
+        for found, expected in pairs:
+            assert (jnp.abs(expected[3:]) > 0).all()
+            np.testing.assert_array_equal(found[3:], expected[3:])

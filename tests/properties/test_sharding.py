@@ -1,14 +1,23 @@
-"""Sharded arrays: processes of their own with several virtual devices, as this one may have but one."""
+"""Sharded arrays: processes of their own with several virtual devices, as this one may have but one.
+
+One is enough for the types of arrays inside `jax.shard_map`, which say what may differ among devices.
+"""
 
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import jax
+import numpy as np
 import pytest
+from jax.sharding import AxisType, PartitionSpec
 
+import jaxpool
 from tests.harness.compilation import flags
-from tests.properties.sharded import POOLS, UNEVEN
+from tests.properties.sharded import POOLS, UNEVEN, value_and_gradient
 from tests.registry.records import RECORDS
 
 
@@ -27,6 +36,24 @@ def lines_of_program(devices: int, *arguments: str) -> list[str]:
 def test_arrays_on_several_devices() -> None:
     functions = [name for name in POOLS if name in RECORDS]
     assert len(lines_of_program(4)) == 3 * len(POOLS) + len(functions) + 2 * len(UNEVEN) + 6
+
+
+LOOPED = {
+    "median_pool": jaxpool.median_pool,
+    "stochastic_pool": partial(jaxpool.stochastic_pool, key=np.array([3, 7], np.uint32)),
+}
+
+
+@pytest.mark.parametrize("pool", LOOPED.values(), ids=LOOPED)
+def test_loops_over_large_windows_keep_their_types(pool: Any) -> None:
+    # What a loop starts with has to vary as what it makes of the cells does.
+    mesh, spec = jax.make_mesh((1,), ("devices",), axis_types=(AxisType.Auto,)), PartitionSpec("devices")
+    both = value_and_gradient(partial(pool, kernel_size=(9, 9), stride=1))
+    x = jax.ShapeDtypeStruct((2, 12, 11), np.float32)
+    inside = jax.shard_map(both, mesh=mesh, in_specs=spec, out_specs=spec)
+    # The way back is traced while the program is lowered.
+    lowered = jax.jit(inside).lower(x)
+    assert [one.shape for one in lowered.out_info] == [(2, 4, 3), x.shape]
 
 
 # One axis at a time, and other numbers of devices.
