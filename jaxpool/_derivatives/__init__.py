@@ -1,1 +1,1 @@
-"""Values of the families of pools with both of their derivative rules, and the arithmetic that these rest on."""
+"""Derivatives that families share: the mechanism, what is selected, weighted or summed, and arithmetic of its own."""

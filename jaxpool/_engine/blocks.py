@@ -37,21 +37,28 @@ def first_in_blocks(
     cells, axes = split_blocks(padded, window)
     best = stage(lambda cells: fold(cells, axes, op), cells)
 
-    def first_of_best(cells: jax.Array, best: jax.Array, offsets: jax.Array | None) -> jax.Array:
+    def first_of_best(cells: jax.Array, best: jax.Array, offsets: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         # A window that holds NaN has NaN as its best.
         found = (cells == best) | (cells != cells)
-        # In int32, whose minimum compiles to faster code than that of bytes.
-        numbers = np.int32(0) if offsets is None else offsets.astype(np.int32)
+        # In 32 bits, whose minimum compiles to faster code than that of bytes.
+        numbers = np.uint32(0) if offsets is None else offsets.astype(np.uint32)
         step = int(place_value) * math.prod(cells.shape[axis] for axis in axes)
         for axis in axes:
             step //= cells.shape[axis]
             shape = [cells.shape[axis] if number == axis else 1 for number in range(cells.ndim)]
-            numbers += lax.broadcasted_iota(np.int32, shape, axis) * np.int32(step)
-        first = jnp.where(found, numbers, np.int32(np.iinfo(np.int32).max)).min(axes, keepdims=True)
-        return first.astype(place_value.dtype)
+            numbers += lax.broadcasted_iota(np.uint32, shape, axis) * np.uint32(step)
+        # The lowest bit says whether the cell is negative, as a maximum of -0 and 0 does not.
+        keys = numbers * np.uint32(2)
+        if jnp.issubdtype(cells.dtype, jnp.floating):
+            keys += jnp.signbit(cells).astype(np.uint32)
+        first = jnp.where(found, keys, np.uint32(np.iinfo(np.uint32).max)).min(axes, keepdims=True)
+        return (first // np.uint32(2)).astype(place_value.dtype), first % np.uint32(2) == 1
 
     inner = None if offsets is None else split_blocks(offsets, window)[0]
-    return join_blocks(best, axes, window), join_blocks(stage(first_of_best, cells, best, inner), axes, window)
+    first, is_negative = stage(first_of_best, cells, best, inner)
+    if jnp.issubdtype(cells.dtype, jnp.floating):
+        best = jnp.where((best == 0) & is_negative, np.array(-0.0, cells.dtype)[()], best)
+    return join_blocks(best, axes, window), join_blocks(first, axes, window)
 
 
 def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
