@@ -94,9 +94,9 @@ def core(function: Callable[..., Any]) -> Callable[..., Any]:
 def widened(
     x: jax.Array, mask: jax.Array | None, window: Window
 ) -> tuple[jax.Array, jax.Array | None, Window, np.dtype]:
-    """The call in floats that sums are kept in, with the copies that its padding asks for, and the dtype of the result.
+    """The array in the dtype of its sums, extended by copies if its padding asks for them; mask; windows; and a dtype.
 
-    That is the dtype of x, and float32 for integers: all is rounded to it once, at the end.
+    That is the dtype of the result: that of x, float32 for integers. Callers round to it once, at the end.
     """
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     return *extended(x.astype(accumulation_dtype(dtype)), mask, window), dtype

@@ -30,7 +30,7 @@ class Quantile:
     method: str
 
     def ranks(self, cells: int) -> tuple[int, int, float]:
-        """Ranks of the two cells around the quantile, and the weight of the second; the same rank twice, and 0."""
+        """Ranks of the two cells around the quantile, and the weight of the second; of one its rank twice, and 0."""
         rank = self.q * (cells - 1)
         # 0.14·50 is 7, and not the float above it, of which "higher" would make 8.
         if abs(rank - round(rank)) <= 1e-12 * cells:

@@ -185,7 +185,7 @@ def _quantiles(x: jax.Array, mask: jax.Array | None, window: Window, quantile: Q
 #     y(o) = (1-w(o))·x(c(o)) + w(o)·x(d(o))        ẏ(o) = (1-w(o))·ẋ(c(o)) + w(o)·ẋ(d(o))
 #     x̄(i) = Σ_{o : c(o) = i} (1-w(o))·ȳ(o) + Σ_{o : d(o) = i} w(o)·ȳ(o)
 #
-# The cells are constant wherever no two are equal, so that these are the derivatives there, and all higher ones are
+# c and d are constant wherever no two cells are equal, so that these are the derivatives there, and all higher ones are
 # zero. At ties each is the derivative along some order of the cells that are equal. The second formula and the third
 # are the two directions of `_MeanOfChosen`. Both need the offsets of the cells and nothing of x. A window with
 # NaN has its first NaN for both cells. Masked cells come as the largest value there is, and are no cells to choose.

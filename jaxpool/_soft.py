@@ -131,7 +131,7 @@ def _soft_means(
 #
 #     ∂y/∂x(i) = w(i)·(1 + β·(x(i) - y))        ∂y/∂β = Σ w(i)·(x(i) - y)²
 #
-# As c serves the largest cell, for β < 0 the smallest: no exponential overflows, Σ e ≥ 1, and no weight is off by more
+# The largest cell, for β < 0 the smallest, serves as c: no exponential overflows, Σ e ≥ 1, and no weight is off by more
 # than a few units in the last place, however large β·x. One axis after the other, a window of windows with the sums
 # Σ e and Σ e·(x - c) about their own c is shifted to a common one as a cell is, by another exponential. A negative
 # number β is the same pool of -x under -β, negated.

@@ -1,7 +1,7 @@
 """Cells that no window holds, after the last one or in gaps between them: they have no part in values or derivatives.
 
-The way back of a weighted pool reaches all cells. One that no window holds gets weights times 0, and the weight of a
-NaN is NaN.
+The way back of a weighted pool reaches all cells. Where no window holds one its weight is multiplied by 0, and the
+weight of a NaN is NaN.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from jaxpool._geometry.window import Window
 
 
 def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:
-    """The array, of which cells that no window holds get a cotangent of 0 and, if a number is learnt, are 0.
+    """The array, whose cells that no window holds get a cotangent of 0; if a number is learnt they are 0, too.
 
     The cotangent of the number is a sum over windows of the first axes, some of which those of the next ones leave out.
     """
@@ -34,7 +34,7 @@ def _zero_uncovered(x: jax.Array, window: Window) -> jax.Array:
 
 @dataclass(frozen=True)
 class _PassBackToCovered(LinearMap):
-    """The identity, which is as good for values, with the choice of the cells that are held as its transpose.
+    """The identity, as these cells change no value; its transpose puts the cotangents of cells outside windows to 0.
 
     In a program of one loop the choice would be made anew for every window that reads a cell.
     """

@@ -59,7 +59,7 @@ def pool_log_exponentials(
 ) -> jax.Array:
     """Every window under `beta`, or under `number` if that is None; β < 0 is the pool of -x under -β, negated.
 
-    Up to the largest magnitude of β that is taken, excesses, which are of the size of its inverse, are normal numbers.
+    The magnitude of β is capped, so that excesses, which are of the size of its inverse, are normal numbers.
     """
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:

@@ -1,8 +1,8 @@
 """The extreme of every window: what max, min and infinite norms have in common.
 
-Its derivative only reads: the tangent at the winner on the way out, the cotangent sent to the winner on the way back.
-What matters is that values, indices and derivatives in every mode name the same winner, and that is had by selecting
-once, in the engine, and keeping the winner's offset in its window.
+Its derivative only moves numbers: forward mode reads the tangent at the winner, reverse mode sends the cotangent to it.
+What matters is that values, indices and derivatives in every mode name the same winner: all of them follow the offsets
+of one selection, which are kept, or found anew among the cells in the same way.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.winners import Masked, has_winner, winner_positions
 from jaxpool._geometry.window import Window
 
-# Which windows a mask leaves a cell, broadcastable against the output, and what the engine selects by.
+# Which windows keep a cell under the mask, broadcastable against the output, and what the engine selects by.
 Present = tuple[jax.Array, Masked]
 
 
@@ -64,10 +64,10 @@ def _present(mask: jax.Array | None, kept: Format) -> Present | None:
 #
 # The winner is constant wherever it is unique, so that these are the derivatives there, and all higher ones are zero;
 # at ties they are one element of the subdifferential (for the minimum: superdifferential). The second formula and the
-# third are the two directions of `ReadWinners`. Both need the offsets of the winners and nothing of x, unless the
-# format keeps x itself, in which `FindWinners` finds the winners anew. With a mask W(o) are the cells that it holds,
-# so that derivatives need no mask: no masked cell is a winner, and the offset of an empty window, of which y is 0, is
-# that of no cell, along which nothing is read or sent.
+# third are the two directions of `ReadWinners`, which needs the offsets of the winners and nothing of x, or on TPUs
+# mostly of `FindWinners`: there the format keeps x itself, in which the winners are found anew. Under a mask W(o) has
+# unmasked cells only, so that derivatives need no mask: no masked cell wins, and an empty window, where y is 0, records
+# the offset of no cell, so that nothing is read or sent.
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a pool keeps for its derivatives, and in which order it goes through the axes.
 
-Both are chosen while tracing, for the platform that JAX runs on by default: a contract between the values and the way
-back, which every platform can evaluate. By which numbers is written where the lowerings of each platform are chosen.
+Both are chosen while tracing, for the platform that is named or that JAX runs on by default: a contract between the
+values and the way back, which every platform can evaluate. The thresholds are in `choose` of each platform.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Format:
     """What a selection keeps for the way back: the offsets of the winners in groups of axes, or the cells themselves.
 
     Attributes:
-        groups: The groups of axes, the last ones first, of which the offsets are recorded apart.
+        groups: Groups of axes, the last axes first, each with offsets of its own.
         keeps_cells: Whether the cells are kept and the winners found anew. Then there is one group.
     """
 

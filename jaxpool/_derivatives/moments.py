@@ -18,9 +18,9 @@ from jax import lax
 
 
 def without_tiny(beta: jax.Array) -> jax.Array:
-    """The factor β of exponents, 0 where it is so small that its products with cells would hardly be normal numbers.
+    """The factor β of exponents, 0 where it is so small that products with cells may be subnormal.
 
-    The derivative is that of β: a mean is differentiable there. Cells beyond its inverse are averaged as the others.
+    The derivative is that of β: a mean is differentiable there. Cells larger than 1/β are averaged like the others.
     """
     limits = jnp.finfo(beta.dtype)
     tiny = jnp.abs(beta) < limits.tiny / limits.eps

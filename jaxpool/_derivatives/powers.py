@@ -32,7 +32,7 @@ def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
     """base^exponent for base ≥ 0 (0 to no negative power); not to be differentiated at 0.
 
     exp(exponent·log(base)) is several times faster than a power. Its relative error is |log(result)| units in the
-    last place: little for results near 1, and where they are small beside a sum that holds a 1, little beside it.
+    last place: little for results near 1, and little beside any sum that holds a 1.
     """
     if isinstance(exponent, float):
         if exponent.is_integer() and abs(exponent) <= 64:

@@ -2,7 +2,7 @@
 
 A pool whose values are cells that it selects is linear wherever the selection stays the same. So its rules follow from
 two things: what it selects, and the linear map that reads the selected cells, whose transpose is the way back to them.
-Tangents are read by the map, and what selected the cells has none.
+The same map reads tangents; what selected the cells has none.
 """
 
 import abc
@@ -32,7 +32,7 @@ def _pull_back(pull_back: Callable[[Any], Any], cotangent: Any) -> Any:
     return pull_back(cotangent)
 
 
-def is_zero(tangent: Any) -> bool:
+def is_symbolic_zero(tangent: Any) -> bool:
     """Whether a tangent that came as a symbol is known to be 0."""
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
@@ -55,7 +55,7 @@ class CellSelector(abc.ABC):
 
 
 def selected_values(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> jax.Array:
-    """The values of the selected cells, with both derivative rules; integers have none."""
+    """The values of the selected cells, with the derivative rule of that name; integers have none."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return selector.values(x, *others)
     return with_rule(rule, partial(_values, selector))(x, *others)

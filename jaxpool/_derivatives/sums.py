@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpool._derivatives.rules import is_zero
+from jaxpool._derivatives.rules import is_symbolic_zero
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, gather_windows
@@ -17,7 +17,7 @@ from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
 from jaxpool._geometry.window import Window
 
-# Elementwise, of a cell and of what goes with its window; finite for every pair, also those that do not meet.
+# Elementwise, of a cell and of what goes with its window; finite for every pair, even if that does not hold the cell.
 Weight = Callable[..., jax.Array]
 Sums = tuple[jax.Array, ...]
 
@@ -61,8 +61,8 @@ def weighted_sums(
 ) -> Sums:
     """Σ weight(cell, *outputs)·multiplicity over every window, for each of the weights.
 
-    `outputs` have the output's shape, `multiplicities` the input's, or both 1 along axes. Padded cells have none.
-    Without multiplicities all cells have 1, and padded ones are -inf, which the weights have to make 0 of.
+    `outputs` have the output's shape, `multiplicities` the input's; any may be 1 along an axis. Padded cells count 0
+    times. Without multiplicities every cell counts once, and padded ones are -inf, whose weight must be 0.
     """
 
     def total(
@@ -87,13 +87,13 @@ def _weighted_sums_jvp(weights: tuple[Weight, ...], window: Window, primals: Any
     cells_dot, outputs_dot, multiplicities_dot = tangents
     y = weighted_sums(weights, cells, outputs, multiplicities, window)
     terms = []
-    if multiplicities is not None and not is_zero(multiplicities_dot):
+    if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):
         terms.append(apply_linear_map(_WeightedSums(weights, window), multiplicities_dot, cells, outputs, like=y))
-    if not is_zero(cells_dot):
+    if not is_symbolic_zero(cells_dot):
         weighed = cells_dot if multiplicities is None else cells_dot * multiplicities
         terms.append(apply_linear_map(_WeightedSums(_slopes(weights, 0), window), weighed, cells, outputs, like=y))
     for number, output_dot in enumerate(outputs_dot):
-        if not is_zero(output_dot):
+        if not is_symbolic_zero(output_dot):
             slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, multiplicities, window)
             terms.append(tuple(slope * output_dot for slope in slopes))
     y_dot = tuple(map(jnp.zeros_like, y)) if not terms else terms[0]

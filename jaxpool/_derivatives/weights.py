@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._derivatives.formats import exponentials_order, terms_order
-from jaxpool._derivatives.rules import is_zero, with_rule
+from jaxpool._derivatives.rules import is_symbolic_zero, with_rule
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import evaluate, gather_windows, reduce_windows, sum_terms
@@ -44,7 +44,7 @@ class WeightedPool:
     """One family, as functions of the cells x, the values y of the windows and the parameter θ.
 
     Attributes:
-        value: y from x, θ, the window, for a mean the multiplicities, and the shift: then y less that.
+        value: y, less the shift if there is one, from x, θ, the window, the multiplicities of a mean and the shift.
         cells: what `weight` and `slope` need of x, elementwise, and what padded cells hold.
         outputs: what they need of y and the shift, elementwise, and the fill for windows outside: weights of 0.
         weight: ∂y/∂x from the two and θ.
@@ -147,7 +147,7 @@ def _pool(
     def value(cells: Cells, shift: Shift, parameter: jax.Array | None, multiplicities: Multiplicities) -> jax.Array:
         return pool.value(cells, _either(parameter, number), window, multiplicities, shift)
 
-    # Another mark for another number, as two norms of one array would share ratios, and keep them in memory.
+    # A mark for each number: else two norms of one array would share ratios, and keep them in memory.
     return evaluate(value, cells, shift, parameter, multiplicities, in_stage=pool.in_stages, mark=repr(number))
 
 
@@ -158,9 +158,9 @@ def _pool_jvp(window: Window, pool: WeightedPool, number: float | None, primals:
     y = _pool(cells, shift, parameter, multiplicities, window, pool, number)
     residuals = (cells, shift, parameter, multiplicities, y)
     terms = []
-    if not is_zero(x_dot):
+    if not is_symbolic_zero(x_dot):
         terms.append(apply_linear_map(_Weights(window, pool, number), x_dot, residuals, like=y))
-    if parameter is not None and not is_zero(parameter_dot):
+    if parameter is not None and not is_symbolic_zero(parameter_dot):
         terms.append(_slopes(residuals, window, pool) * parameter_dot)
     return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
 
@@ -213,7 +213,7 @@ class _Weights(LinearMap):
             weights = self._weight(cells, tuple(values), own)
             if covered is True:
                 return cotangents * weights
-            # Both are masked: a derivative of the weights is multiplied by 0 where only the product is, and may be NaN.
+            # Both are masked: else 0 would multiply a derivative of the weights, or a cotangent, that is NaN.
             return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
 
         if pool.in_stages:

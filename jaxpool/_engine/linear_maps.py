@@ -1,7 +1,7 @@
 """Linear maps whose transposes are written out.
 
-The derivatives of a pool are linear in the tangent or the cotangent. JAX can transpose one into the other, but makes
-scatters of what gathers read, and takes branches apart on the way. Here both directions are written out, as the two
+The derivatives of a pool are linear in the tangent or the cotangent. JAX can transpose one into the other, but turns
+gathers into scatters, and takes branches apart on the way. Here both directions are written out, as the two
 methods of a `LinearMap`, and an operation evaluates one and transposes into the other: forward mode gets a tangent map
 as good as the cotangent map, reverse mode keeps the residuals of the map and nothing else, and a linear pool is linear
 to JAX. Both are traced while the program is lowered, for one platform alone. Derivatives with respect to the residuals,
@@ -55,8 +55,8 @@ def _behind_one_axis(static: Any) -> Any:
 def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: Any = None) -> Any:
     """The map of a vector, which JAX transposes into the map's own transpose; its result has the type of `like`.
 
-    Batches stay one array, so that what a map decides by a look at the values is decided for all of them, instead of
-    evaluating both sides. The map is traced while the program is lowered, for one platform alone. Without primitives
+    A batch stays one array, so that a branch that depends on values is taken once for all of it, instead of evaluating
+    both sides. The map is traced while the program is lowered, for one platform alone. Without primitives
     JAX transposes the map as it is written.
     """
     if not primitives.AVAILABLE:
@@ -72,7 +72,7 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
 
 
 @dataclasses.dataclass(frozen=True)
-class _Direction(primitives.Operation, name="linear_map"):
+class _Direction(primitives.CustomPrimitive, name="linear_map"):
     """A map or its transpose, with the structures of what is given to it, for a platform or for any."""
 
     linear_map: LinearMap

@@ -2,7 +2,7 @@
 
 A map of the engine, such as a reduction or the way back from winners to cells, has a lowering for the CPU and one for
 GPUs, and may have one for TPUs. `by_platform` puts one operation for all of them into the traced program, so that it
-can be exported to every platform, and the lowering of a platform is traced when the program is lowered for it. Inside
+can be exported to every platform; the lowering of a platform is traced when JAX lowers the program for it. Inside
 of a lowering the platform is known, and everything that asks again gets an answer: choices are never nested. An
 operation that is differentiated becomes branches, one for each platform.
 """
@@ -41,7 +41,7 @@ def by_platform(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Choice(primitives.Operation, name="choice_of_lowering"):
+class _Choice(primitives.CustomPrimitive, name="choice_of_lowering"):
     """The lowerings of a map, by platform, of arrays in this structure; batches are taken along these axes, in turn."""
 
     by_platform: dict[str, Callable[..., Any]]
@@ -62,7 +62,7 @@ class _Choice(primitives.Operation, name="choice_of_lowering"):
         return lowering(*arrays)
 
     def everywhere(self, *arrays: Any) -> list[Any]:
-        """The same, as branches that JAX differentiates, of which what is compiled for a platform keeps its own."""
+        """The same as branches that JAX differentiates; what is compiled for a platform keeps its own alone."""
         if self.known is not None:
             return self.evaluate(self.known, *arrays)
         branches = {platform: partial(self.evaluate, platform) for platform in PLATFORMS}

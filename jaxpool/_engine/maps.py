@@ -4,11 +4,13 @@ Shapes. x has any rank; a `Window` names the pooled axes, which go from `size` c
 are batch axes. Padding: cells beyond the array change no result; what they hold, where a map needs it, is its `fill`.
 Ties: among equal cells the first one in row-major order wins. NaN: it wins over every number, the first one over later
 ones, and it reaches the windows that hold it and no others. Rounding: sums are kept in the dtype that comes in, which
-callers widen first, and their error grows with the logarithm of the window where that has more than 64 cells along an
-axis. No map scatters, so that results do not depend on the order in which a device does its work.
+callers widen first unless a door says that it does, and their error grows with the logarithm of the window where that
+has more than 64 cells along an axis. No map scatters, so that results do not depend on the order in which a device does
+its work.
 
-Each door has a lowering in `cpu/` and one in `xla/`, which is for GPUs and, unless it has one of its own, for TPUs.
-`platforms` puts the choice into the traced program. Doors that are called by a lowering are plain calls.
+A door is one and the same for all platforms, or it has a lowering in `cpu/` and one in `xla/`, which is for GPUs and,
+unless they have one of their own, for TPUs. `lowerings` puts the choice into the traced program. Inside of a lowering a
+door is a plain call.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -106,7 +108,7 @@ class ReadWinners(LinearMap):
 class FindWinners(LinearMap):
     """The cell that wins by `op`, and the way back to it, found anew among the cells x, which have been kept.
 
-    The other residual are the extremes.
+    The other residual is the extremes.
     """
 
     window: Window
@@ -124,10 +126,10 @@ class FindWinners(LinearMap):
 
 
 def evaluate(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:
-    """`step(*arrays)`, made of slices, gathers and other doors, which is one and the same everywhere.
+    """`step(*arrays)`, made of slices, gathers and other doors: defined once for all platforms.
 
-    What it holds to keep a CPU's loops apart is left out elsewhere, so that there it becomes one loop if it can. On the
-    CPU it may be a stage of the program as a whole, with a mark.
+    Its barriers and stages act on the CPU alone; elsewhere it may become one loop. With `in_stage` all of it is one
+    stage on the CPU, under a `mark`.
     """
     return by_platform(*arrays, cpu=partial(stage, step, mark=mark) if in_stage else step, gpu=step)
 

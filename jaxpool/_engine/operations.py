@@ -84,8 +84,9 @@ def private_copy(array: jax.Array, fill: Any) -> jax.Array:
     Where a padded axis is sharded, the compiler keeps what it fetched from the neighbours for the next reader of the
     same operand through the same window, with the padding already in it, and takes no note of the padding's value: a
     sum would read the -inf that surrounds the cells for a maximum. Off the CPU a barrier would end a kernel. There the
-    array itself is read where `fill` is 0, or all arrays are on one device; floats are rounded to the precision that
-    they have, once where it is -inf, twice where it is inf, and only numbers of other kinds need a barrier.
+    array itself is read where `fill` is finite, of which no array has two, or all arrays are on one device; floats are
+    rounded to the precision that they have, once where it is -inf, twice where it is inf, and only numbers of other
+    kinds need a barrier.
     """
     if may_be_cpu():
         return lax.optimization_barrier(array)
@@ -110,7 +111,7 @@ def constant(table: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Constant(primitives.Operation, name="constant"):
+class _Constant(primitives.CustomPrimitive, name="constant"):
     dtype: str
     shape: tuple[int, ...]
     values: bytes

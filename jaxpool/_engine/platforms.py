@@ -1,7 +1,7 @@
 """The platform that a program is traced for: known inside of a lowering, and where a caller names one.
 
-What a rule keeps for its backward pass is chosen while tracing, for the platform that JAX runs on by default. Every
-platform evaluates the formats of all of them.
+What a rule keeps for its backward pass is chosen while tracing, for the platform that is named or that JAX runs on by
+default. Every platform evaluates the formats of all of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ def default_platform() -> str:
 
 
 def numbers_along(shape: Sequence[int], axis: int) -> Any:
-    """The numbers 0, 1, … along an axis, in int32: on the CPU, or if they are many, an iota, else a table.
+    """The numbers 0, 1, … along an axis, in int32: where it may be a CPU, or if they are many, an iota, else a table.
 
     On GPUs an iota, and all that is computed of it, becomes a kernel of its own.
     """

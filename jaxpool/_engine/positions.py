@@ -30,7 +30,7 @@ def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array
         alpha = samples.dtype.type(room) / samples.dtype.type(count - 1)
         steps = (samples + numbers.astype(samples.dtype)) * alpha
         starts = jnp.where(numbers < count - 1, steps.astype(np.int32) - (samples * alpha).astype(np.int32), starts)
-    # True of every sample in [0, 1), but for rounding on axes of thousands of cells; made true of whatever is given.
+    # Samples in [0, 1) give such starts, but for rounding on axes of thousands of cells; it is enforced for any others.
     return lax.cummax(jnp.clip(starts - numbers, 0, room - count + 1), axis.axis) + numbers
 
 

@@ -3,7 +3,7 @@
 `jax.extend.core` and `jax.interpreters` let an operation be lowered for each platform in a way of its own, while the
 program is lowered, with derivatives and batches that are written out. JAX keeps them open without a promise, so that
 they are used in this module alone. Where a version of JAX lacks them `AVAILABLE` is false, and whoever has an
-`Operation` takes what JAX documents in its place: the same results, by programs that JAX differentiates itself.
+`CustomPrimitive` takes what JAX documents in its place: the same results, by programs that JAX differentiates itself.
 """
 
 import abc
@@ -27,7 +27,7 @@ except ImportError:
     AVAILABLE = False
 
 
-class Operation(abc.ABC):
+class CustomPrimitive(abc.ABC):
     """What is static about an operation, and its rules: an instance goes with the arrays into the traced program.
 
     Attributes:
@@ -90,7 +90,7 @@ def sum_of_tangents(first: Any, second: Any) -> Any:
 
 
 def is_unknown(array: Any) -> bool:
-    """Whether a rule of transposition is to find the cotangent of this array, of which it has the type alone."""
+    """Whether a rule of transposition is to find the cotangent of this array; only its type is known."""
     return ad.is_undefined_primal(array)
 
 
@@ -131,11 +131,11 @@ def _registered(name: str, lowered: Mapping[str, Callable[..., Any]]) -> Any:
     return primitive
 
 
-def _differentiate(primals: Any, tangents: Any, *, operation: Operation, types: tuple[Any, ...]) -> Any:
+def _differentiate(primals: Any, tangents: Any, *, operation: CustomPrimitive, types: tuple[Any, ...]) -> Any:
     return operation.differentiate(primals, tangents, types)
 
 
-def _lower(platform: str, context: Any, *arrays: Any, operation: Operation, types: Any) -> Any:
+def _lower(platform: str, context: Any, *arrays: Any, operation: CustomPrimitive, types: Any) -> Any:
     """Trace the operation for a platform while a program is lowered."""
     try:
         module = context.module_context

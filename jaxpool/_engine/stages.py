@@ -22,8 +22,8 @@ from jaxpool._engine.platforms import may_be_cpu
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
     """Evaluate `step(*arrays)` as a stage of its own: neither what it reads nor what reads it is fused into it.
 
-    What it does to floats, often the cotangents, starts when its integers, often the offsets, are there: else padding
-    would fill memory long before it is needed. Stages of different marks share nothing, where the compiler would
+    Its floats, often the cotangents, wait for its integers, often the offsets: else padding would fill memory long
+    before it is needed. Stages of different marks share nothing, where the compiler would
     keep in memory what two of them compute of the same arrays.
     """
     if not may_be_cpu():
@@ -58,7 +58,7 @@ def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
     return [lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)]
 
 
-class _Stage(primitives.Operation, name="materialize"):
+class _Stage(primitives.CustomPrimitive, name="materialize"):
     """The first of some arrays: linear in it, and constant in the others."""
 
     lowered = {"cpu": _lower}  # noqa: RUF012

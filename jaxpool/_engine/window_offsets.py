@@ -57,8 +57,8 @@ def sum_terms(
 ) -> Any:
     """Σ multiplicity·term(*cells) over every window, one offset at a time; cells come with what padded ones hold.
 
-    The term may be several arrays. Where the multiplicity is 0 the last of the cells are inf for it, and
-    what it makes of them is left out.
+    The term may be several arrays. Where the multiplicity is 0 it sees inf for the last of the cells,
+    and its result is left out.
     """
 
     def weighed(multiplicity: jax.Array, *cells: jax.Array) -> Any:

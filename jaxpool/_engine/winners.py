@@ -73,7 +73,7 @@ def first_winners(
             x, offsets = selection.select(x, offsets, np.array(place_value, dtype)[()], part, op)
             place_value *= part.cells
         assert offsets is not None
-        # Low padding and masked cells in front win over cells as low as they are, but over no others.
+        # Low padding and masked cells in front win only where all cells are as low as they are.
         recorded.append(offsets if least is None else jnp.maximum(offsets, least))
     return x, tuple(recorded)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpool._engine import platforms
-from jaxpool._engine.primitives import Operation
+from jaxpool._engine.primitives import CustomPrimitive
 from tests.harness.compilation import compiled_fast
 
 Function = Callable[[jax.Array], jax.Array]
@@ -123,7 +123,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 def programs_within(equation: Any) -> list[Any]:
     """The programs that an equation runs; of those traced while lowering, that for the CPU if none is forced."""
     arrays = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in equation.invars]
-    if isinstance(operation := equation.params.get("operation"), Operation):
+    if isinstance(operation := equation.params.get("operation"), CustomPrimitive):
         with platforms.inside("cpu"):
             return [jax.make_jaxpr(partial(operation.evaluate, "cpu"))(*arrays).jaxpr]
     parameters = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "jaxpr"))

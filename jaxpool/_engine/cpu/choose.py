@@ -1,4 +1,4 @@
-"""Which lowering evaluates which window: the only place with numbers that come from measurements."""
+"""Which lowering evaluates which window on the CPU, by numbers that come from measurements."""
 
 import math
 from collections.abc import Sequence
