@@ -232,3 +232,12 @@ def test_smooth_maxima_of_one_cell(rule: Rule) -> None:
     values, pull_back = jax.vjp(partial(jaxpool.smooth_max_pool, kernel_size=(1,), rule=rule), x, beta)
     for found, expected in zip((values, *pull_back(x)), (x, x, 0 * beta), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_third_derivatives_of_norms_of_exponent_one() -> None:
+    def plain(v: jax.Array) -> jax.Array:
+        return (abs(v[:-1]) ** v[-1]).sum() ** (1 / v[-1])
+
+    third = (jax.jacfwd(jax.jacfwd(jax.jacrev(f))) for f in (lambda v: jaxpool.lp_pool(v[:-1], v[-1:], (4,))[0], plain))
+    found, expected = (compiled_fast(one)(np.array([1.3, -0.7, 2.1, 0.4, 1.0])) for one in third)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
