@@ -21,53 +21,53 @@ from jaxpool._demo.request import Size
 Pair = tuple[jax.Array, jax.Array]
 
 
-def max_pool(x: jax.Array, size: Size) -> jax.Array:
+def largest(x: jax.Array, size: Size) -> jax.Array:
     """The largest cell of each window."""
     return _reduce(x, x.dtype.type(-np.inf), lax.max, size)
 
 
-def min_pool(x: jax.Array, size: Size) -> jax.Array:
+def smallest(x: jax.Array, size: Size) -> jax.Array:
     """The smallest cell of each window."""
     return _reduce(x, x.dtype.type(np.inf), lax.min, size)
 
 
-def sum_pool(x: jax.Array, size: Size) -> jax.Array:
+def total(x: jax.Array, size: Size) -> jax.Array:
     """The sum of each window."""
     return _reduce(x, x.dtype.type(0), lax.add, size)
 
 
-def avg_pool(x: jax.Array, size: Size) -> jax.Array:
+def average(x: jax.Array, size: Size) -> jax.Array:
     """The mean of each window."""
-    return sum_pool(x, size) / size.kernel**2
+    return total(x, size) / size.kernel**2
 
 
-def avg_pool_of_present(x: jax.Array, size: Size) -> jax.Array:
+def mean_of_present(x: jax.Array, size: Size) -> jax.Array:
     """The mean of the cells of each window that are not NaN, and 0 where all are."""
     present = ~jnp.isnan(x)
-    return sum_pool(jnp.where(present, x, 0), size) / jnp.maximum(sum_pool(present.astype(x.dtype), size), 1)
+    return total(jnp.where(present, x, 0), size) / jnp.maximum(total(present.astype(x.dtype), size), 1)
 
 
-def lp_pool(x: jax.Array, size: Size, p: float, mean: bool = False) -> jax.Array:
+def norm(x: jax.Array, size: Size, p: float, mean: bool = False) -> jax.Array:
     """(Σ|x|^p)^(1/p), or with the mean for the sum."""
-    return (avg_pool if mean else sum_pool)(jnp.abs(x) ** p, size) ** (1 / p)
+    return (average if mean else total)(jnp.abs(x) ** p, size) ** (1 / p)
 
 
-def smooth_max_pool(x: jax.Array, size: Size, beta: float, mean: bool = False) -> jax.Array:
+def smooth_largest(x: jax.Array, size: Size, beta: float, mean: bool = False) -> jax.Array:
     """log(Σ exp(β·x))/β, or with the mean for the sum."""
-    return jnp.log((avg_pool if mean else sum_pool)(jnp.exp(beta * x), size)) / beta
+    return jnp.log((average if mean else total)(jnp.exp(beta * x), size)) / beta
 
 
 def weighted_mean(x: jax.Array, weights: jax.Array, size: Size) -> jax.Array:
     """The mean of each window under weights of its cells."""
-    return sum_pool(weights * x, size) / sum_pool(weights, size)
+    return total(weights * x, size) / total(weights, size)
 
 
-def global_gem_pool(x: jax.Array, size: Size, p: float) -> jax.Array:
+def global_power_mean(x: jax.Array, size: Size, p: float) -> jax.Array:
     """The power mean of all cells, low ones raised to a bound."""
     return (jnp.maximum(x, 1e-6) ** p).mean((0, 1), keepdims=True) ** (1 / p)
 
 
-def max_pool_with_indices(x: jax.Array, size: Size) -> Pair:
+def largest_with_indices(x: jax.Array, size: Size) -> Pair:
     """The largest cell of each window and its row-major position; JAX cannot differentiate this one."""
     height, width = x.shape[:2]
     positions = jnp.arange(height * width, dtype=np.int32).reshape(height, width, 1)
@@ -80,16 +80,16 @@ def max_pool_with_indices(x: jax.Array, size: Size) -> Pair:
     return _reduce((x, jnp.broadcast_to(positions, x.shape)), start, first_largest, size)
 
 
-def max_unpool(x: jax.Array, size: Size) -> jax.Array:
+def put_back(x: jax.Array, size: Size) -> jax.Array:
     """The largest cell of each window, put back where it stands, with zeros around it."""
     # JAX differentiates what is read at the positions, though not the positions themselves.
-    _, indices = max_pool_with_indices(lax.stop_gradient(x), size)
+    _, indices = largest_with_indices(lax.stop_gradient(x), size)
     positions = indices.reshape(-1, x.shape[2]), np.arange(x.shape[2])
     cells = x.reshape(-1, x.shape[2])
     return jnp.zeros_like(cells).at[positions].set(cells[positions]).reshape(x.shape)
 
 
-def blur_pool(x: jax.Array, size: Size) -> jax.Array:
+def binomial(x: jax.Array, size: Size) -> jax.Array:
     """The sum of each window, its cells weighted by products of binomial coefficients; one axis after the other."""
     weights = [math.comb(size.kernel - 1, cell) / 2 ** (size.kernel - 1) for cell in range(size.kernel)]
     for axis in range(2):
@@ -98,19 +98,19 @@ def blur_pool(x: jax.Array, size: Size) -> jax.Array:
     return x
 
 
-def quantile_pool(x: jax.Array, size: Size, q: float) -> jax.Array:
+def quantile(x: jax.Array, size: Size, q: float) -> jax.Array:
     """The quantile of each window, of a stack of its cells."""
     cells = [cell for row in _slices(x, 0, size) for cell in _slices(row, 1, size)]
     return jnp.quantile(jnp.stack(cells), q, axis=0)
 
 
-def adaptive_max_pool(x: jax.Array, size: Size) -> jax.Array:
+def largest_of_bins(x: jax.Array, size: Size) -> jax.Array:
     """The largest cell of each bin, one axis after the other."""
     (rows, _), (columns, _) = _bins(x.shape[0], size), _bins(x.shape[1], size)
     return x[rows].max(1)[:, columns].max(2)
 
 
-def adaptive_max_pool_with_indices(x: jax.Array, size: Size) -> Pair:
+def largest_of_bins_with_indices(x: jax.Array, size: Size) -> Pair:
     """The largest cell of each bin and its row-major position, from an array that holds every bin's cells."""
     (rows, _), (columns, _) = _bins(x.shape[0], size), _bins(x.shape[1], size)
     positions = rows[:, None, :, None] * x.shape[1] + columns[None, :, None, :]
@@ -120,14 +120,14 @@ def adaptive_max_pool_with_indices(x: jax.Array, size: Size) -> Pair:
     return jnp.take_along_axis(cells, winners, 2)[:, :, 0], jnp.take_along_axis(positions, winners, 2)[:, :, 0]
 
 
-def adaptive_avg_pool(x: jax.Array, size: Size) -> jax.Array:
+def mean_of_bins(x: jax.Array, size: Size) -> jax.Array:
     """The mean of each bin, one axis after the other."""
     (rows, heights), (columns, widths) = _bins(x.shape[0], size), _bins(x.shape[1], size)
     of_rows = jnp.einsum("bkwc,bk->bwc", x[rows], heights)
     return jnp.einsum("hbkc,bk->hbc", of_rows[:, columns], widths)
 
 
-def pyramid_pool(x: jax.Array, levels: Sequence[int]) -> jax.Array:
+def pyramid(x: jax.Array, levels: Sequence[int]) -> jax.Array:
     """The maximum of every bin of every grid by itself."""
     cells: list[jax.Array] = []
     for level in levels:
