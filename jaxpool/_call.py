@@ -24,6 +24,9 @@ from jaxpool._sharding import shardable
 # The array, the mask and the windows.
 Call = tuple[jax.Array, jax.Array | None, Window]
 
+# What helps against a window that holds only padding, where no other argument does.
+LESS_PADDING = "use less padding, a smaller stride or a larger kernel_size"
+
 
 def sliding(
     function: str,

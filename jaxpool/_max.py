@@ -5,11 +5,9 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._call import sliding
+from jaxpool._call import LESS_PADDING, sliding
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._geometry.sizes import Padding, Sizes
-
-_ONLY_PADDING = "use less padding, a smaller stride or a larger kernel_size"
 
 
 def max_pool(
@@ -66,7 +64,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    array, mask, window = sliding("max_pool", x, sizes, where, rule, only_padding=_ONLY_PADDING)
+    array, mask, window = sliding("max_pool", x, sizes, where, rule, only_padding=LESS_PADDING)
     return extremes(array, mask, window, lax.max, rule)
 
 
@@ -120,7 +118,7 @@ def min_pool(
                [ 8., 10.]], dtype=float32)
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    array, mask, window = sliding("min_pool", x, sizes, where, rule, only_padding=_ONLY_PADDING)
+    array, mask, window = sliding("min_pool", x, sizes, where, rule, only_padding=LESS_PADDING)
     return extremes(array, mask, window, lax.min, rule)
 
 
@@ -174,6 +172,6 @@ def max_pool_with_indices(
         (Array([3., 2.], dtype=float32), Array([0, 2], dtype=int32))
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    array, mask, window = sliding("max_pool_with_indices", x, sizes, where, rule, only_padding=_ONLY_PADDING)
+    array, mask, window = sliding("max_pool_with_indices", x, sizes, where, rule, only_padding=LESS_PADDING)
     window.check_positions_fit("max_pool_with_indices")
     return extremes_with_indices(array, mask, window, rule)

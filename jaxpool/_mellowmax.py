@@ -2,12 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_parameter
-from jaxpool._call import padding_counts, sliding
+from jaxpool._arguments import Rule
 from jaxpool._derivatives.exponentials import (
+    call_of_exponentials,
     gap_to_shift,
     gap_to_value,
     log_exponentials,
@@ -79,14 +78,9 @@ def mellowmax_pool(
 
     Source: Asadi and Littman, "An alternative softmax operator for reinforcement learning", ICML 2017.
     """
-    include_pad, only_padding = padding_counts("mellowmax_pool", count_include_pad)
-    fix = "use max_pool or min_pool for an infinite beta"
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    array, mask, window = sliding("mellowmax_pool", x, sizes, where, rule, only_padding=only_padding)
-    parameter, number = check_parameter(
-        "mellowmax_pool", "beta", beta, window.output_shape(array.shape), np.isfinite, "finite", fix
-    )
-    return pool_log_exponentials(array, mask, parameter, window, number, include_pad, rule, _LOG_MEAN_EXP)
+    call = call_of_exponentials("mellowmax_pool", x, beta, sizes, where, rule, count_include_pad)
+    return pool_log_exponentials(*call, _LOG_MEAN_EXP)
 
 
 def _log_mean_exp(

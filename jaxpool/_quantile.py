@@ -16,7 +16,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._call import core, sliding
+from jaxpool._call import LESS_PADDING, core, sliding
 from jaxpool._derivatives.rules import CellSelector, Selected, selected_values
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
@@ -160,8 +160,7 @@ def quantile_pool(
 def _pool(
     function: str, x: ArrayLike, quantile: Quantile, where: ArrayLike | None, rule: Rule, *sizes: Any
 ) -> jax.Array:
-    only_padding = "use less padding, a smaller stride or a larger kernel_size"
-    call = sliding(function, x, sizes, where, rule, only_padding=only_padding)
+    call = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
     return _quantiles(*call, quantile, rule)
 
 

@@ -2,12 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_parameter
-from jaxpool._call import padding_counts, sliding
+from jaxpool._arguments import Rule
 from jaxpool._derivatives.exponentials import (
+    call_of_exponentials,
     gap_to_shift,
     gap_to_value,
     log_exponentials,
@@ -82,15 +81,9 @@ def smooth_max_pool(
     Source: Boyd and Vandenberghe, "Convex optimization", 2004, section 3.1.5; as pooling: Pinheiro and Collobert,
     "From image-level to pixel-level labeling with convolutional networks", CVPR 2015.
     """
-    include_pad, only_padding = padding_counts("smooth_max_pool", count_include_pad)
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    array, mask, window = sliding("smooth_max_pool", x, sizes, where, rule, only_padding=only_padding)
-    fix = "use max_pool or min_pool for an infinite beta, avg_pool for the mean"
-    shape = window.output_shape(array.shape)
-    parameter, number = check_parameter(
-        "smooth_max_pool", "beta", beta, shape, lambda b: np.isfinite(b) & (b != 0), "finite and not 0", fix
-    )
-    return pool_log_exponentials(array, mask, parameter, window, number, include_pad, rule, _LOG_SUM_EXP)
+    call = call_of_exponentials("smooth_max_pool", x, beta, sizes, where, rule, count_include_pad, zero_allowed=False)
+    return pool_log_exponentials(*call, _LOG_SUM_EXP)
 
 
 def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicities, shift: Shift) -> jax.Array:

@@ -4,14 +4,13 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_parameter
-from jaxpool._call import core, padding_counts, sliding, widened
+from jaxpool._arguments import Rule
+from jaxpool._call import core, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
-from jaxpool._derivatives.exponentials import difference
+from jaxpool._derivatives.exponentials import call_of_exponentials, difference
 from jaxpool._derivatives.formats import exponentials_order
 from jaxpool._derivatives.moments import without_tiny
 from jaxpool._derivatives.rules import with_rule
@@ -80,14 +79,8 @@ def soft_pool(
 
     Source: Stergiou, Poppe and Kalliatakis, "Refining activation downsampling with SoftPool", ICCV 2021.
     """
-    include_pad, only_padding = padding_counts("soft_pool", count_include_pad)
-    fix = "use max_pool or min_pool for an infinite beta"
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    array, mask, window = sliding("soft_pool", x, sizes, where, rule, only_padding=only_padding)
-    parameter, number = check_parameter(
-        "soft_pool", "beta", beta, window.output_shape(array.shape), np.isfinite, "finite", fix
-    )
-    return _soft_means(array, mask, parameter, window, number, include_pad, rule)
+    return _soft_means(*call_of_exponentials("soft_pool", x, beta, sizes, where, rule, count_include_pad))
 
 
 @core

@@ -134,9 +134,6 @@ def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window,
 class _Drawn(CellSelector):
     window: Window
 
-    def values(self, x: jax.Array, shares: jax.Array, /) -> jax.Array:
-        return self.select(x, shares)[0]
-
     def select(self, x: jax.Array, shares: jax.Array, /) -> Selected:
         values, *residuals = evaluate(partial(_drawn, window=self.window), x, shares)
         return values, tuple(residuals)

@@ -6,16 +6,19 @@ no rounding error of the size of m in it, which a large β would magnify.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
-from jaxpool._call import core, widened
+from jaxpool._arguments import check_parameter
+from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.weights import (
     Cells,
@@ -44,6 +47,32 @@ def log_exponentials(
     return WeightedPool(
         value, with_fills, _with_values_outside, _weight, slope, slope_factor, shift=_largest, is_mean=is_mean
     )
+
+
+def call_of_exponentials(
+    function: str,
+    x: ArrayLike,
+    beta: float | ArrayLike,
+    sizes: Sequence[Any],
+    where: ArrayLike | None,
+    rule: str,
+    count_include_pad: bool,
+    zero_allowed: bool = True,
+) -> tuple[Any, ...]:
+    """The call of a pool of sliding windows under a β, checked: the arguments of its core."""
+    include_pad, only_padding = padding_counts(function, count_include_pad)
+    array, mask, window = sliding(function, x, sizes, where, rule, only_padding=only_padding)
+    words, fix = "finite", "use max_pool or min_pool for an infinite beta"
+    if not zero_allowed:
+        words, fix = f"{words} and not 0", f"{fix}, avg_pool for the mean"
+    shape = window.output_shape(array.shape)
+    allowed = partial(_is_sharpness, zero_allowed=zero_allowed)
+    parameter, number = check_parameter(function, "beta", beta, shape, allowed, words, fix)
+    return array, mask, parameter, window, number, include_pad, rule
+
+
+def _is_sharpness(beta: np.ndarray, zero_allowed: bool) -> np.ndarray:
+    return np.isfinite(beta) & (zero_allowed | (beta != 0))
 
 
 @core
