@@ -193,31 +193,31 @@ def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
 
 def check_least(function: str, name: str, number: Any) -> float | None:
     """Return a bound from below as a float, or None, or raise where it is negative, not finite or no number."""
-    if number is None:
-        return None
-    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{function}: {name} must be a Python number or None, got {number!r}")
-    least = _float(function, name, number)
-    if not math.isfinite(least) or least < 0:
-        raise ValueError(f"{function}: {name} must be finite and not negative, got {number}; use None for no bound")
-    return least
+    fix = "; use None for no bound"
+    return _check_number(function, name, number, lambda least: least >= 0, "finite and not negative", fix)
 
 
 def check_divisor(function: str, divisor: Any) -> float | None:
-    """Return the divisor as a float, or raise where nothing can be divided by it."""
-    if divisor is None:
-        return None
+    """Return the divisor as a float, or None, or raise where nothing can be divided by it."""
     if isinstance(divisor, (jax.Array, np.ndarray)):
         given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
         raise TypeError(
             f"{function}: divisor_override must be a Python number, got {given}; "
             f"divide the result of sum_pool by it instead"
         )
-    if isinstance(divisor, (bool, np.bool_)) or not isinstance(divisor, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{function}: divisor_override must be a number, got {divisor!r}")
-    number = _float(function, "divisor_override", divisor)
-    if not math.isfinite(number) or number == 0:
-        raise ValueError(f"{function}: divisor_override must be finite and not 0, got {divisor}")
+    return _check_number(function, "divisor_override", divisor, lambda number: number != 0, "finite and not 0")
+
+
+def _check_number(
+    function: str, name: str, given: Any, allowed: Callable[[float], bool], words: str, fix: str = ""
+) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{function}: {name} must be a Python number or None, got {given!r}")
+    number = _float(function, name, given)
+    if not (math.isfinite(number) and allowed(number)):
+        raise ValueError(f"{function}: {name} must be {words}, got {given}{fix}")
     return number
 
 

@@ -21,7 +21,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.positions import at_positions, window_starts
 from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._sharding import evaluate, vary_together
+from jaxpool._sharding import evaluate_sharded, vary_together
 
 
 def fractional_max_pool(
@@ -193,7 +193,7 @@ def _evaluate(
     def core(x: jax.Array, *samples: jax.Array) -> tuple[jax.Array, ...]:
         return _pool(x, samples, window, counts, rule, indices)
 
-    return evaluate(core, (x, *samples), range(x.ndim), shape)
+    return evaluate_sharded(core, (x, *samples), range(x.ndim), shape)
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4, 5))

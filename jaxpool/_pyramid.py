@@ -16,7 +16,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import evaluate
+from jaxpool._sharding import evaluate_sharded
 
 Kind = Literal["max", "avg"]
 
@@ -97,7 +97,7 @@ def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...],
     for axis in others:
         shape[axis] = 1
     core = partial(_levels, windows=windows, kind=kind, rule=rule)
-    return lax.squeeze(evaluate(core, (x, mask), windows[0].pooled_axes, shape), others)
+    return lax.squeeze(evaluate_sharded(core, (x, mask), windows[0].pooled_axes, shape), others)
 
 
 @partial(jax.jit, static_argnames=("windows", "kind", "rule"))

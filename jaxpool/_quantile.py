@@ -17,11 +17,11 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, core, sliding
-from jaxpool._derivatives.rules import CellSelector, Selected, selected_values
+from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import is_looped
-from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -199,10 +199,10 @@ class _Chosen(CellSelector):
         cells = chosen_cells(x, counts, self.window, self.quantile)
         return mean_of_chosen(cells, counts, self.window, self.quantile)
 
-    def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> Selected:
+    def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> ValuesAndResiduals:
         static = {"window": self.window, "quantile": self.quantile}
-        cells = evaluate(partial(chosen_cells, **static), x, counts, in_stage=True)
-        offsets = evaluate(partial(chosen_offsets, **static), x, mask, counts, *cells, in_stage=True)
+        cells = on_every_platform(partial(chosen_cells, **static), x, counts, in_stage=True)
+        offsets = on_every_platform(partial(chosen_offsets, **static), x, mask, counts, *cells, in_stage=True)
         return mean_of_chosen(cells, counts, self.window, self.quantile), (offsets, counts)
 
     @property
@@ -232,4 +232,4 @@ class _MeanOfChosen(LinearMap):
             shares = (wide,) if weight is None else ((1 - weight) * wide, weight * wide)
             return route_to_chosen(shares, offsets, self.window).astype(cotangent.dtype)
 
-        return evaluate(route, cotangent, offsets, counts, in_stage=not is_looped(self.window))
+        return on_every_platform(route, cotangent, offsets, counts, in_stage=not is_looped(self.window))

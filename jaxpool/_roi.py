@@ -16,7 +16,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.ranges import first_largest
 from jaxpool._geometry.sizes import Sizes, axes_and_sizes, check_flag, sizes
 from jaxpool._geometry.window import check_pooled_axis, check_positions_fit
-from jaxpool._sharding import evaluate
+from jaxpool._sharding import evaluate_sharded
 
 # The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
 Plan = tuple[tuple[int, int, int, int], ...]
@@ -164,7 +164,8 @@ def _pool(
     shape = list(array.shape)
     for a, count, _, _ in plan:
         shape[a] = count
-    return evaluate(lambda *arrays: core(*arrays, plan=plan), (array, boxes), range(array.ndim), shape, leading=1)
+    arrays = array, boxes
+    return evaluate_sharded(lambda *arrays: core(*arrays, plan=plan), arrays, range(array.ndim), shape, leading=1)
 
 
 # Notation: bin o of a box reads the cells c(o, s), the neighbours of its samples, with weights w(o, s), products of

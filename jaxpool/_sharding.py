@@ -27,12 +27,12 @@ def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
         arrays, static = arguments[:count], arguments[count:]
         window = static[0]
         shape = window.output_shape(arrays[0].shape)
-        return evaluate(lambda *arrays: core(*arrays, *static), arrays, window.pooled_axes, shape)
+        return evaluate_sharded(lambda *arrays: core(*arrays, *static), arrays, window.pooled_axes, shape)
 
     return pool
 
 
-def evaluate(
+def evaluate_sharded(
     core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int], leading: int = 0
 ) -> Any:
     """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes.

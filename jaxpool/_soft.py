@@ -11,8 +11,8 @@ from jaxpool._arguments import Rule
 from jaxpool._call import core, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.exponentials import call_of_exponentials, difference
-from jaxpool._derivatives.formats import exponentials_order
 from jaxpool._derivatives.moments import without_tiny
+from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import weighted_sums
 from jaxpool._derivatives.weights import expand_rank, shared_along_windows

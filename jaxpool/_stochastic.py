@@ -13,11 +13,11 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_key
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.powers import quotient
-from jaxpool._derivatives.rules import CellSelector, Selected, selected_values
+from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import fold_offsets
-from jaxpool._engine.maps import evaluate, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -134,8 +134,8 @@ def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window,
 class _Drawn(CellSelector):
     window: Window
 
-    def select(self, x: jax.Array, shares: jax.Array, /) -> Selected:
-        values, *residuals = evaluate(partial(_drawn, window=self.window), x, shares)
+    def select(self, x: jax.Array, shares: jax.Array, /) -> ValuesAndResiduals:
+        values, *residuals = on_every_platform(partial(_drawn, window=self.window), x, shares)
         return values, tuple(residuals)
 
     @property

@@ -14,7 +14,7 @@ from jaxpool._arguments import check_array, check_indices
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._geometry.sizes import Sizes, axes_and_sizes
 from jaxpool._geometry.window import check_pooled_axis
-from jaxpool._sharding import evaluate
+from jaxpool._sharding import evaluate_sharded
 
 
 def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Sizes | None = None) -> jax.Array:
@@ -68,7 +68,7 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
     shape = list(array.shape)
     for a, size in zip(axes, sizes, strict=True):
         shape[a] = size
-    return evaluate(lambda *arrays: _unpool(*arrays, axes, sizes), (array, positions), axes, shape)
+    return evaluate_sharded(lambda *arrays: _unpool(*arrays, axes, sizes), (array, positions), axes, shape)
 
 
 # Notation: c(o) the cell that output o names, l(c) the last output that names the cell c, if any does; the bar marks a

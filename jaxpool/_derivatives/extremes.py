@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._call import core
-from jaxpool._derivatives.formats import Format, selection_format
-from jaxpool._derivatives.rules import CellSelector, Selected, selected, selected_values
+from jaxpool._derivatives.residuals import Format, selection_format
+from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values, values_and_residuals
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.maps import FindWinners, ReadWinners, first_present, first_winners, reduce_windows
@@ -45,7 +45,7 @@ def extremes_with_indices(
     # One group: its offsets number the cells of the whole window.
     kept = Format((window,))
     present = _present(mask, kept)
-    values, ((offsets,),) = selected(_Winners(kept, lax.max), rule, x, present)
+    values, ((offsets,),) = values_and_residuals(_Winners(kept, lax.max), rule, x, present)
     positions = winner_positions(offsets, given)
     return values.astype(dtype), positions if present is None else jnp.where(present[0], positions, np.int32(-1))
 
@@ -83,7 +83,7 @@ class _Winners(CellSelector):
         values = reduce_windows(jnp.where(mask, x, identity(self.op, x.dtype)), window, self.op)
         return jnp.where(nonempty, values, jnp.zeros_like(values))
 
-    def select(self, x: jax.Array, present: Present | None, /) -> Selected:
+    def select(self, x: jax.Array, present: Present | None, /) -> ValuesAndResiduals:
         if self.kept.keeps_cells:
             values = self.values(x, present)
             return values, (x, values)

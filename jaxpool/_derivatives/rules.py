@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 
 # Values, and the residuals by which the map reads the cells.
-Selected = tuple[jax.Array, tuple[Any, ...]]
+ValuesAndResiduals = tuple[jax.Array, tuple[Any, ...]]
 
 
 def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,7 +45,7 @@ class CellSelector(abc.ABC):
         return self.select(*arrays)[0]
 
     @abc.abstractmethod
-    def select(self, *arrays: Any, **_: Any) -> Selected:
+    def select(self, *arrays: Any, **_: Any) -> ValuesAndResiduals:
         """The values, and the residuals that say which cells they are."""
 
     @property
@@ -61,7 +61,7 @@ def selected_values(selector: CellSelector, rule: str, x: jax.Array, *others: An
     return with_rule(rule, partial(_values, selector))(x, *others)
 
 
-def selected(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> Selected:
+def values_and_residuals(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> ValuesAndResiduals:
     """The same with the residuals, which have no derivatives."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return selector.select(x, *others)
@@ -74,7 +74,7 @@ def _values(selector: CellSelector, x: jax.Array, *others: Any) -> jax.Array:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _select(selector: CellSelector, x: jax.Array, *others: Any) -> Selected:
+def _select(selector: CellSelector, x: jax.Array, *others: Any) -> ValuesAndResiduals:
     return selector.select(x, *others)
 
 
@@ -85,7 +85,7 @@ def _values_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[ja
 
 
 @_select.defjvp
-def _select_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[Selected, Any]:
+def _select_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[ValuesAndResiduals, Any]:
     values, residuals = _select(selector, *primals)
     values_dot = apply_linear_map(selector.read, tangents[0], *residuals, like=values)
     return (values, residuals), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, residuals))

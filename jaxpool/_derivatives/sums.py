@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxpool._derivatives.rules import is_symbolic_zero
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.maps import evaluate, gather_windows
+from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
@@ -76,8 +76,8 @@ def weighted_sums(
         return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, padded, window)
 
     return tuple(
-        evaluate(partial(total, weight=weight), cells, outputs, multiplicities, in_stage=True, mark=_mark(weight))
-        for weight in weights
+        on_every_platform(partial(total, weight=each), cells, outputs, multiplicities, in_stage=True, mark=_mark(each))
+        for each in weights
     )
 
 

@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._derivatives.formats import exponentials_order, terms_order
+from jaxpool._derivatives.residuals import exponentials_order, terms_order
 from jaxpool._derivatives.rules import is_symbolic_zero, with_rule
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.maps import evaluate, gather_windows, reduce_windows, sum_terms
+from jaxpool._engine.maps import gather_windows, on_every_platform, reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
@@ -148,7 +148,7 @@ def _pool(
         return pool.value(cells, _either(parameter, number), window, multiplicities, shift)
 
     # A mark for each number: else two norms of one array would share ratios, and keep them in memory.
-    return evaluate(value, cells, shift, parameter, multiplicities, in_stage=pool.in_stages, mark=repr(number))
+    return on_every_platform(value, cells, shift, parameter, multiplicities, in_stage=pool.in_stages, mark=repr(number))
 
 
 @partial(_pool.defjvp, symbolic_zeros=True)
@@ -199,7 +199,7 @@ class _Weights(LinearMap):
 
             return sum_over_offsets(term, padded, window)
 
-        tangent = evaluate(total, tangent, cells, shift, y, parameter, in_stage=pool.in_stages)
+        tangent = on_every_platform(total, tangent, cells, shift, y, parameter, in_stage=pool.in_stages)
         return tangent / _totals(window, multiplicities) if pool.is_mean else tangent
 
     def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:

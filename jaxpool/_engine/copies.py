@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.bins_as_tiles import take
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.stages import materialize
-from jaxpool._engine.tiles import take
 from jaxpool._geometry.padding_words import copied_cells
 from jaxpool._geometry.window import Window, WindowAxis
 

@@ -20,9 +20,9 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.base_dilation import gather_by_base_dilation
+from jaxpool._engine.bins_as_tiles import as_tiles, combine_copies, copy_to_tiles
 from jaxpool._engine.operations import Arrays, Operation, barrier, constant, pad
 from jaxpool._engine.platforms import known_platform, numbers_along
-from jaxpool._engine.tiles import as_tiles, combine_copies, copy_to_tiles
 from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window, WindowAxis
 

@@ -27,7 +27,7 @@ from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
-from jaxpool._engine.operations import Operation, over
+from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PLATFORMS
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
@@ -53,11 +53,11 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
     """Send each output's cotangent, over a divisor, to every cell of its window: the transpose of the sum over it."""
 
     def divided_first(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return lowering(over(cotangent, divisor), window)
+        return lowering(divided(cotangent, divisor), window)
 
     def on_gpu(cotangent: jax.Array) -> jax.Array:
         # Outputs that are divided beforehand, and read many times, are a kernel of their own.
-        return over(xla_reduce.spread(cotangent, window), divisor)
+        return divided(xla_reduce.spread(cotangent, window), divisor)
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
@@ -98,7 +98,7 @@ class ReadWinners(LinearMap):
     groups: tuple[Window, ...]
 
     def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return evaluate(partial(reading.read_winners, groups=self.groups), x, offsets)
+        return on_every_platform(partial(reading.read_winners, groups=self.groups), x, offsets)
 
     def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
         return route_to_winners(cotangent, offsets, self.groups)
@@ -125,7 +125,7 @@ class FindWinners(LinearMap):
         return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
 
 
-def evaluate(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:
+def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:
     """`step(*arrays)`, made of slices, gathers and other doors: defined once for all platforms.
 
     Its barriers and stages act on the CPU alone; elsewhere it may become one loop. With `in_stage` all of it is one
@@ -147,7 +147,7 @@ def gather_windows(
         around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
         return gather.gather_windows(contribution, around, window, cells)
 
-    return evaluate(gathered, [array for array, _ in outputs], [array for array, _ in inputs])
+    return on_every_platform(gathered, [array for array, _ in outputs], [array for array, _ in inputs])
 
 
 def sum_terms(
@@ -162,22 +162,22 @@ def sum_terms(
     def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None) -> Any:
         return window_offsets.sum_terms(term, list(zip(arrays, fills, strict=True)), window, multiplicity)
 
-    return evaluate(summed, [array for array, _ in cells], multiplicity)
+    return on_every_platform(summed, [array for array, _ in cells], multiplicity)
 
 
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
     """The values of these ranks in every window of x, whose absent cells hold the largest value there is."""
-    return evaluate(lambda x: ranks.values_at_ranks(x, window, wanted), x)
+    return on_every_platform(lambda x: ranks.values_at_ranks(x, window, wanted), x)
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset, which is that of a cell of the array."""
-    return evaluate(partial(reading.read_at_offsets, window=window), x, offsets)
+    return on_every_platform(partial(reading.read_at_offsets, window=window), x, offsets)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """Send, for each of the cells chosen, each window's cotangent to the cell at its offset."""
-    return evaluate(partial(loops.route_to_chosen, window=window), list(cotangents), list(offsets))
+    return on_every_platform(partial(loops.route_to_chosen, window=window), list(cotangents), list(offsets))
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:

@@ -37,7 +37,7 @@ def accumulation_dtype(dtype: Any) -> np.dtype:
     return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else np.dtype(dtype)
 
 
-def over(array: jax.Array, divisor: float) -> jax.Array:
+def divided(array: jax.Array, divisor: float) -> jax.Array:
     """The array over a number."""
     return array if divisor == 1 else array / np.array(divisor, array.dtype)[()]
 

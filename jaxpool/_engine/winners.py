@@ -30,7 +30,7 @@ Masked = tuple[jax.Array, Offsets]
 
 
 @dataclass(frozen=True)
-class Selection:
+class PlatformSelection:
     """How a platform selects and routes.
 
     Attributes:
@@ -47,7 +47,7 @@ class Selection:
 def first_winners(
     x: jax.Array,
     masked: Masked | None,
-    selection: Selection,
+    selection: PlatformSelection,
     groups: Sequence[Window],
     op: Operation,
 ) -> Winners:
@@ -78,7 +78,7 @@ def first_winners(
     return x, tuple(recorded)
 
 
-def first_present(mask: jax.Array, selection: Selection, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+def first_present(mask: jax.Array, selection: PlatformSelection, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first one, as `first_winners` takes them."""
     nonempty, (*inner, first) = first_winners(mask, None, selection, groups, lax.max)
     none = no_offset(groups[-1])
@@ -96,7 +96,7 @@ def no_offset(group: Window) -> Any:
 
 
 def route_to_winners(
-    cotangent: jax.Array, offsets: Sequence[jax.Array], selection: Selection, groups: Sequence[Window]
+    cotangent: jax.Array, offsets: Sequence[jax.Array], selection: PlatformSelection, groups: Sequence[Window]
 ) -> jax.Array:
     """Send each output's cotangent to the cell at its winner's offsets, in one group of axes after the other."""
     dtype = cotangent.dtype
@@ -107,14 +107,14 @@ def route_to_winners(
 
 
 def send_to_winners(
-    cotangent: jax.Array, x: jax.Array, _: Any = None, *, selection: Selection, window: Window, op: Operation
+    cotangent: jax.Array, x: jax.Array, _: Any = None, *, selection: PlatformSelection, window: Window, op: Operation
 ) -> jax.Array:
     """Send each output's cotangent to its winner, found anew among the cells x; their extremes are not needed."""
     _, offsets = first_winners(x, None, selection, (window,), op)
     return route_to_winners(cotangent, offsets, selection, (window,))
 
 
-def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Selection, group: Window) -> jax.Array:
+def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: PlatformSelection, group: Window) -> jax.Array:
     """Undo the offsets of a group one axis at a time, the first axis first.
 
     The quotient by the cells of the inner axes picks the row of the window, and the remainder is the winner's offset in

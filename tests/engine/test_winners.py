@@ -18,7 +18,7 @@ from jax import lax
 import jaxpool
 from jaxpool._arguments import Rule
 from jaxpool._engine.cpu import select as cpu_select
-from jaxpool._engine.winners import Selection, route_to_winners
+from jaxpool._engine.winners import PlatformSelection, route_to_winners
 from jaxpool._engine.xla import select as xla_select
 from jaxpool._geometry.window import make_window
 from tests.harness.compilation import compiled_fast
@@ -136,7 +136,7 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
 
 # Operation by operation: within a program a CPU keeps more than 16 bits anyway.
 @pytest.mark.parametrize("selection", [cpu_select.SELECTION, xla_select.SELECTION], ids=["cpu", "xla"])
-def test_cotangents_of_one_winner_are_rounded_once(selection: Selection) -> None:
+def test_cotangents_of_one_winner_are_rounded_once(selection: PlatformSelection) -> None:
     # The cell in the middle wins all windows. In 16 bits the small ones that are added to 1 are lost one by one, be it
     # those before it or those behind it.
     window = make_window("test", (17,), (9,), 1, 0, 1, False, None)

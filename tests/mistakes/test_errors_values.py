@@ -117,7 +117,7 @@ OWN: dict[str, list[Row]] = {
         *(
             (
                 TypeError,
-                rf"divisor_override must be a number, got {re.escape(repr(given))}",
+                rf"divisor_override must be a Python number or None, got {re.escape(repr(given))}",
                 {"divisor_override": given},
             )
             for given in ("4", True, 2j, (2, 2))

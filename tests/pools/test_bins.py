@@ -17,7 +17,7 @@ from jax import lax
 
 import jaxpool
 from jaxpool._engine import platforms
-from jaxpool._engine.tiles import as_tiles, combine_copies, copy_to_tiles
+from jaxpool._engine.bins_as_tiles import as_tiles, combine_copies, copy_to_tiles
 from jaxpool._geometry.bins import BinAxis, make_bins
 from tests.harness.checks import equations
 from tests.reference import oracle

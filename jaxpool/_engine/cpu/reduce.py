@@ -7,6 +7,7 @@ which costs the sum of the kernel sizes per output instead of their product.
 import jax
 from jax import lax
 
+from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import reduce_blocks
 from jaxpool._engine.cpu import choose
 from jaxpool._engine.operations import Operation, identity
@@ -14,7 +15,6 @@ from jaxpool._engine.overlaps import spread_by_windows, spread_in_pieces
 from jaxpool._engine.pieces import reduce_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
-from jaxpool._engine.tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window
 

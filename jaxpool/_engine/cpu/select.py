@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import first_in_blocks
 from jaxpool._engine.cpu import choose
 from jaxpool._engine.operations import Operation, barrier, computed_once, identity
@@ -12,8 +13,7 @@ from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
 from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
 from jaxpool._engine.stages import materialize, stage
-from jaxpool._engine.tiles import as_tiles, copy_to_tiles
-from jaxpool._engine.winners import Selection
+from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.window import Window
 
 
@@ -49,4 +49,4 @@ def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) ->
     return barrier(step(array, offsets))
 
 
-SELECTION = Selection(choose.selection_order, _select, _route)
+SELECTION = PlatformSelection(choose.selection_order, _select, _route)

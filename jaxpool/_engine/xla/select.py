@@ -9,19 +9,19 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import winners
+from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
 from jaxpool._engine.slices import Inner, Winner, better, pad_winners, select_by_slices, select_present_by_slices
-from jaxpool._engine.tiles import as_tiles, copy_to_tiles
-from jaxpool._engine.winners import Masked, Selection, Winners
+from jaxpool._engine.winners import Masked, PlatformSelection, Winners
 from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window
 
 
 def first_winners(
-    x: jax.Array, masked: Masked | None, selection: Selection, groups: Sequence[Window], op: Operation
+    x: jax.Array, masked: Masked | None, selection: PlatformSelection, groups: Sequence[Window], op: Operation
 ) -> Winners:
     """The extreme of every window by `op`, and the offset of its cell, as `winners.first_winners` says."""
     if masked is None or not choose.asks_mask_at_cells(groups):
@@ -76,4 +76,4 @@ def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) ->
     return route_by_comparison(array, offsets, part, op)
 
 
-SELECTION = Selection(choose.order, select, _route)
+SELECTION = PlatformSelection(choose.order, select, _route)

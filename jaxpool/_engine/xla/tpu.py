@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine import winners
+from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.overlaps import spread_by_windows
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
-from jaxpool._engine.tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.xla import choose
 from jaxpool._engine.xla.reduce import reduce_by_axes
 from jaxpool._engine.xla.select import SELECTION
