@@ -139,6 +139,7 @@ _OTHERS = (
     (2, 8, 64, 56, 3, 1, 0, 1),
     (2, 2, 64, 28, 7, 1, 0, 1),
 )
+_LARGE_MEDIANS = ((2, 2, 8, 56, 9, 1, 0, 1), (2, 2, 8, 56, 15, 1, 0, 1))
 _WINDOWS_OF_GROUPS = {
     "max": _WINDOWS,
     "min": _FEWER,
@@ -147,6 +148,7 @@ _WINDOWS_OF_GROUPS = {
     "lp": _NORMS,
     "smooth": _FEWER,
     **dict.fromkeys(ZOO_GROUPS, _OTHERS),
+    "median": _OTHERS + _LARGE_MEDIANS,
 }
 # Axes, batch, channels, size of an axis; bins along each axis.
 _BINS = ((2, 8, 64, 56, 7), (2, 8, 64, 57, 7), (2, 2, 64, 112, 50), (2, 8, 64, 14, 28), (1, 8, 64, 1000, 24))

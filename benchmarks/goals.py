@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from benchmarks.cases import ZOO_GROUPS
 from benchmarks.dispatch import Dispatch
-from benchmarks.growth import KERNELS, SIZES, Growth
+from benchmarks.growth import KERNELS, KERNELS_OF_MEDIANS, SIZES, Growth
 from benchmarks.measure import Row
 
 FAMILIES = {
@@ -44,6 +45,8 @@ _BYTES_STRIDE_1, _BYTES_STRIDED = 2, 4
 _TEMPORARIES = 4
 _DISPATCH = 2
 _GROWTH = {"forward": 3, "gradient": 6}
+# From one kernel to the next larger one, and seconds.
+_MEDIAN_STEP, _MEDIAN_COMPILE = 3, 3
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,13 @@ def _growing(growths: Sequence[Growth]) -> Iterator[Figure]:
         seconds = [(growth.name, getattr(growth, f"compile_{what}")) for growth in kernels]
         numbers = [(name, by_kernel[last] / by_kernel[middle]) for name, by_kernel in seconds]
         yield _at_most(f"compile {what}: {last}×{last} / {middle}×{middle}", numbers, _COMPILE_LARGE)
+    medians = [growth for growth in growths if set(growth.forward) == set(map(str, KERNELS_OF_MEDIANS))]
+    for what in _GROWTH:
+        times = [(growth.name, getattr(growth, what)) for growth in medians]
+        steps = [(name, max(later / each for each, later in pairwise(one.values()))) for name, one in times]
+        yield _at_most(f"medians {what}: largest step from one kernel to the next", steps, _MEDIAN_STEP)
+        seconds = [(growth.name, max(getattr(growth, f"compile_{what}").values())) for growth in medians]
+        yield _at_most(f"medians, compile {what}: seconds at the most", seconds, _MEDIAN_COMPILE)
     largest = str(SIZES[-1])
     arrays = [growth for growth in growths if largest in growth.forward]
     for what in _GROWTH:

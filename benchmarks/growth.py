@@ -14,6 +14,7 @@ from benchmarks.timing import Run, alternate
 
 KERNELS = (3, 7, 15, 31, 63)
 KERNELS_OF_SIZES = (3, 13)
+KERNELS_OF_MEDIANS = (3, 5, 7, 9, 11, 13, 15, 21, 31)
 SIZES = (1, 2, 4)
 _SECONDS = 4.0
 
@@ -41,6 +42,10 @@ def growth_cases(options: Options) -> list[tuple[str, dict[str, Case]]]:
                 fixed = replace(case, kernel=kernel, padding=kernel // 2)
                 sizes = {str(size): replace(fixed, batch=size * options.batch) for size in SIZES}
                 studies.append((f"growth with the array, {group} {kernel}×{kernel}, {case.layout}", sizes))
+    for channels_last in (False, True):
+        case = Case("median", 2 * options.batch, 8, 56, channels_last)
+        kernels = {str(kernel): replace(case, kernel=kernel, padding=kernel // 2) for kernel in KERNELS_OF_MEDIANS}
+        studies.append((f"growth of medians, {case.layout}", kernels))
     return studies
 
 

@@ -31,7 +31,7 @@ def ours(case: Case) -> dict[str, Pool]:
         "mixed": lambda x: jaxpool.mixed_pool(x, _ALPHA, **window),
         "stochastic": lambda x: jaxpool.stochastic_pool(x, **window),
         "blur": lambda x: jaxpool.blur_pool(x, padding="VALID", **window),
-        "median": lambda x: jaxpool.median_pool(x, **window),
+        "median": lambda x: jaxpool.median_pool(x, padding=case.padding, **window),
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxpool._engine.maps import values_at_ranks
 from jaxpool._engine.operations import Arrays, accumulation_dtype, separate_term
-from jaxpool._engine.ranks import Rank, offsets_at_rank
+from jaxpool._engine.ranks import Rank, offsets_at_ranks
 from jaxpool._geometry.window import Window
 
 # How many cells each window has under a mask; None where that is known while tracing.
@@ -100,7 +100,7 @@ def chosen_offsets(
     if mask is None and any(max(axis.low, axis.overhang) > 0 for axis in window.axes):
         mask = jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
     ranks = ranks_in(counts, window, quantile, x.ndim).ranks
-    return tuple(offsets_at_rank(x, mask, window, *pair) for pair in zip(ranks, cells, strict=True))
+    return offsets_at_ranks(x, mask, window, ranks, cells)
 
 
 def mean_of_chosen(cells: Arrays, counts: Counts, window: Window, quantile: Quantile) -> jax.Array:

@@ -1,13 +1,14 @@
 """Loops over the offsets in large windows, and the way back for cells that every window chooses for itself.
 
-Small windows are written out. Larger ones are written out one row at a time, all cells along the last axis or an equal
-part of them, and the program loops over the rows: it compiles in the time of one.
+Small windows are written out. Larger ones are written out one block of their cells at a time, and the program loops
+over the blocks: it compiles in the time of one.
 
 Where the winner of a window is the winner of its row, and windows that share a row share that winner, one axis after
 the other leads back to it. Cells chosen at random or by a rank are no such winners: two windows may choose different
 cells of the same row, and all axes go at once.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,14 +20,18 @@ from jax import lax
 
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, pad
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
+# Cells of a window, and of a block of a larger one, that are written out.
+_MOST_CELLS, _MOST_IN_BLOCK = 64, 32
+
 
 def is_looped(window: Window) -> bool:
-    """Whether the rows of a window are a loop in the program: beyond 64 cells."""
-    return window.cells > 64
+    """Whether the blocks of a window are a loop in the program: beyond 64 cells."""
+    return window.cells > _MOST_CELLS
 
 
 def fold_offsets(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Arrays, window: Window) -> Any:
@@ -39,42 +44,62 @@ def fold_offsets(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Ar
         for number, offset in enumerate(offsets_in(window)):
             result = step(result, tuple(at_offset(array, window, offset) for array in padded), number)
         return result
-    row_cells = _row_cells(window)
 
-    def body(row: jax.Array, result: Any) -> Any:
-        starts = _row_starts(row * row_cells, window, padded[0].ndim)
-        rows = tuple(lax.dynamic_slice(array, starts, _row_shape(array.shape, window)) for array in padded)
-        for number in range(row_cells):
-            cells = tuple(at_offset(array, window, (*(0 for _ in window.axes[1:]), number)) for array in rows)
-            result = step(result, cells, row * row_cells + number)
+    def of_block(result: Any, first: Any, block: Window) -> Any:
+        starts = _starts(first, window, padded[0].ndim)
+        # Else the CPU's compiler would look for the block's place anew at every cell, without vectors.
+        held = [materialize(lax.dynamic_slice(array, starts, _held_shape(array.shape, block))) for array in padded]
+        for number, offset in enumerate(offsets_in(block)):
+            result = step(result, tuple(at_offset(array, block, offset) for array in held), first + number)
         return result
 
-    start = jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start)
-    return lax.fori_loop(0, window.cells // row_cells, body, start)
+    return _fold_blocks(of_block, jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start), window)
 
 
-def _row_cells(window: Window) -> int:
-    """How many cells of the last axis are written out: all, or the largest part of 64 that divides them."""
-    cells = window.axes[-1].kernel
-    return next(part for part in range(min(cells, 64), 0, -1) if cells % part == 0)
+def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Window) -> Any:
+    """`step(result, first, block)` for blocks of all cells, in row-major order: its first cell, its sizes.
+
+    One axis is cut into equal blocks and what is left over. A block has one cell along those before it, and all cells
+    along those behind it.
+    """
+    kernels = [axis.kernel for axis in window.axes]
+    cut = next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > _MOST_IN_BLOCK)
+    outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
+    steps = -(-kernels[cut] // max(1, _MOST_IN_BLOCK // inner))
+    size = -(-kernels[cut] // steps)
+    whole, left = divmod(kernels[cut], size)
+
+    def block(cells: int) -> Window:
+        sizes = [1] * cut + [cells] + kernels[cut + 1 :]
+        return Window(tuple(replace(axis, kernel=each) for axis, each in zip(window.axes, sizes, strict=True)))
+
+    def along_cut(number: Any, result: Any) -> Any:
+        first = number * (kernels[cut] * inner)
+
+        def one(index: Any, result: Any) -> Any:
+            return step(result, first + index * (size * inner), block(size))
+
+        result = lax.fori_loop(0, whole, one, result)
+        return step(result, first + whole * size * inner, block(left)) if left else result
+
+    return lax.fori_loop(0, outer, along_cut, start) if outer > 1 else along_cut(0, start)
 
 
-def _row_shape(shape: Sequence[int], window: Window) -> list[int]:
-    """The shape of the cells of one row of all the windows."""
+def _held_shape(shape: Sequence[int], block: Window) -> list[int]:
+    """The shape of the cells that all the windows hold at the offsets of a block."""
     sizes = list(shape)
-    for axis in window.axes:
+    for axis in block.axes:
         # An array that is the same along an axis may have size 1 there.
-        sizes[axis.axis] = (axis.output - 1) * axis.stride + 1
-    sizes[window.axes[-1].axis] += (_row_cells(window) - 1) * window.axes[-1].dilation
+        sizes[axis.axis] = (axis.output - 1) * axis.stride + axis.extent
     return sizes
 
 
-def _row_starts(number: jax.Array, window: Window, rank: int) -> list[jax.Array]:
-    """Where the cells of a row start along each axis, by the row-major number of its first cell in the window."""
-    starts, place_value = [jnp.zeros_like(number)] * rank, window.cells
+def _starts(number: Any, window: Window, rank: int) -> list[Any]:
+    """Where the cells of a block start along each axis, by the row-major number of its first cell in the window."""
+    starts, place_value = [jnp.zeros((), np.int32)] * rank, window.cells
     for axis in window.axes:
         place_value //= axis.kernel
-        starts[axis.axis] = number // place_value % axis.kernel * axis.dilation
+        starts[axis.axis] = jnp.asarray(number // place_value % axis.kernel * axis.dilation, np.int32)
     return starts
 
 
@@ -82,27 +107,27 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
     """Send, for each of the cells chosen, each window's cotangent to the cell at its offset."""
     if not is_looped(window) or window.tiles:
         return _route_at_once(cotangents, offsets, window)
-    row_cells, row_shape = _row_cells(window), _row_shape(cotangents[0].shape, window)
-    shape, gaps = list(cotangents[0].shape), [(0, 0, 0)] * cotangents[0].ndim
+    shape = list(cotangents[0].shape)
     for axis in window.axes:
         shape[axis.axis] = axis.low + axis.size + axis.overhang
-        gaps[axis.axis] = (0, 0, axis.stride - 1)
-    last = window.axes[-1]
-    gaps[last.axis] = (0, 0, 0)
-    row_axis = replace(last, size=row_shape[last.axis], kernel=row_cells, low=0, high=0)
-    divisor = np.array(row_cells, offsets[0].dtype)[()]
     zero = np.zeros((), cotangents[0].dtype)[()]
 
-    def body(row: jax.Array, total: jax.Array) -> jax.Array:
-        here = [lax.div(each, divisor) == lax.convert_element_type(row, each.dtype) for each in offsets]
+    def of_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
+        held_shape = _held_shape(total.shape, block)
+        axes = [replace(axis, size=held_shape[axis.axis], low=0, high=0) for axis in block.axes if axis.kernel > 1]
+        gaps = [(0, 0, 0)] * total.ndim
+        for axis in block.axes:
+            gaps[axis.axis] = (0, 0, axis.stride - 1 if axis.kernel == 1 else 0)
+        within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
+        here = [each < np.array(block.cells, each.dtype) for each in within]
         sent = [jnp.where(chosen, each, zero) for chosen, each in zip(here, cotangents, strict=True)]
-        within = [lax.rem(each, divisor) for each in offsets]
-        sums = lax.pad(_route_at_once(sent, within, Window((row_axis,))), zero, gaps)
-        starts = _row_starts(row * row_cells, window, sums.ndim)
+        sums = _route_at_once(sent, within, Window(tuple(axes))) if axes else sum(sent[1:], sent[0])
+        sums = lax.pad(sums, zero, gaps)
+        starts = _starts(first, window, total.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
     total, *_ = vary_together(jnp.zeros(shape, zero.dtype), *cotangents, *offsets)
-    total = lax.fori_loop(0, window.cells // row_cells, body, total)
+    total = _fold_blocks(of_block, total, window)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)
 
 

@@ -15,11 +15,14 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bisection import select_by_bisection
-from jaxpool._engine.cpu import choose
+from jaxpool._engine.cpu import choose as cpu_choose
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.networks import selection_network
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.platforms import known_platform
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
+from jaxpool._engine.xla import choose as xla_choose
 from jaxpool._geometry.window import Window
 
 
@@ -31,13 +34,41 @@ class Rank(NamedTuple):
 
 
 def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
-    """The values of these ranks in every window of x, whose absent cells hold the largest value there is."""
+    """The values of these ranks in every window of x, whose absent cells hold the largest value there is.
+
+    They are one rank, or two of which the second is, in every window, the first or the next one.
+    """
     padded = pad_windows(x, window, identity(lax.min, x.dtype))
-    if choose.selects_by_network(window):
-        # Wide, as platforms without arithmetic in 16 bits would widen and round for each of the many operations.
-        wide = padded.astype(accumulation_dtype(x.dtype))
-        return [values.astype(x.dtype) for values in select_by_network(wide, window, ranks)]
-    return [select_by_bisection(padded, window, rank.wanted) for rank in ranks]
+    on_cpu = known_platform() == "cpu"
+    if not (cpu_choose if on_cpu else xla_choose).selects_by_network(window):
+        first = select_by_bisection(padded, window, ranks[0].wanted)
+        return [first, *(_same_or_next(padded, window, first, rank.wanted) for rank in ranks[1:])]
+    # Wide, as platforms without arithmetic in 16 bits would widen and round for each of the many operations.
+    wide = padded.astype(accumulation_dtype(x.dtype))
+    if on_cpu:
+        # Its compiler evaluates a network anew for each of its results.
+        (first,) = select_by_network(wide, window, ranks[:1])
+        first = materialize(first)
+        values = [first, *(_same_or_next(wide, window, first, rank.wanted) for rank in ranks[1:])]
+    else:
+        values = select_by_network(wide, window, ranks)
+    return [each.astype(x.dtype) for each in values]
+
+
+def _same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any) -> jax.Array:
+    """The value of a rank, from that of the same rank or of the one before: the same, or the least one above it."""
+    highest = identity(lax.min, padded.dtype)
+
+    def look(result: Arrays, cells: Arrays, _: Any) -> Arrays:
+        at_most, above = result
+        is_above = cells[0] > first
+        least = lax.min(above, jnp.where(is_above, cells[0], highest))
+        return at_most + (~is_above).astype(np.int32), least
+
+    start = jnp.zeros(first.shape, np.int32), jnp.full(first.shape, highest)
+    at_most, above = fold_offsets(look, start, (padded,), window)
+    # No cell is above NaN.
+    return jnp.where(at_most > rank, first, above)
 
 
 def select_by_network(padded: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
@@ -61,12 +92,12 @@ def _pick(slots: Sequence[jax.Array], rank: Rank) -> jax.Array:
     return value
 
 
-def offsets_at_rank(
-    x: jax.Array, present: jax.Array | None, window: Window, rank: Rank, values: jax.Array
-) -> jax.Array:
-    """The offset in every window of the cell of that rank, which has the value given.
+def offsets_at_ranks(
+    x: jax.Array, present: jax.Array | None, window: Window, ranks: Sequence[Rank], values: Sequence[jax.Array]
+) -> Arrays:
+    """The offsets in every window of the cells of these ranks, which have the values given.
 
-    With b cells below that value, it is the one number rank - b among the cells that equal it. Its offset is the number
+    With b cells below that value, a cell is the one number rank - b among those that equal it. Its offset is the number
     of offsets up to which no more than rank - b cells have been met that equal it.
     """
     arrays = [pad_windows(x, window, identity(lax.min, x.dtype))]
@@ -74,24 +105,30 @@ def offsets_at_rank(
         arrays.append(pad_windows(present, window, False))
     padded = tuple(arrays)
     # In int32: counts in bytes compile to slower code.
-    none = jnp.zeros(values.shape, np.int32)
+    none = tuple(jnp.zeros(each.shape, np.int32) for each in values)
 
-    def count(below: jax.Array, cells: Arrays, _: Any) -> jax.Array:
-        return below + (cells[0] < values).astype(np.int32)
+    def count(below: Arrays, cells: Arrays, _: Any) -> Arrays:
+        return tuple(number + (cells[0] < value).astype(np.int32) for number, value in zip(below, values, strict=True))
 
-    is_nan = values != values
+    lost = [value != value for value in values]
     # Compared with the window, not with themselves: elsewhere than on a CPU that would be done for all cells first.
-    bound = jnp.where(is_nan, identity(lax.min, values.dtype), values)
-    number = jnp.where(is_nan, 0, rank.wanted - fold_offsets(count, none, padded, window))
+    highest = identity(lax.min, x.dtype)
+    bounds = [jnp.where(is_nan, highest, value) for is_nan, value in zip(lost, values, strict=True)]
+    below = fold_offsets(count, none, padded, window)
+    numbers = [
+        jnp.where(is_nan, 0, rank.wanted - number) for is_nan, rank, number in zip(lost, ranks, below, strict=True)
+    ]
 
-    def pass_by(found: Arrays, cells: Arrays, _: Any) -> Arrays:
-        met, offsets = found
-        # The value is NaN where a cell is, and no cell is below it.
-        same = (cells[0] == values) | (is_nan & ~(cells[0] <= bound))
-        for each in cells[1:]:
-            same = same & each
-        met = met + same.astype(np.int32)
-        return met, offsets + (met <= number).astype(np.int32)
+    def pass_by(found: tuple[Arrays, ...], cells: Arrays, _: Any) -> tuple[Arrays, ...]:
+        results = []
+        for (met, offsets), value, is_nan, bound, number in zip(found, values, lost, bounds, numbers, strict=True):
+            # The value is NaN where a cell is, and no cell is below it.
+            same = (cells[0] == value) | (is_nan & ~(cells[0] <= bound))
+            for each in cells[1:]:
+                same = same & each
+            met = met + same.astype(np.int32)
+            results.append((met, offsets + (met <= number).astype(np.int32)))
+        return tuple(results)
 
-    _, offsets = fold_offsets(pass_by, (none, none), padded, window)
-    return offsets.astype(np.min_scalar_type(window.cells - 1))
+    found = fold_offsets(pass_by, tuple((each, each) for each in none), padded, window)
+    return tuple(offsets.astype(np.min_scalar_type(window.cells - 1)) for _, offsets in found)

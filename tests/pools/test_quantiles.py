@@ -162,10 +162,23 @@ def test_special_values_and_their_derivatives(cells: str) -> None:
         check(Call("quantile_pool", (4, 6), {**parameters, "q": 0.8, "where": where, "rule": "vjp"}, cells=cells))
 
 
-def test_derivatives_of_large_windows() -> None:
-    parameters = {"kernel_size": (51,), "stride": 20, "padding": (9,)}
-    assert not choose.selects_by_network(make_window("test", (90,), (51,), 20, (9,), 1, False, None))
-    check(Call("median_pool", (90,), parameters))
+LARGE: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "along a line": ((2, 130), {"kernel_size": (83,), "stride": 20, "padding": (9,)}),
+    "in a plane": ((14, 13), {"kernel_size": (11, 8), "stride": (3, 2), "padding": (1, 0)}),
+    "in space": ((6, 7, 11), {"kernel_size": (3, 5, 7), "stride": (2, 1, 2), "padding": 1, "dilation": (2, 1, 1)}),
+}
+
+
+@pytest.mark.parametrize("cells", ["distinct", "ties", "nan"])
+@pytest.mark.parametrize("windows", LARGE)
+def test_large_windows(windows: str, cells: str) -> None:
+    # In blocks and what is left over; and with a mask, ranks that differ and are the same or the next one.
+    shape, parameters = LARGE[windows]
+    kernel_size, stride, padding = (parameters[name] for name in ("kernel_size", "stride", "padding"))
+    assert not choose.selects_by_network(make_window("test", shape, kernel_size, stride, padding, 1, False, None))
+    check(Call("median_pool", shape, parameters, cells=cells))
+    where = np.random.default_rng(1).random(shape) < 0.5
+    check(Call("quantile_pool", shape, {**parameters, "q": 0.3, "where": where}, cells=cells))
 
 
 def test_windows_that_choose_different_cells_of_a_row() -> None:

@@ -177,6 +177,18 @@ FAULTS = (
         "test_quantiles test_derivatives -k test_",
     ),
     Fault(
+        "the same rank for the next one",
+        "at_most > rank, first",
+        "at_most >= rank, first",
+        "test_quantiles -k large",
+    ),
+    Fault(
+        "what blocks leave over",
+        "block(left)) if left else result",
+        "block(left)) if not left else result",
+        "test_quantiles -k large",
+    ),
+    Fault(
         "keys of negative numbers",
         "jnp.where(numbers >= sign, ~numbers, numbers | sign)",
         "numbers ^ sign",

@@ -70,6 +70,11 @@ def correlation_order(window: Window) -> tuple[Window, ...]:
     return (window,) if window.cells <= _MOST_READS else window.split()
 
 
+def selects_by_network(window: Window) -> bool:
+    """Whether one loop of minima and maxima finds the cells of given ranks, instead of bisecting their values."""
+    return window.cells <= _MOST_READS
+
+
 def keeps_cells(window: Window, dtype: Any) -> bool:
     """Whether a TPU keeps the cells of a selection, in place of offsets, to send cotangents by `select-and-scatter`.
 
