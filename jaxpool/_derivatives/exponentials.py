@@ -92,7 +92,7 @@ def pool_log_exponentials(
     """
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
-        pool = replace(pool, in_stages=False)
+        pool = replace(pool, stages_on_many_devices=False)
         x, mask, window = with_zeros_in_padding(x, mask, window)
     x = without_uncovered(x, window, learnt=beta is not None)
     present = _present(mask, window, x.ndim) if pool.is_mean else mask

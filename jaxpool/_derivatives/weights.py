@@ -23,6 +23,7 @@ from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform, reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays
+from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
 from jaxpool._geometry.window import Window
@@ -52,8 +53,9 @@ class WeightedPool:
         slope_factor: that factor, from y and θ.
         shift: the shift of every window, from x.
         is_mean: whether weights and slopes are to be multiplied by the cell's share in the multiplicity of its window.
-        in_stages: whether each axis is a stage of the program. Not where x has been extended by padding: devices that
-            share an axis would have to divide its new size evenly to hand it to a stage.
+        stages_on_many_devices: whether each axis is a stage of the program also where arrays may be on many devices.
+            Not where x has been extended by padding: devices that share an axis would have to divide its new size
+            evenly to hand it to a stage.
     """
 
     value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array]
@@ -64,7 +66,7 @@ class WeightedPool:
     slope_factor: Callable[[jax.Array, Parameter], jax.Array]
     shift: Callable[[Cells, Window], jax.Array] | None = None
     is_mean: bool = False
-    in_stages: bool = True
+    stages_on_many_devices: bool = True
 
 
 def weighted_pool(
@@ -148,7 +150,9 @@ def _pool(
         return pool.value(cells, _either(parameter, number), window, multiplicities, shift)
 
     # A mark for each number: else two norms of one array would share ratios, and keep them in memory.
-    return on_every_platform(value, cells, shift, parameter, multiplicities, in_stage=pool.in_stages, mark=repr(number))
+    arrays = cells, shift, parameter, multiplicities
+    widely = pool.stages_on_many_devices
+    return on_every_platform(value, *arrays, in_stage=True, on_many_devices=widely, mark=repr(number))
 
 
 @partial(_pool.defjvp, symbolic_zeros=True)
@@ -199,7 +203,8 @@ class _Weights(LinearMap):
 
             return sum_over_offsets(term, padded, window)
 
-        tangent = on_every_platform(total, tangent, cells, shift, y, parameter, in_stage=pool.in_stages)
+        arrays = tangent, cells, shift, y, parameter
+        tangent = on_every_platform(total, *arrays, in_stage=True, on_many_devices=pool.stages_on_many_devices)
         return tangent / _totals(window, multiplicities) if pool.is_mean else tangent
 
     def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:
@@ -216,7 +221,7 @@ class _Weights(LinearMap):
             # Both are masked: else 0 would multiply a derivative of the weights, or a cotangent, that is NaN.
             return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
 
-        if pool.in_stages:
+        if pool.stages_on_many_devices or on_one_device():
             # After y: cotangents that are padded earlier would fill memory while y is computed.
             cotangent = materialize(cotangent, y)
         if pool.is_mean:

@@ -28,7 +28,7 @@ from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided
-from jaxpool._engine.platforms import PLATFORMS
+from jaxpool._engine.platforms import PLATFORMS, on_one_device
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
@@ -125,13 +125,24 @@ class FindWinners(LinearMap):
         return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
 
 
-def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:
+def on_every_platform(
+    step: Callable[..., Any],
+    *arrays: Any,
+    in_stage: bool = False,
+    on_many_devices: bool = True,
+    mark: str | None = None,
+) -> Any:
     """`step(*arrays)`, made of slices, gathers and other doors: defined once for all platforms.
 
     Its barriers and stages act on the CPU alone; elsewhere it may become one loop. With `in_stage` all of it is one
-    stage on the CPU, under a `mark`.
+    stage on the CPU, under a `mark`; if not `on_many_devices`, then only where all arrays are on one.
     """
-    return by_platform(*arrays, cpu=partial(stage, step, mark=mark) if in_stage else step, gpu=step)
+
+    def on_cpu(*arrays: Any) -> Any:
+        is_stage = in_stage and (on_many_devices or on_one_device())
+        return stage(step, *arrays, mark=mark) if is_stage else step(*arrays)
+
+    return by_platform(*arrays, cpu=on_cpu, gpu=step)
 
 
 def gather_windows(

@@ -87,6 +87,14 @@ def test_tangents_of_weighted_pools_read_the_cells(pool: Any) -> None:
     assert (2, 8, 16, 16) not in {pad.invars[0].aval.shape for pad in pads}
 
 
+@pytest.mark.parametrize("function", [jaxpool.smooth_max_pool, jaxpool.mellowmax_pool])
+def test_axes_share_no_loop_of_exponentials_where_padding_takes_part(function: Any) -> None:
+    x = jnp.zeros((2, 12, 12, 3), np.float32)
+    program = compiled_as_usual(lambda x: function(x, 2.0, (5, 5), 1, 2, axis=(1, 2))).lower(x).compile().as_text()
+    loops = [loop.count(" exponential(") for loop in program.split("\n\n")]
+    assert [count for count in loops if count] == [5, 5]
+
+
 def test_boxes_carry_their_bins_alone() -> None:
     x, boxes = jnp.zeros((32, 32, 8)), jnp.zeros((64, 4))
     pool = compiled_as_usual(lambda x, boxes: jaxpool.roi_pool(x, boxes, 2, axis=(0, 1)))
