@@ -9,7 +9,7 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, signed_power
+from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, power_of_two, signed_power
 from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool, weighted_pool
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.window_offsets import pad_real
@@ -105,14 +105,21 @@ def norms(
 
 
 def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.Array | None) -> jax.Array:
-    """The norm as m·(Σ (|x|/m)^p)^(1/p), m the largest magnitude: no term overflows, none that counts underflows.
+    """The norm as s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, none that counts underflows.
 
-    Where that is infinite or 0, it is the one without m.
+    For whole exponents s is a power of two: products with 1/s are exact, and the compiler for the CPU, which keeps a
+    quotient in memory if it is read twice, evaluates them in place.
     """
     magnitudes = jnp.abs(cells[0])
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
-    scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
-    total = sum_terms(lambda cells: positive_power(cells / scale, p), [(magnitudes, 0.0)], window)
+    if isinstance(p, float) and p.is_integer() and p <= 32:
+        scale = power_of_two(largest)
+        inverse = 1 / scale
+        total = sum_terms(lambda cells: positive_power(cells * inverse, p), [(magnitudes, 0.0)], window)
+    else:
+        # Without it where that is infinite or 0.
+        scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
+        total = sum_terms(lambda cells: positive_power(cells / scale, p), [(magnitudes, 0.0)], window)
     return scale * positive_power(total, 1 / p)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 Exponent = float | jax.Array
@@ -40,6 +41,15 @@ def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
         if exponent == 0.5:
             return lax.sqrt(base)
     return jnp.exp(exponent * jnp.log(base))
+
+
+def power_of_two(magnitude: jax.Array) -> jax.Array:
+    """The largest power of two up to the magnitude, but none so small or large that its inverse is no normal number."""
+    limits = jnp.finfo(magnitude.dtype)
+    bits = np.dtype(f"uint{limits.bits}")
+    exponent = np.array(((1 << limits.nexp) - 1) << limits.nmant, bits)
+    power = lax.bitcast_convert_type(lax.bitcast_convert_type(magnitude, bits) & exponent, magnitude.dtype)
+    return jnp.clip(power, limits.tiny, 1 / limits.tiny)
 
 
 def log_magnitude(base: jax.Array) -> jax.Array:
