@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType, PartitionSpec
 
 import jaxpool
 from tests.harness.checks import compiled_fast
@@ -30,7 +31,7 @@ ENDS = [{case.function: case for case in rows} for rows in (ROWS, ROWS[::-1])]
     "case", [case_row(case, id=case.name, kept=case in [end[case.function] for end in ENDS]) for case in ROWS]
 )
 def test_transposes(case: Case) -> None:
-    """`jax.linear_transpose`, also of the transpose, and of branches and loops that hold the pool, against ⟨ȳ, A x⟩."""
+    """`jax.linear_transpose`, also of the transpose, and of what holds the pool, against ⟨ȳ, A x⟩."""
     x = np.nan_to_num(np.where(np.isfinite(case.x), case.x, 0))
     pool = case.values
 
@@ -40,6 +41,9 @@ def test_transposes(case: Case) -> None:
     def in_a_loop(x: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda total, row: (total + pool(row), None), jnp.zeros_like(pool(x)), jnp.stack([x, x]))[0]
 
+    mesh = jax.make_mesh((1,), ("devices",), (AxisType.Auto,))
+    on_devices = jax.shard_map(pool, mesh=mesh, in_specs=PartitionSpec(), out_specs=PartitionSpec())
+
     @compiled_fast
     def everything(x: jax.Array, cotangent: jax.Array) -> Any:
         def transpose(function: Any) -> Any:
@@ -47,7 +51,9 @@ def test_transposes(case: Case) -> None:
 
         back = transpose(pool)
         twice = jax.linear_transpose(back, cotangent)(x)[0]
-        return pool(x), twice, back(cotangent), transpose(in_a_branch)(cotangent), transpose(in_a_loop)(cotangent) / 2
+        others = transpose(in_a_branch), transpose(on_devices), transpose(in_a_loop)
+        branch, device, loop = (other(cotangent) for other in others)
+        return pool(x), twice, back(cotangent), branch, device, loop / 2
 
     cotangent = np.random.default_rng(0).normal(size=pool(x).shape)
     y, twice, *transposed = everything(x, cotangent)
@@ -57,6 +63,22 @@ def test_transposes(case: Case) -> None:
     rule = jax.vjp(pool, x)[1](cotangent)[0]
     np.testing.assert_allclose(transposed[0], rule, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(np.vdot(transposed[0], x), np.vdot(cotangent, y), rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", ENDS[0].values(), ids=lambda case: case.name)
+def test_operators_of_solvers(case: Case) -> None:
+    """Lineax transposes a pool as an operator."""
+    lineax = pytest.importorskip("lineax")
+    x = jnp.asarray(np.where(np.isfinite(case.x), case.x, 0))
+    operator = lineax.FunctionLinearOperator(case.values, jax.eval_shape(lambda: x))
+
+    @compiled_fast
+    def both(x: jax.Array) -> Any:
+        y = operator.mv(x)
+        return y, operator.T.mv(y)
+
+    y, back = both(x)
+    np.testing.assert_allclose(np.vdot(back, x), np.vdot(y, y), rtol=1e-9)
 
 
 def test_transposing_evaluates_no_rule() -> None:
