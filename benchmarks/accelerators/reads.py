@@ -46,10 +46,19 @@ def _ways(computation: Computation, name: str, known: dict[str, dict[_Way, int]]
         number = _cells(instruction, computation)
         for operand in dict.fromkeys(instruction.operands):
             for way, count in _ways(computation, operand, known).items():
-                longer = (*way, _move(instruction)) if instruction.operation in _MOVES else way
+                longer = (*way, _move(instruction)) if _moves(instruction, computation) else way
                 ways[longer] = max(ways.get(longer, 0), count * number)
     known[name] = ways
     return ways
+
+
+def _moves(instruction: Instruction, computation: Computation) -> bool:
+    """Whether the index of an element is another one than that of the operand's."""
+    # Among numbers of another kind every element stays where it is.
+    is_reinterpreted = instruction.operation == "bitcast" and all(
+        computation.instructions[operand].shape == instruction.shape for operand in instruction.operands
+    )
+    return instruction.operation in _MOVES and not is_reinterpreted
 
 
 def _cells(instruction: Instruction, computation: Computation) -> int:

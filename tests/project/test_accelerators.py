@@ -154,6 +154,25 @@ def test_reads_multiply_along_windows_and_add_along_slices() -> None:
     assert costs(text, "gpu").reads == 6
 
 
+def test_cells_read_as_another_kind_of_number_are_read_where_they_are() -> None:
+    inner = fused(
+        "kinds",
+        "%p = f32[4,1024]{1,0} parameter(0)",
+        "%bits = u32[4,1024]{1,0} bitcast(%p)",
+        "%same = f32[4,1024]{1,0} convert(%bits)",
+        "%line = f32[4096]{0} bitcast(%p)",
+        "%other = f32[4,1024]{1,0} bitcast(%line)",
+        "%once = f32[4,1024]{1,0} add(%p, %same)",
+        "ROOT %twice = f32[4,1024]{1,0} add(%once, %other)",
+    )
+    text = program(
+        "%x = f32[4,1024]{1,0} parameter(0)",
+        "ROOT %y = f32[4,1024]{1,0} fusion(%x), kind=kLoop, calls=%kinds",
+        others=inner,
+    )
+    assert costs(text, "gpu").reads == 2
+
+
 def test_goals_compare_with_the_right_figures() -> None:
     (case,) = chosen(("gpu",), ["gpu max 3x3/2 padded 1 forward, float32, 32x112"])
     row = Row(case, needed=100, figures={"jaxpool": figures(kernels=2, moved=105, reads=9)})
