@@ -14,7 +14,7 @@ from jaxpool._derivatives.exponentials import call_of_exponentials, difference
 from jaxpool._derivatives.moments import without_tiny
 from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._derivatives.sums import weighted_sums
+from jaxpool._derivatives.sums import Weight, weighted_sums
 from jaxpool._derivatives.weights import expand_rank, shared_along_windows
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.window_offsets import with_zeros_in_padding
@@ -131,7 +131,7 @@ def _soft_means(
 
 
 def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, signs: set[int]) -> jax.Array:
-    power, gap = (_power, _gap) if signs == {1} else (_learnt_power, _learnt_gap)
+    power, gap = _WEIGHTS if signs == {1} else _LEARNT_WEIGHTS
     shift, mass, moment = x, None, None
     # With the largest cells for shifts, cells of -inf have no weight, and windows with a cell of inf no derivative.
     if signs != {1} or mask is not None:
@@ -151,7 +151,7 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
             common = jnp.where(beta == 0, middle, common)
         sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)
         if moment is not None:
-            sums += weighted_sums((power,), shift, (common, beta), moment, part)[0]
+            sums += weighted_sums((power,), shift, (common, beta), moment, part, "moments")[0]
         shift, mass, moment = common, masses, sums
     assert mass is not None, "a window has an axis"
     assert moment is not None, "a window has an axis"
@@ -169,21 +169,29 @@ def _either(signs: set[int], beta: jax.Array, smallest: jax.Array, largest: jax.
     return largest if signs == {1} else jnp.where(beta < 0, smallest, largest)
 
 
-def _power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return jnp.exp(beta * difference(cells, shift, False))
+def _one(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
+    return jnp.ones_like(cells)
+
+
+def _exponent(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
+    return beta * difference(cells, shift, False)
 
 
 def _gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return _power(cells, shift, beta) * difference(cells, shift, False)
+    return difference(cells, shift, False)
 
 
 # The same for a β of any sign, under which a cell that has no part in the window may be on either side of the shift.
 
 
-def _learnt_power(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
+def _learnt_exponent(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
     product = beta * difference(cells, shift, True)
-    return jnp.exp(jnp.where(product > 0, 0, product))
+    return jnp.where(product > 0, 0, product)
 
 
 def _learnt_gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return _learnt_power(cells, shift, beta) * difference(cells, shift, True)
+    return difference(cells, shift, True)
+
+
+_WEIGHTS = Weight(_exponent, _one), Weight(_exponent, _gap)
+_LEARNT_WEIGHTS = Weight(_learnt_exponent, _one), Weight(_learnt_exponent, _learnt_gap)

@@ -1,4 +1,4 @@
-"""Sums over windows whose cells are weighted by a function of the cell and of its window, with their derivatives."""
+"""Sums over windows whose cells are weighted by an exponential times a factor, with their derivatives."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,30 +13,67 @@ from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.stages import marked, materialize
 from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
 from jaxpool._geometry.window import Window
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, even if that does not hold the cell.
-Weight = Callable[..., jax.Array]
+Part = Callable[..., jax.Array]
 Sums = tuple[jax.Array, ...]
 
 
 @dataclass(frozen=True)
+class Weight:
+    """The weight exp(exponent)·factor; its derivatives have the same exponent.
+
+    The compiler for the CPU keeps in memory what is dear and read twice. So an exponential is read once, whatever is
+    summed under it.
+    """
+
+    exponent: Part
+    factor: Part
+
+    def __call__(self, *arguments: jax.Array) -> jax.Array:
+        exponent = self.exponent(*arguments)
+        return jnp.exp(exponent) * self.under(exponent, *arguments)
+
+    def under(self, exponent: jax.Array, *arguments: jax.Array) -> jax.Array:
+        """The factor, or 0 where the exponential is: the products that the factor is made of may overflow there."""
+        return jnp.where(exponent < jnp.log(jnp.finfo(exponent.dtype).tiny), 0, self.factor(*arguments))
+
+    def slope(self, argument: int) -> "Weight":
+        """The derivative with respect to one of the arguments."""
+        return Weight(self.exponent, _Slope(self, argument))
+
+    @property
+    def name(self) -> str:
+        """Another one for another weight."""
+        return f"{self.exponent.__name__} {_name(self.factor)}"
+
+
+@dataclass(frozen=True)
 class _Slope:
-    """The derivative of a weight by one of its arguments."""
+    """The factor f' + f·z' of the derivative of f·exp(z) with respect to one argument."""
 
     weight: Weight
     argument: int
 
     def __call__(self, *arguments: jax.Array) -> jax.Array:
-        before, here, after = arguments[: self.argument], arguments[self.argument], arguments[self.argument + 1 :]
-        return jax.jvp(lambda here: self.weight(*before, here, *after), (here,), (jnp.ones_like(here),))[1]
+        def along(part: Part) -> tuple[jax.Array, jax.Array]:
+            here = arguments[self.argument]
+            others = [*arguments[: self.argument], None, *arguments[self.argument + 1 :]]
+
+            def of_one(here: jax.Array) -> jax.Array:
+                return part(*(here if other is None else other for other in others))
+
+            return jax.jvp(of_one, (here,), (jnp.ones_like(here),))
+
+        (factor, slope), (_, steepness) = along(self.weight.factor), along(self.weight.exponent)
+        return slope + factor * steepness
 
 
-def _mark(weight: Weight) -> str:
-    """A name of the weight, another one for another weight."""
-    return f"{_mark(weight.weight)} by {weight.argument}" if isinstance(weight, _Slope) else weight.__name__
+def _name(factor: Part) -> str:
+    return f"{_name(factor.weight.factor)} by {factor.argument}" if isinstance(factor, _Slope) else factor.__name__
 
 
 # Notation: window o holds the cells W(o); k are the weights, x(i) the cells, v(o) what goes with the windows, a(i) the
@@ -51,18 +88,20 @@ def _mark(weight: Weight) -> str:
 # so that the way back reads the cells once.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 4))
+@partial(jax.custom_jvp, nondiff_argnums=(0, 4, 5))
 def weighted_sums(
     weights: tuple[Weight, ...],
     cells: jax.Array,
     outputs: Sequence[jax.Array],
     multiplicities: jax.Array | None,
     window: Window,
+    mark: str = "",
 ) -> Sums:
-    """Σ weight(cell, *outputs)·multiplicity over every window, for each of the weights.
+    """Σ weight(cell, *outputs)·multiplicity over every window, for each of the weights, of one exponent.
 
     `outputs` have the output's shape, `multiplicities` the input's; any may be 1 along an axis. Padded cells count 0
-    times. Without multiplicities every cell counts once, and padded ones are -inf, whose weight must be 0.
+    times. Without multiplicities every cell counts once, and padded ones are -inf, whose weight must be 0. Sums of
+    different marks share nothing, where the compiler for the CPU would keep the exponentials of both in memory.
     """
 
     def total(
@@ -76,25 +115,31 @@ def weighted_sums(
         return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, padded, window)
 
     return tuple(
-        on_every_platform(partial(total, weight=each), cells, outputs, multiplicities, in_stage=True, mark=_mark(each))
+        on_every_platform(
+            partial(total, weight=each), cells, outputs, multiplicities, in_stage=True, mark=mark + each.name
+        )
         for each in weights
     )
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)
-def _weighted_sums_jvp(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) -> tuple[Sums, Sums]:
+def _weighted_sums_jvp(
+    weights: tuple[Weight, ...], window: Window, mark: str, primals: Any, tangents: Any
+) -> tuple[Sums, Sums]:
     cells, outputs, multiplicities = primals
     cells_dot, outputs_dot, multiplicities_dot = tangents
-    y = weighted_sums(weights, cells, outputs, multiplicities, window)
+    y = weighted_sums(weights, cells, outputs, multiplicities, window, mark)
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):
-        terms.append(apply_linear_map(_WeightedSums(weights, window), multiplicities_dot, cells, outputs, like=y))
+        terms.append(apply_linear_map(_WeightedSums(weights, window, mark), multiplicities_dot, cells, outputs, like=y))
     if not is_symbolic_zero(cells_dot):
         weighed = cells_dot if multiplicities is None else cells_dot * multiplicities
-        terms.append(apply_linear_map(_WeightedSums(_slopes(weights, 0), window), weighed, cells, outputs, like=y))
+        terms.append(
+            apply_linear_map(_WeightedSums(_slopes(weights, 0), window, mark), weighed, cells, outputs, like=y)
+        )
     for number, output_dot in enumerate(outputs_dot):
         if not is_symbolic_zero(output_dot):
-            slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, multiplicities, window)
+            slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, multiplicities, window, mark)
             terms.append(tuple(slope * output_dot for slope in slopes))
     y_dot = tuple(map(jnp.zeros_like, y)) if not terms else terms[0]
     for term in terms[1:]:
@@ -103,7 +148,7 @@ def _weighted_sums_jvp(weights: tuple[Weight, ...], window: Window, primals: Any
 
 
 def _slopes(weights: Sequence[Weight], argument: int) -> tuple[Weight, ...]:
-    return tuple(_Slope(weight, argument) for weight in weights)
+    return tuple(weight.slope(argument) for weight in weights)
 
 
 @dataclass(frozen=True)
@@ -112,20 +157,24 @@ class _WeightedSums(LinearMap):
 
     weights: tuple[Weight, ...]
     window: Window
+    mark: str
 
     residuals_vary = True
 
     def forward(self, multiplicities: jax.Array, cells: jax.Array, outputs: Sequence[jax.Array], /) -> Sums:
-        return weighted_sums(self.weights, cells, outputs, multiplicities, self.window)
+        return weighted_sums(self.weights, cells, outputs, multiplicities, self.window, self.mark)
 
     def transpose(self, cotangents: Sums, cells: jax.Array, outputs: Sequence[jax.Array], /) -> jax.Array:
         count = len(self.weights)
 
         def contribution(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+            arguments = cells[0], *windows[count:]
+            exponent = self.weights[0].exponent(*arguments)
             pairs = zip(windows[:count], self.weights, strict=True)
-            sent = [cotangent * weight(cells[0], *windows[count:]) for cotangent, weight in pairs]
-            total = sum(sent[1:], sent[0])
+            sent = [cotangent * weight.under(exponent, *arguments) for cotangent, weight in pairs]
+            total = jnp.exp(exponent) * sum(sent[1:], sent[0])
             return total if covered is True else jnp.where(covered, total, 0)
 
         around = [(array, 0) for array in (*map(materialize, cotangents), *outputs)]
-        return gather_windows(contribution, around, self.window, [(cells, 0)])
+        mark = f"back {self.mark} {self.weights[0].name}"
+        return gather_windows(contribution, around, self.window, [(marked(cells, mark), 0)])

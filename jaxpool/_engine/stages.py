@@ -29,7 +29,7 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> An
     if not may_be_cpu():
         return step(*arrays)
     leaves, structure = jax.tree.flatten(arrays)
-    marks = [] if mark is None else [jnp.int32(zlib.crc32(mark.encode()) % 2**31)]
+    marks = [] if mark is None else [_number(mark)]
     numbers = [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jnp.inexact)]
     finished = [
         materialize(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ()), *marks) for leaf in leaves
@@ -42,6 +42,15 @@ def materialize(array: jax.Array, *others: jax.Array) -> jax.Array:
     if not (primitives.AVAILABLE and may_be_cpu()):
         return array
     return _STAGE.bind(array, *others, types=[jax.typeof(array)])[0]
+
+
+def marked(array: jax.Array, mark: str) -> jax.Array:
+    """The array, materialized under a mark: what is computed of it is shared with nothing under another mark."""
+    return materialize(array, _number(mark))
+
+
+def _number(mark: str) -> jax.Array:
+    return jnp.int32(zlib.crc32(mark.encode()) % 2**31)
 
 
 def _lower(context: Any, array: Any, *others: Any, **_: Any) -> Any:
