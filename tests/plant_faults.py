@@ -17,11 +17,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.project import faults_of_engine, faults_of_means, faults_of_pools
+from tests.project import faults_of_engine, faults_of_means, faults_of_platforms, faults_of_pools
 from tests.project.fault import Fault
 
 ROOT = Path(__file__).parent.parent
-FAULTS = (*faults_of_engine.FAULTS, *faults_of_pools.FAULTS, *faults_of_means.FAULTS)
+FAULTS = (*faults_of_engine.FAULTS, *faults_of_platforms.FAULTS, *faults_of_pools.FAULTS, *faults_of_means.FAULTS)
 # What is about the sources as text, and not about what they compute: a fault makes no difference to some, and to others
 # a text that is merely different would be one.
 _NOT_RUN = (

@@ -14,7 +14,7 @@ from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import marked, materialize
-from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
+from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, even if that does not hold the cell.
@@ -108,11 +108,9 @@ def weighted_sums(
         cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight
     ) -> jax.Array:
         if multiplicities is None:
-            return sum_over_offsets(
-                lambda cells: weight(cells, *outputs), [pad_windows(cells, window, -jnp.inf)], window
-            )
-        padded = [pad_windows(array, window, 0) for array in (cells, multiplicities)]
-        return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, padded, window)
+            return sum_over_offsets(lambda cells: weight(cells, *outputs), [(cells, -jnp.inf)], window)
+        filled = [(array, 0) for array in (cells, multiplicities)]
+        return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, filled, window)
 
     return tuple(
         on_every_platform(

@@ -25,7 +25,7 @@ from jaxpool._engine.maps import gather_windows, on_every_platform, reduce_windo
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import pad_windows, sum_over_offsets
+from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
@@ -196,12 +196,11 @@ class _Weights(LinearMap):
             tangent: jax.Array, cells: Cells, shift: Shift, y: jax.Array, parameter: jax.Array | None
         ) -> jax.Array:
             outputs = tuple(array for array, _ in pool.outputs(y, shift))
-            padded = [pad_windows(array, window, fill) for array, fill in (*pool.cells(cells), (tangent, 0))]
 
             def term(*arrays: jax.Array) -> jax.Array:
                 return self._weight(arrays[:-1], outputs, parameter) * arrays[-1]
 
-            return sum_over_offsets(term, padded, window)
+            return sum_over_offsets(term, [*pool.cells(cells), (tangent, 0)], window)
 
         arrays = tangent, cells, shift, y, parameter
         tangent = on_every_platform(total, *arrays, in_stage=True, on_many_devices=pool.stages_on_many_devices)

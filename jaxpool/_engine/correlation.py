@@ -17,7 +17,7 @@ from jaxpool._engine.cpu.choose import blurs_in_stages
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, separate_term
 from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
+from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
 
 # The weights of the cells along each axis of a window, by their offset.
@@ -30,9 +30,8 @@ def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> j
     """Sums of windows whose cells are weighted by their offset; padded cells are 0."""
     for number, (part, of_cells) in enumerate(_parts(window, weights, order)):
         x = materialize(x) if number and blurs_in_stages(window) else x
-        padded, table = pad_windows(x, part, 0), of_cells.astype(x.dtype)
-        offsets = offsets_in(part)
-        terms = [at_offset(padded, part, offset) * weight for offset, weight in zip(offsets, table, strict=True)]
+        table = of_cells.astype(x.dtype)
+        terms = [cells * weight for cells, weight in zip(cells_at_offsets(x, part, 0), table, strict=True)]
         if len(set(of_cells)) == 1:
             terms = list(map(separate_term, terms))
         x = reduce(lax.add, terms)

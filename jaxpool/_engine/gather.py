@@ -4,14 +4,12 @@ Notation, for one axis: window o holds the real cell i at offset j when i + low 
 cells as i = q·stride + r with 0 ≤ r < stride, the axis as two, one of q and one of r, and low as first·stride +
 shift, with 0 ≤ shift < stride. The windows that hold a cell are among o = first + q - t, each with j = (t·stride + r
 + shift)/dilation where that is a whole number from 0 and below the kernel size. So the map is a sum over t of shifted
-slices of the outputs, broadcast along r: as many terms as windows overlap, whatever their size. The rows of q start
-at the first real cell, so that a sharded axis stays cut at the same cells; unless one term less comes of starting in
-the padding.
+slices of the outputs, broadcast along r: as many terms as windows overlap, whatever their size. How an axis is split
+is in `split_axes`.
 """
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -21,61 +19,13 @@ from jax import lax
 
 from jaxpool._engine.base_dilation import gather_by_base_dilation
 from jaxpool._engine.bins_as_tiles import as_tiles, combine_copies, copy_to_tiles
-from jaxpool._engine.operations import Arrays, Operation, barrier, constant, pad
-from jaxpool._engine.platforms import known_platform, numbers_along
+from jaxpool._engine.operations import Arrays, Operation, constant
+from jaxpool._engine.platforms import known_platform
+from jaxpool._engine.split_axes import Covered, SplitAxis, outputs_at, pad_and_keep
 from jaxpool._engine.xla import choose
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._geometry.window import Window
 
-Covered = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]
-
-
-@dataclass(frozen=True)
-class _SplitAxis:
-    """One pooled axis split into q and r: the range of q that covers its real cells."""
-
-    along: WindowAxis
-
-    @property
-    def before(self) -> int:
-        """Cells of the first q in front of the first real cell."""
-        shift = self.along.low % self.along.stride
-        return shift if len(self._steps(0)) < len(self._steps(shift)) else 0
-
-    @property
-    def shift(self) -> int:
-        return (self.along.low - self.before) % self.along.stride
-
-    @property
-    def first(self) -> int:
-        return (self.along.low - self.before) // self.along.stride
-
-    @property
-    def count(self) -> int:
-        """How many values q takes."""
-        return -(-(self.before + self.along.size) // self.along.stride)
-
-    @property
-    def steps(self) -> range:
-        """The values of t."""
-        return self._steps(self.shift)
-
-    def _steps(self, shift: int) -> range:
-        return range(-1 if shift else 0, (self.along.extent - 1 - shift) // self.along.stride + 1)
-
-    def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, Covered]:
-        """The offset j of every r for t = step, and whether there is one."""
-        along = self.along
-        start = step * along.stride + self.shift
-        if along.stride == 1:
-            return start // along.dilation, start % along.dilation == 0
-        distances = start + numbers_along(shape, r_axis)
-        covered: Covered = distances < along.extent if start + along.stride > along.extent else True
-        if start < 0:
-            covered = covered & (distances >= 0)
-        if along.dilation == 1:
-            return distances, covered
-        return distances // along.dilation, covered & (distances % along.dilation == 0)
 
 
 def gather_windows(
@@ -97,16 +47,16 @@ def gather_windows(
     """
     if known_platform() == "tpu" and choose.dilates_outputs(window):
         return gather_by_base_dilation(contribution, outputs, window, inputs, combine, table)
-    axes = [_SplitAxis(axis) for axis in as_tiles(window).axes]
-    outputs_around = [_cover_outputs(array, fill, axes) for array, fill in outputs]
+    axes = [SplitAxis(axis, outputs[0][0].ndim) for axis in as_tiles(window).axes]
+    around = [outputs_at(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(_cover_inputs(copy_to_tiles(array, window, fill), fill, axes), axes) for array, fill in inputs)
     total = None
     for steps in itertools.product(*(axis.steps for axis in axes)):
-        numbers, covered = _numbers(axes, steps, outputs_around[0].shape)
+        numbers, covered = _numbers(axes, steps, outputs[0][0].shape)
         if covered is False:
             continue
         numbers, covered = constant(numbers if table is None else table(numbers)), constant(covered)
-        windows = tuple(_windows_at(array, axes, steps) for array in outputs_around)
+        windows = tuple(windows_at(steps) for windows_at in around)
         added = contribution(numbers, covered, windows, cells)
         total = added if total is None else combine(total, added)
     assert total is not None, "every window holds the cell at its offset 0"
@@ -122,7 +72,7 @@ def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
     return lax.slice_in_dim(lax.collapse(spaced, axis, axis + 2), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
 
 
-def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], sizes: Sequence[int]) -> tuple[jax.Array | int, Covered]:
+def _numbers(axes: Sequence[SplitAxis], steps: Sequence[int], sizes: Sequence[int]) -> tuple[jax.Array | int, Covered]:
     """Row-major numbers in the window of the cells at all r, and which of them there are."""
     numbers: jax.Array | int = 0
     covered: Covered = True
@@ -138,37 +88,15 @@ def _numbers(axes: Sequence[_SplitAxis], steps: Sequence[int], sizes: Sequence[i
     return numbers, covered
 
 
-def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:
-    """The outputs that any q reaches by any t, the lowest o at the largest t."""
-    widths = {
-        axis.along.axis: (axis.steps[-1] - axis.first, axis.first + axis.count - axis.steps[0] - axis.along.output)
-        for axis in axes
-        if array.shape[axis.along.axis] == axis.along.output
-    }
-    return _pad(array, fill, widths)
-
-
-def _cover_inputs(array: jax.Array, fill: Any, axes: Sequence[_SplitAxis]) -> jax.Array:
+def _cover_inputs(array: jax.Array, fill: Any, axes: Sequence[SplitAxis]) -> jax.Array:
     """The cells of all q, whole."""
     widths = {
         axis.along.axis: (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size) for axis in axes
     }
-    return _pad(array, fill, widths)
+    return pad_and_keep(array, fill, widths)
 
 
-def _pad(array: jax.Array, fill: Any, widths: dict[int, tuple[int, int]]) -> jax.Array:
-    return barrier(pad(array, widths, fill)) if any(map(any, widths.values())) else array
-
-
-def _windows_at(array: jax.Array, axes: Sequence[_SplitAxis], steps: Sequence[int]) -> jax.Array:
-    for axis, step in zip(axes, steps, strict=True):
-        if array.shape[axis.along.axis] > 1:
-            start = axis.steps[-1] - step
-            array = lax.slice_in_dim(array, start, start + axis.count, 1, axis.along.axis)
-    return lax.expand_dims(array, [axis.along.axis + position + 1 for position, axis in enumerate(axes)])
-
-
-def _split(array: jax.Array, axes: Sequence[_SplitAxis]) -> jax.Array:
+def _split(array: jax.Array, axes: Sequence[SplitAxis]) -> jax.Array:
     for position, axis in enumerate(axes):
         number = axis.along.axis + position
         shape = (*array.shape[:number], axis.count, axis.along.stride, *array.shape[number + 1 :])
@@ -176,7 +104,7 @@ def _split(array: jax.Array, axes: Sequence[_SplitAxis]) -> jax.Array:
     return array
 
 
-def _merge(array: jax.Array, axes: Sequence[_SplitAxis]) -> jax.Array:
+def _merge(array: jax.Array, axes: Sequence[SplitAxis]) -> jax.Array:
     """Undo `_split`, one axis at a time, and crop to the real cells."""
     shape = list(array.shape)
     for position, axis in enumerate(axes):

@@ -6,7 +6,7 @@ default. Every platform evaluates the formats of all of them.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,10 +14,24 @@ from jax import lax
 
 PLATFORMS = ("cpu", "gpu", "tpu")
 
+
+class Layout(NamedTuple):
+    """Where a program has its arrays.
+
+    Attributes:
+        devices: On how many devices; 0 where nobody knows.
+        sharded: Axes along which devices share arrays that the program is given, each with the rank of the array.
+            Those that it makes of them are mostly sharded alike, which is settled when it is compiled.
+    """
+
+    devices: int = 0
+    sharded: frozenset[tuple[int, int]] = frozenset()
+
+
 # Parts of the key under which JAX keeps what it has traced.
 _platform = jax.make_user_context(None)
 _inside_lowering = jax.make_user_context(False)
-_one_device = jax.make_user_context(False)
+_layout = jax.make_user_context(Layout())
 
 
 def only_for(platform: str) -> AbstractContextManager[None]:
@@ -28,13 +42,13 @@ def only_for(platform: str) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def inside(platform: str, one_device: bool | None = None) -> Iterator[None]:
-    """Inside of a lowering for a platform, and maybe for one device, where whatever asks gets an answer."""
+def inside(platform: str, layout: Layout | None = None) -> Iterator[None]:
+    """Inside of a lowering for a platform, and maybe for arrays in a layout, where whatever asks gets an answer."""
     with _platform(platform), _inside_lowering(True):
-        if one_device is None:
+        if layout is None:
             yield
         else:
-            with _one_device(one_device):
+            with _layout(layout):
                 yield
 
 
@@ -55,7 +69,12 @@ def may_be_cpu() -> bool:
 
 def on_one_device() -> bool:
     """Whether all arrays are known to be on one device: asked by lowerings, while they are lowered."""
-    return _one_device.value
+    return _layout.value.devices == 1
+
+
+def devices_along(axis: int, rank: int) -> int:
+    """How many devices may share that axis of arrays of that rank, as far as lowerings know; 1 where none seems to."""
+    return _layout.value.devices if (axis, rank) in _layout.value.sharded else 1
 
 
 def default_platform() -> str:

@@ -7,13 +7,14 @@ they are used in this module alone. Where a version of JAX lacks them `AVAILABLE
 """
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 import jax
 
-from jaxpool._engine.platforms import PLATFORMS, inside
+from jaxpool._engine.platforms import PLATFORMS, Layout, inside
 
 try:
     import jax.extend.core
@@ -138,11 +139,28 @@ def _differentiate(primals: Any, tangents: Any, *, operation: CustomPrimitive, t
 def _lower(platform: str, context: Any, *arrays: Any, operation: CustomPrimitive, types: Any) -> Any:
     """Trace the operation for a platform while a program is lowered."""
     try:
-        module = context.module_context
-        # What is exported for one device may be called with arrays on several.
-        devices = getattr(module.axis_context, "num_devices", None)
-        one_device = devices == 1 and not module.lowering_parameters.for_export
-    except AttributeError:
-        one_device = False
-    with inside(platform, one_device):
+        layout = _layout_of(context.module_context)
+    except (AttributeError, IndexError, KeyError, StopIteration, TypeError):
+        layout = Layout()
+    with inside(platform, layout):
         return lower_by(partial(operation.evaluate, platform))(context, *arrays)
+
+
+def _layout_of(module: Any) -> Layout:
+    """Where the program that is lowered has its arrays."""
+    devices = getattr(module.axis_context, "num_devices", None) or 0
+    # What is exported for one device may be called with arrays on several.
+    if module.lowering_parameters.for_export:
+        return Layout()
+    if devices < 2:
+        return Layout(devices)
+    main = next(function for function in module.module.body.operations if function.sym_name.value == "main")
+    shardings = [named.attr for given in main.arg_attrs for named in given if "sharding" in named.name]
+    shardings += [operation.sharding for operation in main.entry_block if operation.name == "sdy.sharding_constraint"]
+    return Layout(devices, frozenset(axis for sharding in shardings for axis in _sharded_axes(str(sharding))))
+
+
+def _sharded_axes(sharding: str) -> Iterator[tuple[int, int]]:
+    """The axes that are sharded, each with the rank of the array."""
+    dimensions = re.findall(r"\{([^{}]*)\}", sharding)
+    yield from ((axis, len(dimensions)) for axis, names in enumerate(dimensions) if '"' in names)

@@ -14,7 +14,7 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
-from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
+from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
 # Beyond, a read at a position that is data is faster than a comparison for each cell.
@@ -30,16 +30,16 @@ def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Wi
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset, which is that of a cell of the array; 0 at that of no cell."""
-    padded, window = pad_windows(copy_to_tiles(x, window, 0), as_tiles(window), 0), as_tiles(window)
+    x, window = copy_to_tiles(x, window, 0), as_tiles(window)
     if window.cells <= _MOST_COMPARISONS:
-        return _read_by_comparison(padded, offsets, window)
-    return (_read_in_blocks if window.tiles else _read_at_positions)(padded, offsets, window)
+        return _read_by_comparison(x, offsets, window)
+    return (_read_in_blocks if window.tiles else _read_at_positions)(pad_windows(x, window, 0), offsets, window)
 
 
-def _read_by_comparison(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    result = jnp.zeros(offsets.shape, padded.dtype)
-    for number, offset in enumerate(offsets_in(window)):
-        result = jnp.where(offsets == np.array(number, offsets.dtype)[()], at_offset(padded, window, offset), result)
+def _read_by_comparison(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    result = jnp.zeros(offsets.shape, x.dtype)
+    for number, cells in enumerate(cells_at_offsets(x, window, 0)):
+        result = jnp.where(offsets == np.array(number, offsets.dtype)[()], cells, result)
     return result
 
 

@@ -4,6 +4,7 @@ A winner is recorded as its row-major offset in the window; only a strictly bett
 the first of several equal ones wins. NaN wins over every number, and the first NaN over later ones.
 """
 
+import itertools
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
+from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
 # The extreme and its offset, in one window or in a part of it; and the offsets in the parts evaluated before, if any.
@@ -22,10 +23,8 @@ Inner = jax.Array | None
 
 def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """One shifted slice per cell of the window, combined elementwise: keeps NaN whatever the overlap."""
-    padded = pad_windows(x, window, identity(op, x.dtype))
     result = None
-    for offset in offsets_in(window):
-        cells = at_offset(padded, window, offset)
+    for cells in cells_at_offsets(x, window, identity(op, x.dtype)):
         result = cells if result is None else op(result, cells)
     assert result is not None
     return result
@@ -33,15 +32,15 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 def select_by_slices(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
     """One shifted slice per cell of the window, each compared with the winner of those before it."""
-    padded, padded_offsets = pad_winners(x, offsets, part, op)
+    values = cells_at_offsets(x, part, identity(op, x.dtype))
+    inner = itertools.repeat(None, part.cells) if offsets is None else cells_at_offsets(offsets, part, 0)
     best = None
-    for number, offset in enumerate(offsets_in(part)):
-        cells = at_offset(padded, part, offset)
+    for number, (cells, within) in enumerate(zip(values, inner, strict=True)):
         added = times(place_value, number)
-        if padded_offsets is None:
+        if within is None:
             here = cells, jnp.full_like(cells, added, place_value.dtype)
         else:
-            here = cells, at_offset(padded_offsets, part, offset) + added
+            here = cells, within + added
         best = here if best is None else better(best, here, op)
     assert best is not None
     return best
@@ -53,10 +52,9 @@ def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Win
     The mask is asked at every cell of the window: an array of filled cells, which the window reads many times, would
     be a kernel of its own on a GPU.
     """
-    padded, padded_mask = pad_windows(x, part, identity(op, x.dtype)), pad_windows(mask, part, False)
+    values, mask_cells = cells_at_offsets(x, part, identity(op, x.dtype)), cells_at_offsets(mask, part, False)
     best = None
-    for number, offset in enumerate(offsets_in(part)):
-        cells, present = at_offset(padded, part, offset), at_offset(padded_mask, part, offset)
+    for number, (cells, present) in enumerate(zip(values, mask_cells, strict=True)):
         index = np.array(number, none.dtype)[()]
         if best is None:
             best = cells, jnp.broadcast_to(jnp.where(present, index, none), cells.shape)

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.blocks import fold
+from jaxpool._engine.borders import Sliced, slices_of
 from jaxpool._engine.operations import barrier, pad
 from jaxpool._engine.platforms import known_platform
-from jaxpool._geometry.window import Window
+from jaxpool._geometry.window import Window, WindowAxis
 
 
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
@@ -35,6 +36,21 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
     return barrier(padded) if grown else padded
+
+
+def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
+    """The cells at every offset of all the windows, in row-major order; padded ones hold `fill`."""
+    sliced = [_sliced(axis, x.ndim) for axis in window.axes]
+    if any(axis.is_shared for axis in sliced):
+        at = slices_of(x, sliced, fill)
+        return map(at, itertools.product(*(axis.starts for axis in sliced)))
+    padded = pad_windows(x, window, fill)
+    return (at_offset(padded, window, offset) for offset in offsets_in(window))
+
+
+def _sliced(axis: WindowAxis, rank: int) -> Sliced:
+    starts = tuple(offset * axis.dilation - axis.low for offset in range(axis.kernel))
+    return Sliced(rank, axis.axis, axis.size, axis.output, axis.stride, starts)
 
 
 def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax.Array:
@@ -65,26 +81,25 @@ def sum_terms(
         added = term(*cells[:-1], jnp.where(multiplicity > 0, cells[-1], jnp.inf))
         return jax.tree.map(lambda one: jnp.where(multiplicity > 0, multiplicity * one, 0), added)
 
-    padded = [pad_windows(array, window, fill) for array, fill in cells]
     if multiplicity is None:
-        return sum_over_offsets(term, padded, window)
-    return sum_over_offsets(weighed, (pad_windows(multiplicity, window, 0), *padded), window)
+        return sum_over_offsets(term, cells, window)
+    return sum_over_offsets(weighed, ((multiplicity, 0), *cells), window)
 
 
-def sum_over_offsets(term: Callable[..., Any], padded: Sequence[jax.Array], window: Window) -> Any:
-    """Σ term(*cells) over every window, of arrays that `pad_windows` made; the term may be several arrays.
+def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, float]], window: Window) -> Any:
+    """Σ term(*cells) over every window, of arrays with what padded cells hold; the term may be several arrays.
 
     Large windows that tile an array are not written out one by one: the term is evaluated for all cells together.
     """
     if window.tiles and window.cells > 64:
-        blocks = [_cells_first(array, window) for array in padded]
+        blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
         for _ in window.axes:
             term = jax.vmap(term)
         axes = range(len(window.axes))
         return jax.tree.map(lambda each: lax.squeeze(fold(each, axes, lax.add), axes), term(*blocks))
     total = None
-    for offset in offsets_in(window):
-        added = term(*(at_offset(array, window, offset) for array in padded))
+    for here in zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True):
+        added = term(*here)
         total = added if total is None else jax.tree.map(jnp.add, total, added)
     assert total is not None
     return total

@@ -18,6 +18,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxpool
+from tests.properties.exchanges import ANY, EXCHANGES, Exchange, border_bytes, bytes_sent
 from tests.registry.records import RECORDS
 
 Pool = Callable[[jax.Array], jax.Array]
@@ -66,16 +67,18 @@ UNEVEN: dict[str, Pool] = {
     "lp_pool, once": lambda x: jaxpool.lp_pool(x, 2.0, 2, 31, axis=(1, 2)),
 }
 
+
 BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
 # On a mesh of two axes, for programs in which neither may be a reason to send anything.
 BATCH_AND_CHANNEL = PartitionSpec("devices", None, None, "others")
-# Of anything but the bools of a mask, which is not sharded itself, and which the oldest JAX brings together again.
-ANY = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
 COLLECTING = "all-gather|all-to-all"
 
 
 def collectives(program: str, kinds: str) -> list[str]:
-    """The operations in a compiled program that move anything but bools from device to device."""
+    """The operations in a compiled program that move anything from device to device.
+
+    But for the bools of a mask, which is not sharded itself, and which the oldest JAX brings together again.
+    """
     return re.findall(rf"= (?!pred).*? (?:{kinds})(?:-start)?\(", program)
 
 
@@ -110,6 +113,15 @@ def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str
     for one, other in zip(found, expected(pool), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
     print(mesh.axis_types, spec, name)
+
+
+def check_borders(name: str, exchange: Exchange, mesh: Mesh) -> None:
+    """Hold what devices send each other to one and a half times the borders that windows reach over."""
+    x = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(mesh, POOLED))
+    program = jax.jit(value_and_gradient(exchange.pool)).lower(x).compile().as_text() or ""
+    sent, needed = bytes_sent(program), border_bytes(exchange, X, mesh.size)
+    assert 0 < sent <= 1.5 * needed, (name, sent, needed)
+    print(mesh.axis_types, "borders", name)
 
 
 def check_inside_shard_map(name: str, pool: Pool, mesh: Mesh) -> None:
@@ -166,6 +178,8 @@ def check_everywhere(mesh: Mesh) -> None:
         check_pooled(name, pool, mesh)
     for name, pool in UNEVEN.items():
         check(name, pool, mesh, POOLED, None)
+    for name, exchange in EXCHANGES.items():
+        check_borders(name, exchange, mesh)
 
 
 def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:
@@ -194,6 +208,8 @@ def check_in_every_way() -> None:
     for name, pool in UNEVEN.items():
         check(name, pool, line, POOLED, None)
         check(name, pool, explicit, POOLED, None)
+    for name, exchange in EXCHANGES.items():
+        check_borders(name, exchange, line)
     for mesh in (line, explicit):
         check("stochastic_pool drawn", DRAWN, mesh, BATCH, ANY)
     for rule in ("jvp", "vjp"):

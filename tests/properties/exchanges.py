@@ -1,0 +1,63 @@
+"""What devices send each other in a compiled program, and the least that they have to: the borders of their shards."""
+
+import math
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+import jaxpool
+
+ANY = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
+
+
+class Exchange(NamedTuple):
+    """A pool of windows along the first pooled axis, and the bytes of every window that its gradient reads."""
+
+    pool: Callable[[jax.Array], jax.Array]
+    kernel: int
+    stride: int
+    padding: int
+    window_bytes: int
+
+
+# What the gradient reads of a window is its cotangent, and the offset of its winner, or its norm, or its logarithm of
+# a sum of exponentials with the shift of that.
+EXCHANGES = {
+    "max 3/2": Exchange(lambda x: jaxpool.max_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 1),
+    "max 3/1": Exchange(lambda x: jaxpool.max_pool(x, 3, 1, 1, axis=(1, 2)), 3, 1, 1, 4 + 1),
+    "max 5/1": Exchange(lambda x: jaxpool.max_pool(x, 5, 1, 2, axis=(1, 2)), 5, 1, 2, 4 + 1),
+    "avg 3/2": Exchange(lambda x: jaxpool.avg_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4),
+    "avg 4/2": Exchange(lambda x: jaxpool.avg_pool(x, 4, 2, 1, axis=(1, 2)), 4, 2, 1, 4),
+    "lp 3/2": Exchange(lambda x: jaxpool.lp_pool(x, 2.5, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4),
+    "smooth 3/2": Exchange(
+        lambda x: jaxpool.smooth_max_pool(x, 2.0, 3, 2, 1, axis=(1, 2), count_include_pad=False), 3, 2, 1, 4 + 4 + 4
+    ),
+}
+
+
+def bytes_sent(program: str) -> int:
+    """The bytes of all that a device of a compiled program gets from others."""
+    shapes = re.findall(rf"= (.*?) (?:{ANY})(?:-start)?\(", program)
+    arrays = [array for shape in shapes for array in re.findall(r"(pred|[a-z]+(\d+))\[([\d,]*)\]", shape)]
+    return sum(
+        int(bits or 8) // 8 * math.prod(int(size) for size in sizes.split(",") if size) for _, bits, sizes in arrays
+    )
+
+
+def border_bytes(exchange: Exchange, x: np.ndarray, devices: int) -> int:
+    """The bytes of the cells of its neighbours that a device's windows hold, and of the windows that hold its cells."""
+    shape = jax.eval_shape(exchange.pool, x).shape
+    held = np.arange(x.shape[1]) - (np.arange(shape[1]) * exchange.stride - exchange.padding)[:, None]
+    holds = (held >= 0) & (held < exchange.kernel)
+
+    def rows(reads: np.ndarray) -> int:
+        """How many rows of the second kind are read by those of the first one, on the devices below and above."""
+        readers = reads.reshape(devices, -1, reads.shape[1]).any(1)
+        away = np.arange(reads.shape[1]) * devices // reads.shape[1] - np.arange(devices)[:, None]
+        return sum(int((readers & side).sum(1).max()) for side in (away < 0, away > 0))
+
+    window_bytes = exchange.window_bytes * math.prod(shape) // shape[1]
+    return x.nbytes // x.shape[1] * rows(holds) + window_bytes * rows(holds.T)
