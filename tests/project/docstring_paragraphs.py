@@ -6,9 +6,27 @@ function that none names keeps words of its own. What stands in braces is a choi
 that has nothing for a function; {function} is its name.
 """
 
+from collections.abc import Sequence
+
 Choice = dict[str, str]
 
-COMPLEX = "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool values flax.avg_pool haiku.avg_pool"
+
+def of_torch(*families: str, ranks: Sequence[int] = (1, 2, 3)) -> str:
+    """A key of functions of `jaxpool.compat.torch`, which have one for each number of axes."""
+    return " ".join(f"torch.{family}{rank}d" for family in families for rank in ranks)
+
+
+TORCH_MAXIMA = of_torch("max_pool")
+TORCH_AVERAGES = of_torch("avg_pool")
+TORCH_BINS = of_torch("adaptive_max_pool", "adaptive_avg_pool")
+TORCH_UNPOOLS = of_torch("max_unpool")
+TORCH_NORMS = of_torch("lp_pool")
+TORCH_RANDOM = of_torch("fractional_max_pool", ranks=(2, 3))
+_TORCH_FAMILIES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
+COMPLEX = (
+    "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool indices flax.avg_pool haiku.avg_pool "
+    f"{TORCH_AVERAGES} {of_torch('adaptive_avg_pool')}"
+)
 _SIDES = '"VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high)'
 _LEARNT = (
     "that broadcasts to the output{reduced} (one per channel, say) and may be learnt. Traced values are not checked."
@@ -17,7 +35,12 @@ _BINS = "Number of bins, one int per pooled axis: (7, 7) pools two axes."
 _OF_EVERY_AXIS = "An int is for every axis in `axis`."
 
 SLOTS: dict[str, Choice] = {
-    "array": {"inputs": "inputs", "value": "value", "values": "`values`", "": "x"},
+    "axes": {
+        of_torch(*_TORCH_FAMILIES, ranks=(1,)): "L",
+        f"{of_torch(*_TORCH_FAMILIES, ranks=(2,))} torch.fractional_max_pool2d": "H, W",
+        "torch": "D, H, W",
+    },
+    "array": {"input": "input", "inputs": "inputs", "value": "value", "values": "`values`", "": "x"},
     "floats": {COMPLEX: "float32, float64, complex64 or complex128", "": "float32 or float64"},
     "sizes": {
         "kernel_size": "`kernel_size`",
@@ -29,6 +52,7 @@ SLOTS: dict[str, Choice] = {
     "drawn": {"stochastic_pool": " Added cells are never drawn, but copies may be."},
     "zeros": {"smooth_max_pool": " If not, the limits are `max_pool` and `min_pool`."},
     "layer": {"haiku.MaxPool": "max_pool", "haiku.AvgPool": "avg_pool"},
+    "rank": {"torch.fractional_max_pool2d": "2", "torch": "3"},
     "reduced": {"global_gem_pool": " with `keepdims`"},
     "sign": {"smooth_max_pool": " ≠ 0", "": " of any sign, 0 included"},
     "source": {"soft_pool": " (1 in the source)"},
@@ -41,25 +65,42 @@ ARGUMENTS: dict[str, Choice] = {
         "jax.vmap(lambda x, boxes: jaxpool.{function}(x, boxes, (7, 7)))(images, boxes).",
         "": "Array of any shape; bool, integers, float16, bfloat16, {floats}.",
     },
+    "input": {"": "Array of shape (N, C, {axes}) or (C, {axes}); bool, integers, float16, bfloat16, {floats}."},
+    "indices": {
+        "torch": "Integers of the same shape: row-major positions in the pooled axes of the output, as returned by the "
+        "pool. One out of range writes nothing.",
+        "": "Integers of the same shape: row-major positions in the pooled axes of the output, as returned by "
+        "`max_pool_with_indices`. An index below 0 or past the end writes nothing.",
+    },
     "values": {"": "Array of any shape; bool, integers, float16, bfloat16, {floats}."},
     "inputs": {
         "": "Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool, "
         "integers, float16, bfloat16, {floats}.",
     },
     "value": {"": "Array of any shape, or a list of numbers; bool, integers, float16, bfloat16, {floats}."},
-    "kernel_size": {"": f"Window size, one int per pooled axis: (3, 3) pools two axes. {_OF_EVERY_AXIS}{{two_axes}}"},
+    "kernel_size": {
+        TORCH_UNPOOLS: "Window size of the pool, an int for all axes or one per axis.",
+        "torch": "Window size, an int for all axes or one per axis.",
+        "": f"Window size, one int per pooled axis: (3, 3) pools two axes. {_OF_EVERY_AXIS}{{two_axes}}",
+    },
     "window_shape": {
         "flax": "Window size, one int per spatial axis.",
         "haiku.MaxPool haiku.AvgPool": "Window size, as for `{layer}`.",
         "": "Window size, one int per axis; if there are fewer ints than axes, they are for the last ones. An int is "
         "for every axis but the first and `channel_axis`.",
     },
-    "stride": {"": "{stepping} to the next: an int, or one int per axis; `kernel_size` if None."},
+    "stride": {
+        TORCH_UNPOOLS: "Stride of the pool, an int or one per axis; `kernel_size` if None.",
+        "torch": "Cells from one window to the next, an int or one per axis; `kernel_size` if None.",
+        "": "{stepping} to the next: an int, or one int per axis; `kernel_size` if None.",
+    },
     "strides": {
         "flax": "Cells from one window to the next, one int per spatial axis; 1 along all of them if None.",
         "": "Cells from one window to the next, given like `window_shape`.",
     },
     "padding": {
+        TORCH_UNPOOLS: "Padding of the pool, an int or one per axis.",
+        "torch": "Cells added on both sides, an int or one per axis; at most half a window.",
         "flax.max_pool": f'{_SIDES}, "SAME_LOWER" (an odd cell goes low) or a (low, high) pair per spatial axis.',
         "flax": '"VALID", "SAME", "SAME_LOWER" or a (low, high) pair per spatial axis.',
         "haiku.MaxPool haiku.AvgPool": '"VALID" or "SAME".',
@@ -77,13 +118,15 @@ ARGUMENTS: dict[str, Choice] = {
     },
     "dilation": {"": "Cells from one cell of a window to the next: an int, or one int per axis."},
     "ceil_mode": {
-        "": "Whether a last window starting before the high padding may extend past it; cells there never count."
+        TORCH_NORMS: "Whether a last window may extend past the end; its norm is scaled to a whole window.",
+        "": "Whether a last window starting before the high padding may extend past it; cells there never count.",
     },
     "count_include_pad": {
-        "divisor_override flax.avg_pool": "Whether padded cells count in the divisor.",
+        "divisor_override flax.avg_pool torch.avg_pool1d": "Whether padded cells count in the divisor.",
         "mixed_pool": "Whether padded cells count in the divisor of the average; they are never the maximum.",
         "": "Whether padded cells take part, as zeros.{zeros}",
     },
+    "divisor_override": {"": "Number by which every sum is divided instead; finite and not 0."},
     "norm_type": {"": f"Exponent p > 0: a Python number, inf included, or an array of finite numbers {_LEARNT}"},
     "alpha": {
         "": "Share α of the maximum, dimensionless: 1 for the maximum, 0 for the average. A finite number, or an array "
@@ -91,6 +134,10 @@ ARGUMENTS: dict[str, Choice] = {
     },
     "beta": {"": f"Sharpness β{{sign}}, in units of 1/x{{source}}. A finite number, or an array {_LEARNT}"},
     "output_size": {
+        TORCH_UNPOOLS: "Size of the output, with or without N and C in front: any that the pool would have made the "
+        "shape of input of. If None, (n - 1)·stride + kernel_size - 2·padding.",
+        TORCH_RANDOM: "Number of windows, an int for all axes or one per axis. Give this or `output_ratio`.",
+        "torch": "Number of bins, an int for all axes or one per axis; None keeps an axis as it is.",
         "kernel_size": "Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or "
         "`output_ratio`.",
         "max_unpool": "Size of the output, one int per pooled axis: (8, 8) for two axes; all of x.shape only if all "
@@ -102,6 +149,11 @@ ARGUMENTS: dict[str, Choice] = {
     "key": {
         "samples": "A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`.",
         "": "A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean.",
+    },
+    "return_indices": {"": "Whether to return the position of every value too."},
+    "_random_samples": {
+        "": "Required: floats in [0, 1) of shape (N, C, {rank}), with N = 1 where input has none, as drawn by "
+        "`jax.random.uniform`."
     },
     "samples": {
         "": "The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that are "

@@ -6,11 +6,22 @@ function that has none of these says the rest in words of its own.
 """
 
 from tests.project import docstring_paragraphs
-from tests.project.docstring_paragraphs import COMPLEX, Choice
+from tests.project.docstring_paragraphs import (
+    COMPLEX,
+    TORCH_AVERAGES,
+    TORCH_BINS,
+    TORCH_MAXIMA,
+    TORCH_NORMS,
+    TORCH_RANDOM,
+    TORCH_UNPOOLS,
+    Choice,
+    of_torch,
+)
 
 _INDEXED = "max_pool_with_indices adaptive_max_pool_with_indices fractional_max_pool_with_indices"
 _SLIDING_EXTREMES = "max_pool min_pool max_pool_with_indices median_pool quantile_pool mixed_pool"
 _SUMMED = "avg_pool adaptive_avg_pool global_avg_pool blur_pool max_blur_pool spatial_pyramid_pool"
+_TORCH_MEANS = f"{TORCH_AVERAGES} {of_torch('adaptive_avg_pool')}"
 _WINNERS = "max_pool min_pool adaptive_max_pool fractional_max_pool roi_pool"
 _EXPONENTIALS = "smooth_max_pool mellowmax_pool soft_pool"
 _NORMS = "lp_pool gem_pool"
@@ -22,9 +33,14 @@ SLOTS: dict[str, Choice] = {
         "max_pool_with_indices": "max_pool",
         "adaptive_max_pool_with_indices": "adaptive_max_pool",
         "fractional_max_pool_with_indices": "fractional_max_pool",
-        "flax.max_pool haiku.max_pool": "jaxpool.max_pool",
+        f"flax.max_pool haiku.max_pool {TORCH_MAXIMA}": "jaxpool.max_pool",
         "flax.min_pool": "jaxpool.min_pool",
-        "flax.avg_pool haiku.avg_pool": "jaxpool.avg_pool",
+        f"flax.avg_pool haiku.avg_pool {TORCH_AVERAGES}": "jaxpool.avg_pool",
+        of_torch("adaptive_max_pool"): "jaxpool.adaptive_max_pool",
+        of_torch("adaptive_avg_pool"): "jaxpool.adaptive_avg_pool",
+        TORCH_RANDOM: "jaxpool.fractional_max_pool",
+        TORCH_NORMS: "jaxpool.lp_pool",
+        TORCH_UNPOOLS: "jaxpool.max_unpool",
     },
     "Array": {_INDEXED: "Values", "": "Array"},
     "promoted": {
@@ -32,7 +48,7 @@ SLOTS: dict[str, Choice] = {
         "quantile_pool": ' (with "linear", float32 for integers and bool)',
         "stochastic_pool": " (without a key, float32 for integers and bool)",
         "spatial_pyramid_pool": ' (with "avg", float32 for integers and bool)',
-        f"{_SUMMED} beta alpha norm_type median_pool roi_align": " (float32 for integers and bool)",
+        f"{_SUMMED} {_TORCH_MEANS} beta alpha norm_type median_pool roi_align": " (float32 for integers and bool)",
     },
     "size": {
         "blur_pool": "1, which is n/stride rounded up where cells are copied",
@@ -75,6 +91,8 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         {
             "flax": "inputs and sizes do not match",
             "haiku": "value, sizes and `channel_axis` do not match",
+            TORCH_UNPOOLS: "input, indices and sizes do not match",
+            "torch": "input and sizes do not match",
             "keepdims": "x, axes{parameter} and `where` do not match",
             "boxes": "x, boxes, sizes and axes do not match",
             "indices": "values, indices, sizes and axes do not match",
@@ -94,20 +112,32 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         {"divisor_override": "`divisor_override` is 0 or not finite"},
         {"keepdims": "a pooled axis has no cells"},
         {"haiku": "`padding` is unknown"},
+        {f"{TORCH_MAXIMA} {TORCH_AVERAGES}": "`padding` is more than half a window"},
+        {"_random_samples": "`_random_samples` or the number of windows is missing"},
         {"method": "`method` or `rule` is unknown", "kind": "`kind` or `rule` is unknown", "rule": "`rule` is unknown"},
         {
-            _SLIDING_EXTREMES: "a window holds only padding",
+            f"{_SLIDING_EXTREMES} {TORCH_MAXIMA}": "a window holds only padding",
             "avg_pool": "a window holds only padding, with neither `count_include_pad` nor `divisor_override`",
             f"gem_pool {_EXPONENTIALS}": "a window holds only padding, without `count_include_pad`",
         },
-        {f"{_INDEXED} roi_pool": "the pooled axes have too many cells for int32"},
-        {"max_unpool": "the output has too many cells for int32"},
+        {f"{_INDEXED} return_indices roi_pool": "the pooled axes have too many cells for int32"},
+        {f"max_unpool {TORCH_UNPOOLS}": "the output has too many cells for int32"},
     ),
 }
 
 SENTENCES: dict[str, dict[str, Choice]] = {
     "Returns": {
-        "{Array} of x's dtype": {
+        "{Array} of {array}'s dtype": {
+            TORCH_MAXIMA: "Array of input's dtype; an axis of n cells becomes floor((n + 2·padding - e)/stride) + 1, "
+            "where e = dilation·(kernel_size - 1) + 1; with `ceil_mode`, ceil replaces floor, less one if the last "
+            "window would start in the high padding.",
+            TORCH_AVERAGES: "Array of input's dtype{promoted}; an axis of n cells becomes "
+            "floor((n + 2·padding - kernel_size)/stride) + 1 without `ceil_mode`.",
+            TORCH_NORMS: "Array of input's dtype{promoted}; an axis of n cells becomes "
+            "floor((n - kernel_size)/stride) + 1 without `ceil_mode`.",
+            TORCH_RANDOM: "Array of input's dtype; an axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋.",
+            f"{TORCH_BINS} {TORCH_UNPOOLS}": "Array of input's dtype{promoted}; the pooled axes have the sizes in "
+            "`output_size`.",
             "max_pool fractional_max_pool max_blur_pool spatial_pyramid_pool": "Array of x's dtype{promoted}.",
             "max_pool_with_indices": "Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis "
             "of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
@@ -126,6 +156,10 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "An index is": {
             _INDEXED: "An index is the winner's row-major position in the pooled axes of x{numbered}, in the "
             "order of x's own axes{copied}."
+        },
+        "With `return_indices`": {
+            "return_indices": "With `return_indices` a pair: these values, and as int32 (int64 under "
+            "`jax_enable_x64`) the row-major position of each in the pooled axes."
         },
         "float16": {
             "sum_pool": "float16 and bfloat16 are summed in float32 and rounded once.",
@@ -159,10 +193,14 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             _INDEXED: "That of `{values}` for the values: 1 at the winner, 0 elsewhere; none for the indices{constant}."
         },
         "That of `{values}`: ": {
-            "flax.avg_pool haiku.avg_pool": "That of `{values}`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 "
+            f"flax.avg_pool haiku.avg_pool {_TORCH_MEANS}": "That of `{values}`: "
+            "∂y[o]/∂x[i] = 1/d[o] where {window} o holds cell i, 0 elsewhere.",
+            TORCH_UNPOOLS: "That of `{values}`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 "
             "elsewhere.",
-            "flax haiku.max_pool": "That of `{values}`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold "
-            "its {extreme}, or its first NaN, 0 elsewhere.",
+            TORCH_NORMS: "That of `{values}`: ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1), and 0 at a cell of 0 and in a "
+            "window of zeros.",
+            "flax haiku.max_pool torch": "That of `{values}`: ∂y[o]/∂x[i] = 1 where i is the first cell of {window} o "
+            "to hold its {extreme}, or its first NaN, 0 elsewhere.",
         },
         "Ties: the first": {
             f"{_WINNERS} {_INDEXED} mixed_pool max_blur_pool global_max_pool": "Ties: the first winner in the "

@@ -9,6 +9,7 @@ import jaxpool
 from tests.project.docstring_paragraphs import ARGUMENTS, Choice
 from tests.project.docstring_sentences import ERRORS, SENTENCES, SLOTS
 from tests.project.docstrings import complaints, functions, main, rewritten, sources
+from tests.project.importing import MODULES, public_members
 
 SOURCES = sources()
 FUNCTIONS = {one.name: one for path, source in SOURCES.items() for one in functions(path, source)}
@@ -23,9 +24,15 @@ CHOICES: dict[str, Choice] = {
 
 def test_functions_were_found() -> None:
     public = {name for name, value in vars(jaxpool).items() if inspect.isfunction(value) and name[0] != "_"}
-    compat = {"flax.max_pool", "flax.min_pool", "flax.avg_pool", "haiku.max_pool", "haiku.avg_pool"}
+    compat = {
+        f"{module.__name__.rpartition('.')[2]}.{name}"
+        for module in MODULES
+        if module is not jaxpool
+        for name in public_members(module)
+    }
     assert len(public) > 25
-    assert set(FUNCTIONS) == public | compat | {"haiku.MaxPool", "haiku.AvgPool"}
+    assert {"flax.min_pool", "haiku.AvgPool", "torch.lp_pool2d"} <= compat
+    assert set(FUNCTIONS) == public | compat
 
 
 @pytest.mark.parametrize("path", [path for path, source in SOURCES.items() if [*functions(path, source)]])

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool.compat import flax, haiku
+from jaxpool.compat import flax, haiku, torch
 
 Values = jax.Array
 ValuesAndIndices = tuple[jax.Array, jax.Array]
@@ -88,6 +88,43 @@ def frameworks(x: jax.Array) -> list[jax.Array]:
         assert_type(haiku.avg_pool(x, (2, 2, 1), strides=(2, 2, 1), padding="SAME", channel_axis=None), Values),
         assert_type(haiku.MaxPool((2, 2, 1), (2, 2, 1), "VALID")(x), Values),
         assert_type(haiku.AvgPool((2, 2, 1), (2, 2, 1), "SAME", name="pool")(x), Values),
+    ]
+
+
+def functions_of_pytorch(x: jax.Array) -> list[jax.Array]:
+    """The stand-ins for `torch.nn.functional`, with a batch and without, with indices and without."""
+    lines, cubes = x[..., 0], x[..., None]
+    samples = jax.random.uniform(jax.random.key(0), (2, 3, 3))
+    values, places = assert_type(torch.max_pool2d(x, 2, return_indices=True), ValuesAndIndices)
+    either: bool = values.size > 0
+    with_indices = [
+        assert_type(torch.max_pool1d(lines, 2, return_indices=True), ValuesAndIndices),
+        assert_type(torch.max_pool3d(cubes, (2, 2, 1), return_indices=True), ValuesAndIndices),
+        assert_type(torch.adaptive_max_pool1d(lines, 2, True), ValuesAndIndices),
+        assert_type(torch.adaptive_max_pool2d(x, (2, None), return_indices=True), ValuesAndIndices),
+        assert_type(torch.adaptive_max_pool3d(cubes, 1, return_indices=True), ValuesAndIndices),
+    ]
+    drawn = torch.fractional_max_pool2d(x, 2, 3, return_indices=True, _random_samples=samples[..., :2])
+    asked = assert_type(torch.max_pool2d(x, 2, return_indices=either), Values | ValuesAndIndices)
+    return [
+        *(asked if isinstance(asked, tuple) else [asked])[:1],
+        assert_type(drawn, ValuesAndIndices)[0],
+        assert_type(torch.fractional_max_pool3d(cubes, 1, (4, 4, 1), _random_samples=samples), Values),
+        assert_type(torch.max_pool1d(lines, 3, 2, 1), Values),
+        assert_type(torch.max_pool2d(x, (3, 2), 2, (1, 0), 1, True), Values),
+        assert_type(torch.max_pool3d(cubes, (2, 2, 1), ceil_mode=True, return_indices=False), Values),
+        assert_type(torch.avg_pool1d(lines, 2, count_include_pad=False), Values),
+        assert_type(torch.avg_pool2d(x, 3, 2, 1, divisor_override=2), Values),
+        assert_type(torch.avg_pool3d(cubes, [2, 2, 1]), Values),
+        assert_type(torch.lp_pool1d(lines, 2, 2), Values),
+        assert_type(torch.lp_pool2d(x, np.full((3, 1, 1), 1.5), 2), Values),
+        assert_type(torch.lp_pool3d(cubes, float("inf"), (2, 2, 1), ceil_mode=True), Values),
+        assert_type(torch.adaptive_avg_pool1d(lines, 2), Values),
+        assert_type(torch.adaptive_avg_pool2d(x, (None, 2)), Values),
+        assert_type(torch.adaptive_avg_pool3d(cubes, 1), Values),
+        assert_type(torch.max_unpool1d(*with_indices[0], 2, output_size=(8,)), Values),
+        assert_type(torch.max_unpool2d(values, places, 2, output_size=x.shape), Values),
+        assert_type(torch.max_unpool3d(*with_indices[1], (2, 2, 1)), Values),
     ]
 
 

@@ -1,0 +1,42 @@
+"""The pooling of `torch.nn.functional` on JAX arrays, evaluated by jaxpool; PyTorch is not imported.
+
+Names, the order of arguments, defaults, arrays with a batch, (N, C, …), and without, (C, …), output shapes, values,
+indices and gradients are PyTorch's, to rounding: `import jaxpool.compat.torch as F` is the line that changes. Indices
+are int32, and int64 under `jax_enable_x64`. What differs:
+
+- NaN wins in its window in both. Of several the first is the winner here, as in NumPy; in PyTorch it is the last.
+- `lp_pool` takes magnitudes, as a norm does. PyTorch takes powers of the signed number: for p = 3 the norm of -3 and 2
+  is NaN there and 3.27 here, for p = 1 it is -1 there and 5 here. A cell of 0 has derivative 0 for every p; in PyTorch
+  it is 1 for p = 1, and NaN or infinite for p < 1. A norm overflows only where it is itself too large.
+- Averages of integers are float32. PyTorch cuts those of int64 off, and refuses the others.
+- `max_unpool` leaves out values whose index is out of range, which PyTorch refuses. Where several have one index the
+  last is written, and it alone has a gradient; PyTorch writes any of them, and sends a gradient to all.
+- `fractional_max_pool` needs `_random_samples`, since JAX draws nothing without a key, in any float dtype.
+- Errors are TypeError and ValueError. bool, integers, 16-bit floats and, under averages, complex numbers pool in every
+  function; C may be 0; an `output_ratio` may be one float; `norm_type` may be an array that is learnt.
+
+Kept is that the norm of a window that `ceil_mode` cuts short is scaled to a whole window, and that padding beyond half
+a window is an error. Refused are windows of padding alone, which dilation makes possible and which are -inf in PyTorch,
+no bins (`output_size=0`) and norms of p ≤ 0.
+"""
+
+from jaxpool.compat.torch._adaptive_average import adaptive_avg_pool1d as adaptive_avg_pool1d
+from jaxpool.compat.torch._adaptive_average import adaptive_avg_pool2d as adaptive_avg_pool2d
+from jaxpool.compat.torch._adaptive_average import adaptive_avg_pool3d as adaptive_avg_pool3d
+from jaxpool.compat.torch._adaptive_max import adaptive_max_pool1d as adaptive_max_pool1d
+from jaxpool.compat.torch._adaptive_max import adaptive_max_pool2d as adaptive_max_pool2d
+from jaxpool.compat.torch._adaptive_max import adaptive_max_pool3d as adaptive_max_pool3d
+from jaxpool.compat.torch._average import avg_pool1d as avg_pool1d
+from jaxpool.compat.torch._average import avg_pool2d as avg_pool2d
+from jaxpool.compat.torch._average import avg_pool3d as avg_pool3d
+from jaxpool.compat.torch._fractional import fractional_max_pool2d as fractional_max_pool2d
+from jaxpool.compat.torch._fractional import fractional_max_pool3d as fractional_max_pool3d
+from jaxpool.compat.torch._lp import lp_pool1d as lp_pool1d
+from jaxpool.compat.torch._lp import lp_pool2d as lp_pool2d
+from jaxpool.compat.torch._lp import lp_pool3d as lp_pool3d
+from jaxpool.compat.torch._max import max_pool1d as max_pool1d
+from jaxpool.compat.torch._max import max_pool2d as max_pool2d
+from jaxpool.compat.torch._max import max_pool3d as max_pool3d
+from jaxpool.compat.torch._unpool import max_unpool1d as max_unpool1d
+from jaxpool.compat.torch._unpool import max_unpool2d as max_unpool2d
+from jaxpool.compat.torch._unpool import max_unpool3d as max_unpool3d

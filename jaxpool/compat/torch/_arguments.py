@@ -1,0 +1,96 @@
+"""What the functions have in common: arrays with a batch or without, sizes for all axes or each, indices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from jaxpool._arguments import check_array
+from jaxpool._call import Call, binned, sliding
+from jaxpool._derivatives.extremes import extremes, extremes_with_indices
+from jaxpool._geometry.sizes import OutputSizes, Sizes, check_flag, sizes
+
+_LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
+
+
+def spatial(function: str, input: ArrayLike, rank: int, *, complex_allowed: bool = False) -> jax.Array:
+    """The array, or a raised error where it has not one axis of channels before the `rank` pooled ones, or two."""
+    array = check_array(function, input, "input", complex_allowed=complex_allowed)
+    if array.ndim in (rank + 1, rank + 2):
+        return array
+    letters = _LETTERS[rank]
+    fix = "give all axes that are not pooled as one of them"
+    if array.ndim == rank:
+        fix = "add the axis of channels, as in input[None]"
+    elif array.ndim > rank:
+        fix = f"merge the first axes, as in input.reshape(-1, *input.shape[-{rank + 1}:])"
+    raise ValueError(
+        f"{function}: input must have the axes (N, C, {letters}) or (C, {letters}), got {array.shape}; {fix}"
+    )
+
+
+def per_axis(function: str, name: str, given: Sizes, rank: int, *, least: int = 1) -> tuple[int, ...]:
+    """One int for each pooled axis. PyTorch takes a sequence of one for an int."""
+    if isinstance(given, str) or (isinstance(given, Sequence) and any(isinstance(one, Sequence) for one in given)):
+        raise TypeError(f"{function}: {name} must be an int or {_counted(rank)}, got {given!r}; both sides are alike")
+    if isinstance(given, Sequence):
+        if len(given) not in (1, rank):
+            raise ValueError(
+                f"{function}: {name} {tuple(given)} has {len(given)} entries; give an int or {_counted(rank)}"
+            )
+        if len(given) == 1:
+            given = given[0]
+    return sizes(function, name, given, rank, least=least)
+
+
+def windows(
+    function: str,
+    input: ArrayLike,
+    rank: int,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+    **options: Any,
+) -> Call:
+    """The call of a pool of sliding windows along the last axes; `options` are those of `sliding`."""
+    array = spatial(function, input, rank, complex_allowed=options.get("complex_allowed", False))
+    kernels = per_axis(function, "kernel_size", kernel_size, rank)
+    strides = kernels if stride is None else per_axis(function, "stride", stride, rank)
+    pads = per_axis(function, "padding", padding, rank, least=0)
+    dilations = per_axis(function, "dilation", dilation, rank)
+    for kernel, pad, step in zip(kernels, pads, dilations, strict=True):
+        extent = step * (kernel - 1) + 1
+        if 2 * pad > extent:
+            raise ValueError(
+                f"{function}: padding {pad} is more than half of a window of {extent} cells; give at most "
+                f"{extent // 2}, or pool with jaxpool.{function[:-2]}, which takes any padding"
+            )
+    return sliding(function, array, (kernels, strides, pads, dilations, ceil_mode, None), None, "jvp", **options)
+
+
+def bins(
+    function: str, input: ArrayLike, rank: int, output_size: OutputSizes, *, complex_allowed: bool = False
+) -> Call:
+    """The call of a pool of so many bins along each of the last axes."""
+    array = spatial(function, input, rank, complex_allowed=complex_allowed)
+    axes = tuple(range(-rank, 0))
+    return binned(function, array, output_size, axes, None, "jvp", complex_allowed=complex_allowed)
+
+
+def maxima(function: str, call: Call, return_indices: bool) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """The largest cell of every window or bin of a call and, if asked for, where it is."""
+    array, mask, window = call
+    if not check_flag(function, "return_indices", return_indices):
+        return extremes(array, mask, window, lax.max, "jvp")
+    window.check_positions_fit(function)
+    values, indices = extremes_with_indices(array, mask, window, "jvp")
+    return values, indices.astype(jnp.result_type(int))
+
+
+def _counted(rank: int) -> str:
+    return f"{rank} ints" if rank > 1 else "a tuple of one"

@@ -1,0 +1,181 @@
+"""`max_unpool1d`, `max_unpool2d` and `max_unpool3d` of `torch.nn.functional`: the way back from maxima."""
+
+from collections.abc import Sequence
+
+import jax
+from jax.typing import ArrayLike
+
+import jaxpool
+from jaxpool._arguments import check_indices
+from jaxpool._geometry.sizes import Sizes, sizes
+from jaxpool.compat.torch._arguments import per_axis, spatial
+
+
+def max_unpool1d(
+    input: ArrayLike,
+    indices: ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> jax.Array:
+    """Values back at the cells that their indices name, along one axis, as `torch.nn.functional.max_unpool1d`.
+
+    Formula: y[c] = input[o] for the last o, in row-major order, with indices[o] = c, and 0 where there is none.
+
+    Args:
+        input: Array of shape (N, C, L) or (C, L); bool, integers, float16, bfloat16, float32, float64, complex64 or
+            complex128.
+        indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by the
+            pool. One out of range writes nothing.
+        kernel_size: Window size of the pool, an int for all axes or one per axis.
+        stride: Stride of the pool, an int or one per axis; `kernel_size` if None.
+        padding: Padding of the pool, an int or one per axis.
+        output_size: Size of the output, with or without N and C in front: any that the pool would have made the shape
+            of input of. If None, (n - 1)·stride + kernel_size - 2·padding.
+
+    Returns:
+        Array of input's dtype; the pooled axes have the sizes in `output_size`.
+
+    Raises:
+        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: input, indices and sizes do not match, or the output has too many cells for int32.
+
+    Derivative:
+        That of `jaxpool.max_unpool`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 elsewhere.
+
+    Example:
+        >>> import jaxpool.compat.torch as F
+        >>> values, indices = F.max_pool1d(jnp.array([[3.0, 1.0, 2.0, 5.0]]), 2, return_indices=True)
+        >>> F.max_unpool1d(values, indices, 2)
+        Array([[3., 0., 0., 5.]], dtype=float32)
+    """
+    return _unpooled("max_unpool1d", 1, input, indices, (kernel_size, stride, padding), output_size)
+
+
+def max_unpool2d(
+    input: ArrayLike,
+    indices: ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> jax.Array:
+    """Values back at the cells that their indices name, along two axes, as `torch.nn.functional.max_unpool2d`.
+
+    The formula is that of `max_unpool1d`, along each axis.
+
+    Args:
+        input: Array of shape (N, C, H, W) or (C, H, W); bool, integers, float16, bfloat16, float32, float64, complex64
+            or complex128.
+        indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by the
+            pool. One out of range writes nothing.
+        kernel_size: Window size of the pool, an int for all axes or one per axis.
+        stride: Stride of the pool, an int or one per axis; `kernel_size` if None.
+        padding: Padding of the pool, an int or one per axis.
+        output_size: Size of the output, with or without N and C in front: any that the pool would have made the shape
+            of input of. If None, (n - 1)·stride + kernel_size - 2·padding.
+
+    Returns:
+        Array of input's dtype; the pooled axes have the sizes in `output_size`.
+
+    Raises:
+        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: input, indices and sizes do not match, or the output has too many cells for int32.
+
+    Derivative:
+        That of `jaxpool.max_unpool`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 elsewhere.
+
+    Example:
+        >>> import jaxpool.compat.torch as F
+        >>> x = jnp.arange(9.0).reshape(1, 3, 3)
+        >>> values, indices = F.max_pool2d(x, 2, return_indices=True)
+        >>> F.max_unpool2d(values, indices, 2, output_size=(3, 3))
+        Array([[[0., 0., 0.],
+                [0., 4., 0.],
+                [0., 0., 0.]]], dtype=float32)
+    """
+    return _unpooled("max_unpool2d", 2, input, indices, (kernel_size, stride, padding), output_size)
+
+
+def max_unpool3d(
+    input: ArrayLike,
+    indices: ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> jax.Array:
+    """Values back at the cells that their indices name, along three axes, as `torch.nn.functional.max_unpool3d`.
+
+    The formula is that of `max_unpool1d`, along each axis.
+
+    Args:
+        input: Array of shape (N, C, D, H, W) or (C, D, H, W); bool, integers, float16, bfloat16, float32, float64,
+            complex64 or complex128.
+        indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by the
+            pool. One out of range writes nothing.
+        kernel_size: Window size of the pool, an int for all axes or one per axis.
+        stride: Stride of the pool, an int or one per axis; `kernel_size` if None.
+        padding: Padding of the pool, an int or one per axis.
+        output_size: Size of the output, with or without N and C in front: any that the pool would have made the shape
+            of input of. If None, (n - 1)·stride + kernel_size - 2·padding.
+
+    Returns:
+        Array of input's dtype; the pooled axes have the sizes in `output_size`.
+
+    Raises:
+        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: input, indices and sizes do not match, or the output has too many cells for int32.
+
+    Derivative:
+        That of `jaxpool.max_unpool`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 elsewhere.
+
+    Example:
+        >>> import jaxpool.compat.torch as F
+        >>> x = jnp.arange(8.0).reshape(1, 2, 2, 2)
+        >>> values, indices = F.max_pool3d(x, 2, return_indices=True)
+        >>> F.max_unpool3d(values, indices, 2).sum()
+        Array(7., dtype=float32)
+    """
+    return _unpooled("max_unpool3d", 3, input, indices, (kernel_size, stride, padding), output_size)
+
+
+def _unpooled(
+    function: str,
+    rank: int,
+    input: ArrayLike,
+    indices: ArrayLike,
+    pool: tuple[Sizes, Sizes | None, Sizes],
+    output_size: Sequence[int] | None,
+) -> jax.Array:
+    array = spatial(function, input, rank, complex_allowed=True)
+    places = check_indices(function, indices, array.shape)
+    kernel_size, stride, padding = pool
+    kernels = per_axis(function, "kernel_size", kernel_size, rank)
+    strides = kernels if stride is None else per_axis(function, "stride", stride, rank)
+    pads = per_axis(function, "padding", padding, rank, least=0)
+    least = tuple(
+        (n - 1) * s + k - 2 * p for n, k, s, p in zip(array.shape[-rank:], kernels, strides, pads, strict=True)
+    )
+    output = least if output_size is None else _output_size(function, output_size, rank)
+    for size, one, step in zip(output, least, strides, strict=True):
+        # Floor and ceil bring all of these to as many windows.
+        if not max(one - step, 0) < size < one + step:
+            raise ValueError(
+                f"{function}: output_size {output} cannot have been pooled to {array.shape[-rank:]} by kernel_size "
+                f"{kernels}, stride {strides} and padding {pads}; give about {least}, or use jaxpool.max_unpool, which "
+                f"takes any size"
+            )
+    return jaxpool.max_unpool(array, places, output)
+
+
+def _output_size(function: str, given: Sequence[int], rank: int) -> tuple[int, ...]:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise TypeError(f"{function}: output_size must be a sequence of {rank} ints, got {given!r}")
+    if len(given) not in (rank, rank + 2):
+        raise ValueError(
+            f"{function}: output_size {tuple(given)} has {len(given)} entries; give {rank}, or {rank + 2} with those "
+            f"of batch and channels in front"
+        )
+    return sizes(function, "output_size", tuple(given[-rank:]), rank, least=1)
