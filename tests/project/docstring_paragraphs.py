@@ -80,7 +80,7 @@ ARGUMENTS: dict[str, Choice] = {
     "value": {"": "Array of any shape, or a list of numbers; bool, integers, float16, bfloat16, {floats}."},
     "kernel_size": {
         TORCH_UNPOOLS: "Window size of the pool, an int for all axes or one per axis.",
-        "torch": "Window size, an int for all axes or one per axis.",
+        "torch equinox": "Window size, an int for all axes or one per axis.",
         "": f"Window size, one int per pooled axis: (3, 3) pools two axes. {_OF_EVERY_AXIS}{{two_axes}}",
     },
     "window_shape": {
@@ -90,6 +90,7 @@ ARGUMENTS: dict[str, Choice] = {
         "for every axis but the first and `channel_axis`.",
     },
     "stride": {
+        "equinox": "Cells from one window to the next, an int or one per axis.",
         TORCH_UNPOOLS: "Stride of the pool, an int or one per axis; `kernel_size` if None.",
         "torch": "Cells from one window to the next, an int or one per axis; `kernel_size` if None.",
         "": "{stepping} to the next: an int, or one int per axis; `kernel_size` if None.",
@@ -99,6 +100,8 @@ ARGUMENTS: dict[str, Choice] = {
         "": "Cells from one window to the next, given like `window_shape`.",
     },
     "padding": {
+        "equinox": "Cells added on each side: an int, an int per axis or a (low, high) pair per axis; at most "
+        "`kernel_size`.",
         TORCH_UNPOOLS: "Padding of the pool, an int or one per axis.",
         "torch": "Cells added on both sides, an int or one per axis; at most half a window.",
         "flax.max_pool": f'{_SIDES}, "SAME_LOWER" (an odd cell goes low) or a (low, high) pair per spatial axis.',
@@ -121,6 +124,11 @@ ARGUMENTS: dict[str, Choice] = {
         TORCH_NORMS: "Whether a last window may extend past the end; its norm is scaled to a whole window.",
         "": "Whether a last window starting before the high padding may extend past it; cells there never count.",
     },
+    "use_ceil": {
+        "": "Whether another stride is added to the high padding of an axis where the windows do not end with its "
+        "cells."
+    },
+    "target_shape": {"": "Number of bins, an int for all axes or one per axis; at most the number of cells."},
     "count_include_pad": {
         "divisor_override flax.avg_pool torch.avg_pool1d": "Whether padded cells count in the divisor.",
         "mixed_pool": "Whether padded cells count in the divisor of the average; they are never the maximum.",

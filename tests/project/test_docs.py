@@ -41,7 +41,7 @@ def test_entry(site: Path, name: str) -> None:
     page = (site / "api.html").read_text(encoding="utf-8")
     entry = re.split(r'<dt class="sig[^>]* id="|<section id="', page.partition(f' id="{name}">')[2])[0]
     text = html.unescape(re.sub(r"<[^>]*>", "", entry))
-    # Haiku's classes are their functions with most arguments given, and leave the rest of the story to these.
+    # Classes are functions with most arguments given, and say the rest in a sentence or leave it to these.
     shown = SECTIONS if name.rpartition(".")[2].islower() else ("Parameters", "Example")
     places = [text.find(section) for section in shown]
     assert min(places) > 0, places

@@ -99,6 +99,7 @@ def test_right_calls_work() -> None:
             + right.bins_and_axes(x, present)
             + right.placed(x, boxes)
             + right.frameworks(x)
+            + right.layers_of_equinox(x)
             + right.functions_of_pytorch(x)
         )
 

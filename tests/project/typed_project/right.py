@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool.compat import flax, haiku, torch
+from jaxpool.compat import equinox, flax, haiku, torch
 
 Values = jax.Array
 ValuesAndIndices = tuple[jax.Array, jax.Array]
@@ -88,6 +88,27 @@ def frameworks(x: jax.Array) -> list[jax.Array]:
         assert_type(haiku.avg_pool(x, (2, 2, 1), strides=(2, 2, 1), padding="SAME", channel_axis=None), Values),
         assert_type(haiku.MaxPool((2, 2, 1), (2, 2, 1), "VALID")(x), Values),
         assert_type(haiku.AvgPool((2, 2, 1), (2, 2, 1), "SAME", name="pool")(x), Values),
+    ]
+
+
+def layers_of_equinox(x: jax.Array) -> list[jax.Array]:
+    """The stand-ins for `equinox.nn`, without a batch."""
+    line, image, cube = x[0, 0], x[0], x
+    model: Callable[[jax.Array], jax.Array] = equinox.MaxPool2d(2, 2)
+    return [
+        model(image),
+        assert_type(equinox.MaxPool1d(2)(line), Values),
+        assert_type(equinox.MaxPool2d((3, 2), [2, 1], ((1, 1), (0, 1)), use_ceil=True)(image), Values),
+        assert_type(equinox.MaxPool3d((2, 2, 1), padding=1)(cube), Values),
+        assert_type(equinox.AvgPool1d((2,), stride=2)(line, key=None), Values),
+        assert_type(equinox.AvgPool2d(2, padding=(1, 0))(image, key=jax.random.key(0)), Values),
+        assert_type(equinox.AvgPool3d(2)(cube), Values),
+        assert_type(equinox.AdaptiveMaxPool1d(3)(line), Values),
+        assert_type(equinox.AdaptiveMaxPool2d((3, 2))(image), Values),
+        assert_type(equinox.AdaptiveMaxPool3d(1)(cube), Values),
+        assert_type(equinox.AdaptiveAvgPool1d(3)(line), Values),
+        assert_type(equinox.AdaptiveAvgPool2d([3, 2])(image), Values),
+        assert_type(equinox.AdaptiveAvgPool3d(1)(cube), Values),
     ]
 
 
