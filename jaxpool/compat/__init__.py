@@ -1,6 +1,8 @@
 """Stand-ins for the pooling of frameworks: a module for each, with its functions, their arguments and their defaults.
 
-None of them imports its framework, and `import jaxpool` imports none of them. A model changes its import line, from
-`flax.linen` to `jaxpool.compat.flax` or from `haiku` to `jaxpool.compat.haiku`, and nothing else. Left out on purpose
-is what takes any reduction at all, such as Flax's `pool`: its derivative could not be known.
+None of them imports its framework, and `import jaxpool` imports none of them. A model changes its import line and
+nothing else: from `flax.linen` to `jaxpool.compat.flax`, from `haiku` to `jaxpool.compat.haiku`, from `equinox.nn` to
+`jaxpool.compat.equinox`, from `keras.ops` to `jaxpool.compat.keras`, from `torch.nn.functional` to
+`jaxpool.compat.torch`. Left out on purpose is what takes any reduction at all, such as Flax's `pool`: its derivative
+could not be known.
 """

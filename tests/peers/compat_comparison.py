@@ -31,7 +31,7 @@ class Call(NamedTuple):
     @property
     def is_average(self) -> bool:
         """Whether results are quotients, and so rounded."""
-        return "avg" in self.function.lower()
+        return "avg" in self.function.lower() or "average" in self.function
 
     @property
     def has_gradient(self) -> bool:

@@ -194,7 +194,8 @@ def test_where_equinox_is_wrong() -> None:
         for library in (equinox.nn, compat)
     )
     np.testing.assert_array_equal([*shared, *first], [[0.25] * 4, [1, 0, 0, 0]])
-    assert compat.AvgPool1d(961)(jnp.ones((1, 961), jnp.bfloat16)).item() == 1
+    assert compat.AvgPool2d(31)(jnp.ones((1, 31, 31), jnp.bfloat16)).item() == 1
+    assert compat.AvgPool1d(2)(jnp.array([[True, False]])).item() == 0.5
     assert compat.AvgPool1d(4)(jnp.full((1, 4), 200, jnp.uint8)).item() == 200
     assert compat.AvgPool1d(7)(jnp.full((1, 7), 3.0)).item() == 3
     x = jnp.arange(4.0)[None, :3]

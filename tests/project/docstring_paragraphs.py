@@ -25,6 +25,7 @@ TORCH_RANDOM = of_torch("fractional_max_pool", ranks=(2, 3))
 _TORCH_FAMILIES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
 COMPLEX = (
     "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool indices flax.avg_pool haiku.avg_pool "
+    "keras.average_pool keras.adaptive_average_pool "
     f"{TORCH_AVERAGES} {of_torch('adaptive_avg_pool')}"
 )
 _SIDES = '"VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high)'
@@ -74,6 +75,8 @@ ARGUMENTS: dict[str, Choice] = {
     },
     "values": {"": "Array of any shape; bool, integers, float16, bfloat16, {floats}."},
     "inputs": {
+        "keras": "Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the "
+        "format is channels first; bool, integers, float16, bfloat16, {floats}.",
         "": "Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool, "
         "integers, float16, bfloat16, {floats}.",
     },
@@ -96,10 +99,16 @@ ARGUMENTS: dict[str, Choice] = {
         "": "{stepping} to the next: an int, or one int per axis; `kernel_size` if None.",
     },
     "strides": {
+        "keras": "Cells from one window to the next, an int for all spatial axes or one per axis; `pool_size` if None.",
         "flax": "Cells from one window to the next, one int per spatial axis; 1 along all of them if None.",
         "": "Cells from one window to the next, given like `window_shape`.",
     },
+    "pool_size": {"": "Window size, an int for all spatial axes or one per axis."},
+    "data_format": {
+        "": '"channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.'
+    },
     "padding": {
+        "keras": '"valid" (none) or "same" (n/stride windows, rounded up; an odd cell goes high).',
         "equinox": "Cells added on each side: an int, an int per axis or a (low, high) pair per axis; at most "
         "`kernel_size`.",
         TORCH_UNPOOLS: "Padding of the pool, an int or one per axis.",
@@ -146,6 +155,7 @@ ARGUMENTS: dict[str, Choice] = {
         "shape of input of. If None, (n - 1)·stride + kernel_size - 2·padding.",
         TORCH_RANDOM: "Number of windows, an int for all axes or one per axis. Give this or `output_ratio`.",
         "torch": "Number of bins, an int for all axes or one per axis; None keeps an axis as it is.",
+        "keras": "Number of bins, an int for all spatial axes or one per axis.",
         "kernel_size": "Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or "
         "`output_ratio`.",
         "max_unpool": "Size of the output, one int per pooled axis: (8, 8) for two axes; all of x.shape only if all "

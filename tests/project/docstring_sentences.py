@@ -22,6 +22,7 @@ _INDEXED = "max_pool_with_indices adaptive_max_pool_with_indices fractional_max_
 _SLIDING_EXTREMES = "max_pool min_pool max_pool_with_indices median_pool quantile_pool mixed_pool"
 _SUMMED = "avg_pool adaptive_avg_pool global_avg_pool blur_pool max_blur_pool spatial_pyramid_pool"
 _TORCH_MEANS = f"{TORCH_AVERAGES} {of_torch('adaptive_avg_pool')}"
+_KERAS_MEANS = "keras.average_pool keras.adaptive_average_pool"
 _WINNERS = "max_pool min_pool adaptive_max_pool fractional_max_pool roi_pool"
 _EXPONENTIALS = "smooth_max_pool mellowmax_pool soft_pool"
 _NORMS = "lp_pool gem_pool"
@@ -33,11 +34,11 @@ SLOTS: dict[str, Choice] = {
         "max_pool_with_indices": "max_pool",
         "adaptive_max_pool_with_indices": "adaptive_max_pool",
         "fractional_max_pool_with_indices": "fractional_max_pool",
-        f"flax.max_pool haiku.max_pool {TORCH_MAXIMA}": "jaxpool.max_pool",
+        f"flax.max_pool haiku.max_pool keras.max_pool {TORCH_MAXIMA}": "jaxpool.max_pool",
         "flax.min_pool": "jaxpool.min_pool",
-        f"flax.avg_pool haiku.avg_pool {TORCH_AVERAGES}": "jaxpool.avg_pool",
-        of_torch("adaptive_max_pool"): "jaxpool.adaptive_max_pool",
-        of_torch("adaptive_avg_pool"): "jaxpool.adaptive_avg_pool",
+        f"flax.avg_pool haiku.avg_pool keras.average_pool {TORCH_AVERAGES}": "jaxpool.avg_pool",
+        f"{of_torch('adaptive_max_pool')} keras.adaptive_max_pool": "jaxpool.adaptive_max_pool",
+        f"{of_torch('adaptive_avg_pool')} keras.adaptive_average_pool": "jaxpool.adaptive_avg_pool",
         TORCH_RANDOM: "jaxpool.fractional_max_pool",
         TORCH_NORMS: "jaxpool.lp_pool",
         TORCH_UNPOOLS: "jaxpool.max_unpool",
@@ -93,6 +94,7 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
             "haiku": "value, sizes and `channel_axis` do not match",
             TORCH_UNPOOLS: "input, indices and sizes do not match",
             "torch": "input and sizes do not match",
+            "keras": "inputs and sizes do not match",
             "keepdims": "x, axes{parameter} and `where` do not match",
             "boxes": "x, boxes, sizes and axes do not match",
             "indices": "values, indices, sizes and axes do not match",
@@ -112,6 +114,10 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         {"divisor_override": "`divisor_override` is 0 or not finite"},
         {"keepdims": "a pooled axis has no cells"},
         {"haiku": "`padding` is unknown"},
+        {
+            "keras.max_pool keras.average_pool": "`padding` or `data_format` is unknown",
+            "keras": "`data_format` is unknown",
+        },
         {f"{TORCH_MAXIMA} {TORCH_AVERAGES}": "`padding` is more than half a window"},
         {"_random_samples": "`_random_samples` or the number of windows is missing"},
         {"method": "`method` or `rule` is unknown", "kind": "`kind` or `rule` is unknown", "rule": "`rule` is unknown"},
@@ -168,15 +174,27 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         },
         "Other axes": {"max_pool fractional_max_pool flax": "Other axes are unchanged."},
         "Array of the dtype of {array}.": {
-            "flax.max_pool flax.min_pool haiku.max_pool": "Array of the dtype of {array}.",
+            "flax.max_pool flax.min_pool haiku.max_pool keras.max_pool keras.adaptive_max_pool": "Array of the dtype "
+            "of {array}.",
         },
         "A spatial axis of n cells": {
+            "keras.max_pool keras.average_pool": "A spatial axis of n cells becomes floor((n - pool_size)/strides) + "
+            '1, or 0 if the window does not fit; with "same" it becomes n/strides, rounded up.',
             "flax": "A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or 0 if the "
-            "window does not fit."
+            "window does not fit.",
         },
         "An axis of n cells": {
             "haiku.max_pool haiku.avg_pool": "An axis of n cells becomes floor((n - window)/stride) + 1, or 0 if "
             'the window does not fit; with "SAME" it becomes n/stride, rounded up.'
+        },
+        "Array of the dtype of {array}, or": {
+            "flax.avg_pool": "Array of the dtype of {array}, or of JAX's default float dtype for integers, bool and, "
+            "without `count_include_pad`, narrower floats.",
+            f"haiku.avg_pool {_KERAS_MEANS}": "Array of the dtype of {array}, or of a float dtype for integers and "
+            "bool.",
+        },
+        "The spatial axes": {
+            "keras.adaptive_max_pool keras.adaptive_average_pool": "The spatial axes have the sizes in `output_size`."
         },
         "A window of padding alone is {infinity}": {
             "flax.max_pool flax.min_pool": "A window of padding alone is {infinity} or the {lowest} integer."
@@ -193,14 +211,14 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             _INDEXED: "That of `{values}` for the values: 1 at the winner, 0 elsewhere; none for the indices{constant}."
         },
         "That of `{values}`: ": {
-            f"flax.avg_pool haiku.avg_pool {_TORCH_MEANS}": "That of `{values}`: "
-            "∂y[o]/∂x[i] = 1/d[o] where {window} o holds cell i, 0 elsewhere.",
+            f"flax.avg_pool haiku.avg_pool {_KERAS_MEANS} {_TORCH_MEANS}": "That of `{values}`: ∂y[o]/∂x[i] = 1/d[o] "
+            "where {window} o holds cell i, 0 elsewhere.",
             TORCH_UNPOOLS: "That of `{values}`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 "
             "elsewhere.",
             TORCH_NORMS: "That of `{values}`: ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1), and 0 at a cell of 0 and in a "
             "window of zeros.",
-            "flax haiku.max_pool torch": "That of `{values}`: ∂y[o]/∂x[i] = 1 where i is the first cell of {window} o "
-            "to hold its {extreme}, or its first NaN, 0 elsewhere.",
+            "flax haiku.max_pool torch keras": "That of `{values}`: ∂y[o]/∂x[i] = 1 where i is the first cell of "
+            "{window} o to hold its {extreme}, or its first NaN, 0 elsewhere.",
         },
         "Ties: the first": {
             f"{_WINNERS} {_INDEXED} mixed_pool max_blur_pool global_max_pool": "Ties: the first winner in the "

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import jaxpool
-from jaxpool.compat import equinox, flax, haiku, torch
+from jaxpool.compat import equinox, flax, haiku, keras, torch
 
-MODULES = (jaxpool, equinox, flax, haiku, torch)
+MODULES = (jaxpool, equinox, flax, haiku, keras, torch)
 
 
 def public_members(module: ModuleType) -> dict[str, Any]:

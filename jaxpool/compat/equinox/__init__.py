@@ -8,8 +8,8 @@ and gradients, to rounding. They differ where Equinox is wrong or fails, on the 
 - Padding of -inf ties with cells of -inf and can take their gradient, and the tangent of forward mode is another again.
   Here padding takes no part.
 - Adaptive maxima share the gradient of ties. Here the first cell in row-major order takes it, as in the other maxima.
-- float16 and bfloat16 are summed in themselves: the average of 961 ones is 0.27. Here they are summed in float32.
-- Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200.
+- float16 and bfloat16 are summed in themselves: the average of 31×31 ones is 0.27. Here they are summed in float32.
+- Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200. bool has averages too.
 - Quotients are multiplied by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - `use_ceil` fails where it enlarges padding beyond the kernel. Here it works.
 - Errors are TypeError and ValueError, and a layer that no array can be right for is refused when it is made.

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool.compat import equinox, flax, haiku, torch
+from jaxpool.compat import equinox, flax, haiku, keras, torch
 
 Values = jax.Array
 ValuesAndIndices = tuple[jax.Array, jax.Array]
@@ -79,7 +79,7 @@ def placed(x: jax.Array, boxes: jax.Array) -> list[jax.Array]:
 
 
 def frameworks(x: jax.Array) -> list[jax.Array]:
-    """The stand-ins for Flax and Haiku."""
+    """The stand-ins for Flax, Haiku and Keras."""
     return [
         assert_type(flax.max_pool(x, (2, 2), strides=(2, 2)), Values),
         assert_type(flax.min_pool(x, (2, 2), padding=[(0, 1), (0, 1)]), Values),
@@ -88,6 +88,10 @@ def frameworks(x: jax.Array) -> list[jax.Array]:
         assert_type(haiku.avg_pool(x, (2, 2, 1), strides=(2, 2, 1), padding="SAME", channel_axis=None), Values),
         assert_type(haiku.MaxPool((2, 2, 1), (2, 2, 1), "VALID")(x), Values),
         assert_type(haiku.AvgPool((2, 2, 1), (2, 2, 1), "SAME", name="pool")(x), Values),
+        assert_type(keras.max_pool(x, 2), Values),
+        assert_type(keras.average_pool(x, (2, 3), 1, padding="same", data_format="channels_first"), Values),
+        assert_type(keras.adaptive_max_pool(x, [2, 3]), Values),
+        assert_type(keras.adaptive_average_pool(x, 2, data_format="channels_last"), Values),
     ]
 
 

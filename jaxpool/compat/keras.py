@@ -1,0 +1,223 @@
+"""The pooling of `keras.ops`, evaluated by jaxpool; Keras is not imported.
+
+Arguments, defaults, layouts, output shapes and dtypes are those of Keras on the JAX backend, and so are values and
+gradients, to rounding. Without `data_format` it is that of `keras.config` where Keras has been imported, and channels
+last elsewhere. They differ where Keras is wrong or fails, on the CPU at least:
+
+- `strides=None` fails for windows in Keras 3.15; here it is `pool_size`, as its documentation says. So do lists.
+- NaN is dropped by windows without overlap over 4096 elements and more; here it wins in its window.
+- Padding of -inf ties with cells of -inf and can take their gradient, and the tangent of forward mode is another again.
+  Here padding takes no part.
+- float16 and bfloat16 are summed in themselves: the average of 961 ones is 0.27. Here they are summed in float32.
+- "same" counts cells in the dtype of the inputs: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is
+  0.5.
+- Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200. bool has averages too.
+- Quotients are multiplied by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
+- Adaptive maxima give a tie to the first column of a bin. Here the first cell in row-major order takes it.
+- Adaptive bins have edges computed in float32: of 14 cells in 7 bins the last average is NaN. Here it is right.
+- Errors are TypeError and ValueError.
+
+Kept are the outputs of no cells of a window larger than the array under "valid", and the default of no padding. Refused
+are maxima of complex numbers, which have no order, symbolic sizes along pooled axes, and the tensors of a functional
+model that is being built: there a pool goes into a `keras.layers.Lambda` or the `call` of a layer.
+"""
+
+import sys
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+
+import jaxpool
+from jaxpool._arguments import check_array
+from jaxpool._engine.operations import identity
+from jaxpool._geometry.sizes import Sizes, sizes
+from jaxpool.compat._windows import Along, along_axes, pool_along, quotient_dtype
+
+
+def max_pool(
+    inputs: ArrayLike,
+    pool_size: Sizes,
+    strides: Sizes | None = None,
+    padding: str = "valid",
+    data_format: str | None = None,
+) -> jax.Array:
+    """Largest cell of every window, as `keras.ops.max_pool`.
+
+    Formula, for one spatial axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < pool_size, padded cells left out.
+
+    Args:
+        inputs: Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the format
+            is channels first; bool, integers, float16, bfloat16, float32 or float64.
+        pool_size: Window size, an int for all spatial axes or one per axis.
+        strides: Cells from one window to the next, an int for all spatial axes or one per axis; `pool_size` if None.
+        padding: "valid" (none) or "same" (n/stride windows, rounded up; an odd cell goes high).
+        data_format: "channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.
+
+    Returns:
+        Array of the dtype of inputs. A spatial axis of n cells becomes floor((n - pool_size)/strides) + 1, or 0 if the
+        window does not fit; with "same" it becomes n/strides, rounded up.
+
+    Raises:
+        TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: inputs and sizes do not match, or `padding` or `data_format` is unknown.
+
+    Derivative:
+        That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
+        first NaN, 0 elsewhere.
+
+    Example:
+        >>> from jaxpool.compat.keras import max_pool
+        >>> max_pool(jnp.arange(16.0).reshape(1, 4, 4, 1), 2)[0, :, :, 0]
+        Array([[ 5.,  7.],
+               [13., 15.]], dtype=float32)
+    """
+    x = check_array("max_pool", inputs, "inputs")
+    along = _along("max_pool", x, pool_size, strides, padding, data_format)
+    return pool_along(jaxpool.max_pool, x, along, identity(lax.max, x.dtype))
+
+
+def average_pool(
+    inputs: ArrayLike,
+    pool_size: Sizes,
+    strides: Sizes | None = None,
+    padding: str = "valid",
+    data_format: str | None = None,
+) -> jax.Array:
+    """Average of the cells of every window, as `keras.ops.average_pool`.
+
+    Formula, for one spatial axis: y[o] = Σ_j x[o·stride - low + j] / d[o], 0 ≤ j < pool_size, padded cells adding 0.
+    d[o] is the number of cells of window o that are not padding.
+
+    Args:
+        inputs: Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the format
+            is channels first; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
+        pool_size: Window size, an int for all spatial axes or one per axis.
+        strides: Cells from one window to the next, an int for all spatial axes or one per axis; `pool_size` if None.
+        padding: "valid" (none) or "same" (n/stride windows, rounded up; an odd cell goes high).
+        data_format: "channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.
+
+    Returns:
+        Array of the dtype of inputs, or of a float dtype for integers and bool. A spatial axis of n cells becomes
+        floor((n - pool_size)/strides) + 1, or 0 if the window does not fit; with "same" it becomes n/strides, rounded
+        up.
+
+    Raises:
+        TypeError: inputs is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: inputs and sizes do not match, or `padding` or `data_format` is unknown.
+
+    Derivative:
+        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere.
+
+    Example:
+        >>> from jaxpool.compat.keras import average_pool
+        >>> average_pool(jnp.array([1.0, 2.0, 3.0, 4.0])[None, :, None], 3, 1, "same")[0, :, 0]
+        Array([1.5, 2. , 3. , 3.5], dtype=float32)
+    """
+    x = check_array("average_pool", inputs, "inputs", complex_allowed=True)
+    along = _along("average_pool", x, pool_size, strides, padding, data_format)
+    x = x.astype(quotient_dtype(x, x.dtype))
+    return pool_along(partial(jaxpool.avg_pool, count_include_pad=False), x, along, np.nan)
+
+
+def adaptive_max_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | None = None) -> jax.Array:
+    """Largest cell of every bin, as `keras.ops.adaptive_max_pool`.
+
+    Formula, for one spatial axis of n cells in m bins: y[o] = max of x[i], ⌊o·n/m⌋ ≤ i < ⌈(o+1)·n/m⌉.
+
+    Args:
+        inputs: Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the format
+            is channels first; bool, integers, float16, bfloat16, float32 or float64.
+        output_size: Number of bins, an int for all spatial axes or one per axis.
+        data_format: "channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.
+
+    Returns:
+        Array of the dtype of inputs. The spatial axes have the sizes in `output_size`.
+
+    Raises:
+        TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: inputs and sizes do not match, or `data_format` is unknown.
+
+    Derivative:
+        That of `jaxpool.adaptive_max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of bin o to hold its maximum, or
+        its first NaN, 0 elsewhere.
+
+    Example:
+        >>> from jaxpool.compat.keras import adaptive_max_pool
+        >>> adaptive_max_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0])[None, :, None], 3)[0, :, 0]
+        Array([2., 5., 4.], dtype=float32)
+    """
+    function = "adaptive_max_pool"
+    x = check_array(function, inputs, "inputs")
+    axes = _spatial(function, x, data_format)
+    return jaxpool.adaptive_max_pool(x, sizes(function, "output_size", output_size, len(axes), least=1), axis=axes)
+
+
+def adaptive_average_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | None = None) -> jax.Array:
+    """Average of the cells of every bin, as `keras.ops.adaptive_average_pool`.
+
+    Formula, for one spatial axis of n cells in m bins: y[o] = Σ x[i] / d[o], ⌊o·n/m⌋ ≤ i < ⌈(o+1)·n/m⌉, d[o] the number
+    of cells of bin o.
+
+    Args:
+        inputs: Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the format
+            is channels first; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
+        output_size: Number of bins, an int for all spatial axes or one per axis.
+        data_format: "channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.
+
+    Returns:
+        Array of the dtype of inputs, or of a float dtype for integers and bool. The spatial axes have the sizes in
+        `output_size`.
+
+    Raises:
+        TypeError: inputs is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: inputs and sizes do not match, or `data_format` is unknown.
+
+    Derivative:
+        That of `jaxpool.adaptive_avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where bin o holds cell i, 0 elsewhere.
+
+    Example:
+        >>> from jaxpool.compat.keras import adaptive_average_pool
+        >>> adaptive_average_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0])[None, :, None], 3)[0, :, 0].round(2)
+        Array([1.5 , 3.67, 3.5 ], dtype=float32)
+    """
+    function = "adaptive_average_pool"
+    x = check_array(function, inputs, "inputs", complex_allowed=True)
+    axes = _spatial(function, x, data_format)
+    bins = sizes(function, "output_size", output_size, len(axes), least=1)
+    return jaxpool.adaptive_avg_pool(x.astype(quotient_dtype(x, x.dtype)), bins, axis=axes)
+
+
+def _along(
+    function: str, x: jax.Array, pool_size: Sizes, strides: Sizes | None, padding: str, data_format: str | None
+) -> list[Along]:
+    axes = _spatial(function, x, data_format)
+    window = sizes(function, "pool_size", pool_size, len(axes), least=1)
+    steps = window if strides is None else sizes(function, "strides", strides, len(axes), least=1)
+    if not isinstance(padding, str) or padding.lower() not in ("valid", "same"):
+        raise ValueError(
+            f"{function}: padding {padding!r} is unknown; use 'valid' or 'same', or a pool of jaxpool, which takes "
+            f"numbers too"
+        )
+    return along_axes(function, x.shape, axes, window, steps, padding.upper())
+
+
+def _spatial(function: str, x: jax.Array, data_format: str | None) -> tuple[int, ...]:
+    """The axes between or behind those of batch and channels."""
+    if data_format is None:
+        keras: Any = sys.modules.get("keras")
+        data_format = "channels_last" if keras is None else keras.config.image_data_format()
+    word = str(data_format).lower()
+    if word not in ("channels_last", "channels_first"):
+        raise ValueError(
+            f"{function}: data_format {data_format!r} is unknown; use 'channels_last', 'channels_first' or None"
+        )
+    if x.ndim < 3:
+        raise ValueError(
+            f"{function}: inputs must have an axis of batch, one of channels and one to pool at least, got {x.shape}; "
+            f"add what is missing, as in inputs[None]"
+        )
+    return tuple(range(1, x.ndim - 1) if word == "channels_last" else range(2, x.ndim))
