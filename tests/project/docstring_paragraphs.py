@@ -6,28 +6,16 @@ function that none names keeps words of its own. What stands in braces is a choi
 that has nothing for a function; {function} is its name.
 """
 
-from collections.abc import Sequence
-
-Choice = dict[str, str]
-
-
-def of_torch(*families: str, ranks: Sequence[int] = (1, 2, 3)) -> str:
-    """A key of functions of `jaxpool.compat.torch`, which have one for each number of axes."""
-    return " ".join(f"torch.{family}{rank}d" for family in families for rank in ranks)
-
-
-TORCH_MAXIMA = of_torch("max_pool")
-TORCH_AVERAGES = of_torch("avg_pool")
-TORCH_BINS = of_torch("adaptive_max_pool", "adaptive_avg_pool")
-TORCH_UNPOOLS = of_torch("max_unpool")
-TORCH_NORMS = of_torch("lp_pool")
-TORCH_RANDOM = of_torch("fractional_max_pool", ranks=(2, 3))
-_TORCH_FAMILIES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
-COMPLEX = (
-    "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool indices flax.avg_pool haiku.avg_pool "
-    "keras.average_pool keras.adaptive_average_pool "
-    f"{TORCH_AVERAGES} {of_torch('adaptive_avg_pool')}"
+from tests.project.docstring_keys import (
+    COMPLEX,
+    TORCH_FAMILIES,
+    TORCH_NORMS,
+    TORCH_RANDOM,
+    TORCH_UNPOOLS,
+    Choice,
+    of_torch,
 )
+
 _SIDES = '"VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high)'
 _LEARNT = (
     "that broadcasts to the output{reduced} (one per channel, say) and may be learnt. Traced values are not checked."
@@ -37,8 +25,8 @@ _OF_EVERY_AXIS = "An int is for every axis in `axis`."
 
 SLOTS: dict[str, Choice] = {
     "axes": {
-        of_torch(*_TORCH_FAMILIES, ranks=(1,)): "L",
-        f"{of_torch(*_TORCH_FAMILIES, ranks=(2,))} torch.fractional_max_pool2d": "H, W",
+        of_torch(*TORCH_FAMILIES, ranks=(1,)): "L",
+        f"{of_torch(*TORCH_FAMILIES, ranks=(2,))} torch.fractional_max_pool2d": "H, W",
         "torch": "D, H, W",
     },
     "array": {"input": "input", "inputs": "inputs", "value": "value", "values": "`values`", "": "x"},

@@ -1,31 +1,28 @@
-"""What docstrings say of errors, results and derivatives: conditions and sentences that functions share.
+"""What docstrings say of results and derivatives: sentences that functions share.
 
-Choices and slots are read as those of `docstring_paragraphs.py`. Errors are listed in full: the conditions that are
-chosen, in this order. A sentence on a result or a derivative is known by the words that it opens with, its key here; a
-function that has none of these says the rest in words of its own.
+Choices and slots are read as those of `docstring_paragraphs.py`. A sentence is known by the words that it opens with,
+its key here; a function that has none of these says the rest in words of its own.
 """
 
 from tests.project import docstring_paragraphs
-from tests.project.docstring_paragraphs import (
-    COMPLEX,
+from tests.project.docstring_keys import (
+    EXPONENTIALS,
+    INDEXED,
+    KERAS_MEANS,
+    NORMS,
+    SLIDING_EXTREMES,
+    SUMMED,
     TORCH_AVERAGES,
     TORCH_BINS,
     TORCH_MAXIMA,
+    TORCH_MEANS,
     TORCH_NORMS,
     TORCH_RANDOM,
     TORCH_UNPOOLS,
+    WINNERS,
     Choice,
     of_torch,
 )
-
-_INDEXED = "max_pool_with_indices adaptive_max_pool_with_indices fractional_max_pool_with_indices"
-_SLIDING_EXTREMES = "max_pool min_pool max_pool_with_indices median_pool quantile_pool mixed_pool"
-_SUMMED = "avg_pool adaptive_avg_pool global_avg_pool blur_pool max_blur_pool spatial_pyramid_pool"
-_TORCH_MEANS = f"{TORCH_AVERAGES} {of_torch('adaptive_avg_pool')}"
-_KERAS_MEANS = "keras.average_pool keras.adaptive_average_pool"
-_WINNERS = "max_pool min_pool adaptive_max_pool fractional_max_pool roi_pool"
-_EXPONENTIALS = "smooth_max_pool mellowmax_pool soft_pool"
-_NORMS = "lp_pool gem_pool"
 
 SLOTS: dict[str, Choice] = {
     **docstring_paragraphs.SLOTS,
@@ -43,13 +40,13 @@ SLOTS: dict[str, Choice] = {
         TORCH_NORMS: "jaxpool.lp_pool",
         TORCH_UNPOOLS: "jaxpool.max_unpool",
     },
-    "Array": {_INDEXED: "Values", "": "Array"},
+    "Array": {INDEXED: "Values", "": "Array"},
     "promoted": {
         "sum_pool": " (int32 for bool, which is counted)",
         "quantile_pool": ' (with "linear", float32 for integers and bool)',
         "stochastic_pool": " (without a key, float32 for integers and bool)",
         "spatial_pyramid_pool": ' (with "avg", float32 for integers and bool)',
-        f"{_SUMMED} {_TORCH_MEANS} beta alpha norm_type median_pool roi_align": " (float32 for integers and bool)",
+        f"{SUMMED} {TORCH_MEANS} beta alpha norm_type median_pool roi_align": " (float32 for integers and bool)",
     },
     "size": {
         "blur_pool": "1, which is n/stride rounded up where cells are copied",
@@ -75,60 +72,7 @@ SLOTS: dict[str, Choice] = {
     "extreme": {"flax.min_pool": "minimum", "": "maximum"},
     "infinity": {"min_pool flax.min_pool": "+inf", "": "-inf"},
     "lowest": {"flax.min_pool": "highest", "": "lowest"},
-    "empty": {_INDEXED: "has the value 0, the index -1 and derivative 0", "": "is 0 with derivative 0"},
-}
-
-ERRORS: dict[str, tuple[Choice, ...]] = {
-    "TypeError": (
-        {COMPLEX: "{array} is not an array", "": "{array} is complex or not an array"},
-        {"keepdims": "an axis is not an int", "": "a size is not an int"},
-        {"": "another argument has the wrong type"},
-    ),
-    "ValueError": (
-        {"samples": "not exactly one of `output_size` and `output_ratio` is given"},
-        {"samples": "not exactly one of `key` and `samples` is given"},
-        {"samples": "a ratio is not between 0 and 1"},
-        {"q": "q is not in [0, 1]"},
-        {
-            "flax": "inputs and sizes do not match",
-            "haiku": "value, sizes and `channel_axis` do not match",
-            TORCH_UNPOOLS: "input, indices and sizes do not match",
-            "torch": "input and sizes do not match",
-            "keras": "inputs and sizes do not match",
-            "keepdims": "x, axes{parameter} and `where` do not match",
-            "boxes": "x, boxes, sizes and axes do not match",
-            "indices": "values, indices, sizes and axes do not match",
-            "levels": "x, levels, axes and `where` do not match",
-            "samples": "x, samples, sizes and axes do not match",
-            "": "x, sizes, axes{parameter} and `where` do not match",
-        },
-        {"levels": "there is no level"},
-        {"sampling_ratio": "`sampling_ratio` is less than 1"},
-        {
-            "norm_type": "`norm_type` is not positive",
-            "smooth_max_pool": "`beta` is 0 or not finite",
-            "beta": "`beta` is not finite",
-            "alpha": "`alpha` is not finite",
-        },
-        {"eps": "`eps` is negative or not finite"},
-        {"divisor_override": "`divisor_override` is 0 or not finite"},
-        {"keepdims": "a pooled axis has no cells"},
-        {"haiku": "`padding` is unknown"},
-        {
-            "keras.max_pool keras.average_pool": "`padding` or `data_format` is unknown",
-            "keras": "`data_format` is unknown",
-        },
-        {f"{TORCH_MAXIMA} {TORCH_AVERAGES}": "`padding` is more than half a window"},
-        {"_random_samples": "`_random_samples` or the number of windows is missing"},
-        {"method": "`method` or `rule` is unknown", "kind": "`kind` or `rule` is unknown", "rule": "`rule` is unknown"},
-        {
-            f"{_SLIDING_EXTREMES} {TORCH_MAXIMA}": "a window holds only padding",
-            "avg_pool": "a window holds only padding, with neither `count_include_pad` nor `divisor_override`",
-            f"gem_pool {_EXPONENTIALS}": "a window holds only padding, without `count_include_pad`",
-        },
-        {f"{_INDEXED} return_indices roi_pool": "the pooled axes have too many cells for int32"},
-        {f"max_unpool {TORCH_UNPOOLS}": "the output has too many cells for int32"},
-    ),
+    "empty": {INDEXED: "has the value 0, the index -1 and derivative 0", "": "is 0 with derivative 0"},
 }
 
 SENTENCES: dict[str, dict[str, Choice]] = {
@@ -160,7 +104,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "keepdims": "Array of x's dtype{promoted}; the pooled axes have size 1, or are dropped without `keepdims`.",
         },
         "An index is": {
-            _INDEXED: "An index is the winner's row-major position in the pooled axes of x{numbered}, in the "
+            INDEXED: "An index is the winner's row-major position in the pooled axes of x{numbered}, in the "
             "order of x's own axes{copied}."
         },
         "With `return_indices`": {
@@ -169,7 +113,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         },
         "float16": {
             "sum_pool": "float16 and bfloat16 are summed in float32 and rounded once.",
-            _SUMMED: "float16, bfloat16 and integers are summed in float32 and rounded once.",
+            SUMMED: "float16, bfloat16 and integers are summed in float32 and rounded once.",
             "beta alpha norm_type": "float16 and bfloat16 are computed in float32 and rounded once.",
         },
         "Other axes": {"max_pool fractional_max_pool flax": "Other axes are unchanged."},
@@ -190,7 +134,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "Array of the dtype of {array}, or": {
             "flax.avg_pool": "Array of the dtype of {array}, or of JAX's default float dtype for integers, bool and, "
             "without `count_include_pad`, narrower floats.",
-            f"haiku.avg_pool {_KERAS_MEANS}": "Array of the dtype of {array}, or of a float dtype for integers and "
+            f"haiku.avg_pool {KERAS_MEANS}": "Array of the dtype of {array}, or of a float dtype for integers and "
             "bool.",
         },
         "The spatial axes": {
@@ -202,16 +146,16 @@ SENTENCES: dict[str, dict[str, Choice]] = {
     },
     "Derivative": {
         "∂y[o]/∂x[i] = 1": {
-            _WINNERS: "∂y[o]/∂x[i] = 1 where i is the winner of {window} o, 0 elsewhere; all higher derivatives are "
+            WINNERS: "∂y[o]/∂x[i] = 1 where i is the winner of {window} o, 0 elsewhere; all higher derivatives are "
             "0{constant}.",
             "sum_pool avg_pool adaptive_avg_pool": "∂y[o]/∂x[i] = {weight} where {window} o holds cell i, 0 elsewhere; "
             "all higher derivatives are 0.",
         },
         "That of `{values}` for the values": {
-            _INDEXED: "That of `{values}` for the values: 1 at the winner, 0 elsewhere; none for the indices{constant}."
+            INDEXED: "That of `{values}` for the values: 1 at the winner, 0 elsewhere; none for the indices{constant}."
         },
         "That of `{values}`: ": {
-            f"flax.avg_pool haiku.avg_pool {_KERAS_MEANS} {_TORCH_MEANS}": "That of `{values}`: ∂y[o]/∂x[i] = 1/d[o] "
+            f"flax.avg_pool haiku.avg_pool {KERAS_MEANS} {TORCH_MEANS}": "That of `{values}`: ∂y[o]/∂x[i] = 1/d[o] "
             "where {window} o holds cell i, 0 elsewhere.",
             TORCH_UNPOOLS: "That of `{values}`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 "
             "elsewhere.",
@@ -221,7 +165,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "{window} o to hold its {extreme}, or its first NaN, 0 elsewhere.",
         },
         "Ties: the first": {
-            f"{_WINNERS} {_INDEXED} mixed_pool max_blur_pool global_max_pool": "Ties: the first winner in the "
+            f"{WINNERS} {INDEXED} mixed_pool max_blur_pool global_max_pool": "Ties: the first winner in the "
             "row-major order of x takes {everything}."
         },
         "Ties: equal cells": {
@@ -231,24 +175,22 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "norm_type": "Ties: for p = inf, the first of the largest {magnitudes} in row-major order takes all."
         },
         "Zeros are not": {"mixed_pool spatial_pyramid_pool": "Zeros are not special."},
-        "Ties share equally": {_EXPONENTIALS: "Ties share equally; zeros are not special."},
+        "Ties share equally": {EXPONENTIALS: "Ties share equally; zeros are not special."},
         "Ties and zeros": {
             "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool roi_align": "Ties and zeros are not special."
         },
-        "+0 and -0": {
-            f"{_WINNERS} {_INDEXED} max_blur_pool global_max_pool median_pool quantile_pool": "+0 and -0 tie."
-        },
-        "A cell of 0": {_NORMS: "A cell of 0 has derivative 0, also for p < 1, where it would be infinite."},
+        "+0 and -0": {f"{WINNERS} {INDEXED} max_blur_pool global_max_pool median_pool quantile_pool": "+0 and -0 tie."},
+        "A cell of 0": {NORMS: "A cell of 0 has derivative 0, also for p < 1, where it would be infinite."},
         "A window of zeros": {
-            _NORMS: "A window of zeros, of padding alone or that `where` leaves empty, is 0 and has derivative 0 in "
+            NORMS: "A window of zeros, of padding alone or that `where` leaves empty, is 0 and has derivative 0 in "
             "every order; so has an infinite {mean}, for finite p."
         },
         "NaN wins": {
-            f"{_WINNERS} {_INDEXED} max_blur_pool global_max_pool": "NaN wins over every number, the first NaN over "
+            f"{WINNERS} {INDEXED} max_blur_pool global_max_pool": "NaN wins over every number, the first NaN over "
             "later ones{passed_on}."
         },
         "NaN stays": {
-            f"{_NORMS} {_EXPONENTIALS} mixed_pool": "NaN stays in the windows that hold it.",
+            f"{NORMS} {EXPONENTIALS} mixed_pool": "NaN stays in the windows that hold it.",
         },
         "NaN and infinities reach": {
             "sum_pool avg_pool blur_pool adaptive_avg_pool": "NaN and infinities reach only the {window}s that hold "
@@ -258,7 +200,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "NaN: a window": {"median_pool quantile_pool": "NaN: a window with NaN is NaN, and its first NaN takes all."},
         "A mean of infinities": {"median_pool quantile_pool": "A mean of infinities of both signs is NaN."},
         "A cell of -inf": {
-            _EXPONENTIALS: "A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has "
+            EXPONENTIALS: "A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has "
             "derivative 0."
         },
         "In a window of": {
@@ -269,7 +211,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "adaptive_max_pool global_max_pool": "Masked cells never win, not even against -inf.",
         },
         "A {window} that `where`": {
-            f"{_SLIDING_EXTREMES} avg_pool adaptive_max_pool adaptive_max_pool_with_indices adaptive_avg_pool levels "
+            f"{SLIDING_EXTREMES} avg_pool adaptive_max_pool adaptive_max_pool_with_indices adaptive_avg_pool levels "
             "mellowmax_pool soft_pool": "A {window} that `where` leaves empty {empty}.",
         },
         "A window of padding alone": {

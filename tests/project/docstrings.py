@@ -1,9 +1,9 @@
 """Docstrings from one table: every repeated paragraph and sentence is written once and read where it is needed.
 
-`python -m tests.project.docstrings` writes the texts of `docstring_paragraphs.py` and `docstring_sentences.py` into the
-docstrings of the package, in whichever file a function is, and wraps them; `--check` only says what differs. What a
-function says in words of its own stays, and is wrapped alike. The status is 1 if something is left to be mended by
-hand or, with `--check`, differs.
+`python -m tests.project.docstrings` writes the texts of `docstring_paragraphs.py`, `docstring_sentences.py` and
+`docstring_errors.py` into the docstrings of the package, in whichever file a function is, and wraps them; `--check`
+only says what differs. What a function says in words of its own stays, and is wrapped alike. The status is 1 if
+something is left to be mended by hand or, with `--check`, differs.
 """
 
 import argparse
@@ -16,8 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.project.docstring_paragraphs import ARGUMENTS, Choice
-from tests.project.docstring_sentences import ERRORS, SENTENCES, SLOTS
+from tests.project.docstring_errors import ERRORS
+from tests.project.docstring_keys import Choice
+from tests.project.docstring_paragraphs import ARGUMENTS
+from tests.project.docstring_sentences import SENTENCES, SLOTS
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = ("Args", "Returns", "Raises", "Derivative")

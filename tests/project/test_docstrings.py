@@ -6,8 +6,10 @@ import re
 import pytest
 
 import jaxpool
-from tests.project.docstring_paragraphs import ARGUMENTS, Choice
-from tests.project.docstring_sentences import ERRORS, SENTENCES, SLOTS
+from tests.project.docstring_errors import ERRORS
+from tests.project.docstring_keys import Choice
+from tests.project.docstring_paragraphs import ARGUMENTS
+from tests.project.docstring_sentences import SENTENCES, SLOTS
 from tests.project.docstrings import complaints, functions, main, rewritten, sources
 from tests.project.importing import MODULES, public_members
 
