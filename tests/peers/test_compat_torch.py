@@ -184,7 +184,8 @@ def test_way_back() -> None:
         batched = {**pool, "indices": indices.numpy()[None], "output_size": (1, 2, *space)}
         calls.append(Call(f"max_unpool{rank}d", (1, *values.shape), batched))
     even = {"kernel_size": (2, 2), "stride": None, "indices": np.array([[[0, 3], [9, 10]]])}
-    check([*calls, Call("max_unpool2d", (1, 2, 2), even)])
+    padded = {"kernel_size": 3, "padding": (1,), "indices": np.array([[0, 2, 6]])}
+    check([*calls, Call("max_unpool2d", (1, 2, 2), even), Call("max_unpool1d", (1, 3), padded)])
 
 
 def test_random_windows() -> None:
