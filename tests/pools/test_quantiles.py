@@ -1,7 +1,7 @@
-"""Medians and quantiles: networks and bisections against sorting, SciPy's rank filters and NumPy's quantiles.
+"""Medians and quantiles, against SciPy's rank filters and NumPy's quantiles.
 
-What all functions share is held to the reference by the files that run over the registry. Here are the two lowerings on
-windows that the other may serve better, special values, the numbers of operations, and what a backward pass keeps.
+What all functions share is held to the reference by the files that run over the registry. Here are large windows,
+special values, and what a backward pass keeps.
 """
 
 import itertools
@@ -17,10 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import ndimage
 
 import jaxpool
-from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.cpu import choose
-from jaxpool._engine.networks import Exchange, selection_network
-from jaxpool._engine.ranks import Rank, select_by_network
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import make_window
 from jaxpool._order_statistics import Quantile
@@ -34,42 +31,6 @@ from tests.registry.cases import distinct
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 METHODS: tuple[QuantileMethod, ...] = ("linear", "lower", "higher")
-
-
-def through(network: tuple[Exchange, ...], cells: np.ndarray) -> np.ndarray:
-    """What a network makes of the columns of `cells`; a side that is not read becomes NaN."""
-    places = list(cells.astype(np.float64))
-    for first, second, first_read, second_read in network:
-        pair = places[first], places[second]
-        places[first] = np.minimum(*pair) if first_read else np.full_like(pair[0], math.nan)
-        places[second] = np.maximum(*pair) if second_read else np.full_like(pair[0], math.nan)
-    return np.array(places)
-
-
-@pytest.mark.parametrize("cells", range(1, 13))
-def test_networks_select_every_rank(cells: int) -> None:
-    # A network that sorts all inputs of zeros and ones sorts every input.
-    inputs = np.array(list(itertools.product((0, 1), repeat=cells))).T
-    ordered = np.sort(inputs, axis=0)
-    for ranks in ({rank} for rank in range(cells)):
-        found = through(selection_network(cells, frozenset(ranks)), inputs)
-        np.testing.assert_array_equal(found[list(ranks)], ordered[list(ranks)])
-    np.testing.assert_array_equal(through(selection_network(cells, frozenset(range(cells))), inputs), ordered)
-
-
-@pytest.mark.parametrize("cells", [25, 36, 49])
-def test_large_networks_select_on_random_inputs(cells: int) -> None:
-    inputs = np.random.default_rng(0).integers(0, 30, (cells, 3000))
-    ranks = [cells // 2 - 1, cells // 2]
-    found = through(selection_network(cells, frozenset(ranks)), inputs)
-    np.testing.assert_array_equal(found[ranks], np.sort(inputs, axis=0)[ranks])
-
-
-def test_networks_are_short() -> None:
-    medians = {cells: selection_network(cells, frozenset({cells // 2})) for cells in (3, 9, 25)}
-    operations = {cells: sum(one.first_read + one.second_read for one in medians[cells]) for cells in medians}
-    assert operations == {3: 4, 9: 30, 25: operations[25]}
-    assert operations[25] < 25 * 25 / 2
 
 
 def test_a_median_filter_of_scipy_is_one_of_stride_one() -> None:
@@ -95,7 +56,7 @@ FEW = [(1 / 3, "linear"), (0.1, "lower"), (0.77, "higher")]
 MANY = [*itertools.product((0, 0.1, 0.5, 0.77, 1), METHODS), *FEW]
 
 
-@pytest.mark.parametrize(("kernel", "quantiles"), [((2, 3), MANY), ((8, 7), FEW)], ids=["network", "bisection"])
+@pytest.mark.parametrize(("kernel", "quantiles"), [((2, 3), MANY), ((10, 9), FEW)], ids=["network", "bisection"])
 def test_quantiles_of_numpy(kernel: tuple[int, int], quantiles: list[tuple[float, Any]]) -> None:
     x = distinct((2, 8, 9), "numpy")
     hidden = np.random.default_rng(0).random(x.shape) < 0.3
@@ -121,33 +82,6 @@ def test_ranks_do_not_suffer_from_rounding(method: Any) -> None:
         assert q * 50 != rank
         assert Quantile(q, method).ranks(51) == (rank, rank, 0)
     assert jaxpool.quantile_pool(np.arange(26.0), 0.28, (26,), method=method).item() == 7
-
-
-# No numbers so small that the CPU takes them for zeros.
-SPECIAL = (-math.inf, -1.0, -0.0, 0.0, 1.0, 1.5, math.inf)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16", "int64", "int8", "uint32", "bool"])
-def test_bisections_are_networks(dtype: str) -> None:
-    random = np.random.default_rng(0)
-    if "float" in dtype:
-        x = np.where(random.random((40, 9)) < 0.02, math.nan, random.choice(SPECIAL, (40, 9))).astype(dtype)
-        ordered = np.sort(np.where(np.isnan(x).any(1, keepdims=True), math.nan, x.astype(np.float64)), axis=1)
-    else:
-        limits = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        x = random.choice([*limits, 0, 1, limits[1] // 2 + 1], (40, 9)).astype(dtype)
-        ordered = np.sort(x, axis=1)
-    window = make_window("test", x.shape, (9,), None, 0, 1, False, None)
-    ranks = [0, 3, 4, 8]
-
-    def both(x: jax.Array) -> Any:
-        bisected = [select_by_bisection(x, window, rank) for rank in ranks]
-        return bisected, select_by_network(x, window, [Rank(rank, frozenset({rank})) for rank in ranks])
-
-    for found in compiled_fast(both)(x):
-        assert {each.dtype for each in found} == {np.dtype(dtype)}
-        for rank, values in zip(ranks, found, strict=True):
-            np.testing.assert_array_equal(values[:, 0].astype(ordered.dtype), ordered[:, rank])
 
 
 @pytest.mark.parametrize("cells", FLOAT_KINDS)
@@ -243,7 +177,7 @@ def test_backward_passes_keep_one_offset_per_cell_chosen(kernel: int, kept: list
     assert [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(pull_back)] == [(values.shape, one) for one in kept]
 
 
-@pytest.mark.parametrize("kernel", [5, 9])
+@pytest.mark.parametrize("kernel", [5, 11])
 @pytest.mark.every_platform
 def test_no_array_holds_several_copies_of_the_cells(kernel: int) -> None:
     program = jax.make_jaxpr(lambda x: jaxpool.median_pool(x, (kernel, kernel), 1, kernel // 2))(jnp.ones((16, 16)))

@@ -168,13 +168,13 @@ FAULTS = (
         "a network short of an exchange",
         "*((4, 2), (6, 4), (4, 2)),",
         "*((4, 2), (6, 4)),",
-        "test_quantiles -k networks_select",
+        "test_ranks -k networks_select",
     ),
     Fault(
         "bisection one rank below",
         "below <= rank, candidate",
         "below < rank, candidate",
-        "test_quantiles test_derivatives -k test_",
+        "test_ranks test_quantiles test_derivatives -k test_",
     ),
     Fault(
         "the same rank for the next one",
@@ -192,7 +192,7 @@ FAULTS = (
         "keys of negative numbers",
         "jnp.where(numbers >= sign, ~numbers, numbers | sign)",
         "numbers ^ sign",
-        "test_quantiles test_derivatives",
+        "test_ranks test_quantiles test_derivatives",
     ),
     Fault(
         "blur of the wrong row",
