@@ -136,7 +136,7 @@ def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.
 # Ratios are products with 1/y, computed once per window. A quarter of both keeps 1/y normal for the largest y.
 
 
-def _quarter(cells: Cells) -> list[tuple[jax.Array, float]]:
+def _quarter(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
     """The cells, 0 for infinite ones: theirs is an infinite window, which is dead anyway, and no ratio is NaN."""
     (x,) = cells
     return [(jnp.where(jnp.isinf(x), 0, x * 0.25), 0.0)]

@@ -108,7 +108,7 @@ def _log_mean_exp(
         if multiplicities is None
         else (multiplicities[0], jnp.maximum(multiplicities[1], 1))
     )
-    mean, *powers = (sums / total for sums in sum_terms(terms, with_fills(cells), window, multiplicity))
+    mean, *powers = (sums / total for sums in sum_terms(terms, with_fills(cells, window), window, multiplicity))
     logarithm = jnp.log1p(jnp.where(is_mean, 0, mean))
     if is_large:
         logarithm = jnp.where(mean < -0.5, jnp.log(powers[0]), logarithm)

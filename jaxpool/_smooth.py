@@ -93,7 +93,7 @@ def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicitie
     def term(*cells: jax.Array) -> jax.Array:
         return jnp.exp(beta * gap_to_shift(cells, shift))
 
-    return jnp.log(sum_terms(term, with_fills(cells), window)) / beta
+    return jnp.log(sum_terms(term, with_fills(cells, window), window)) / beta
 
 
 # Notation: x(i) the cells of one window, β > 0 (a negative β is the same pool of -x, negated),

@@ -12,12 +12,11 @@ from jaxpool._call import core, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.exponentials import call_of_exponentials, difference
 from jaxpool._derivatives.moments import without_tiny
+from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
 from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import Weight, weighted_sums
 from jaxpool._derivatives.weights import expand_rank, shared_along_windows
-from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
@@ -96,7 +95,7 @@ def _soft_means(
     """The mean of every window under the softmax of β·x, with `beta`, or with `number` if that is None."""
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
-        x, mask, window = with_zeros_in_padding(x, mask, window)
+        x, mask, window = with_zeros(x, mask, window)
     x = without_uncovered(x, window, learnt=beta is not None)
     if beta is None:
         assert number is not None
@@ -112,7 +111,7 @@ def _soft_means(
     if number is not None and number < 0:
         y = -y
     if mask is not None:
-        y = jnp.where(reduce_windows(mask, window, lax.max), y, 0)
+        y = jnp.where(any_present(mask, window), y, 0)
     return y.astype(dtype)
 
 
@@ -139,10 +138,10 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
         shift, mass = jnp.where(present, x, 0), present.astype(x.dtype)
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
     for part in exponentials_order(window) if shared_along_windows(beta, window) else (window,):
-        largest = reduce_windows(lax.stop_gradient(largest), part, lax.max)
+        largest = extremes_with_zeros(lax.stop_gradient(largest), part, lax.max)
         # If β is known to be positive, the largest cells suffice.
         if signs != {1}:
-            smallest = reduce_windows(lax.stop_gradient(smallest), part, lax.min)
+            smallest = extremes_with_zeros(lax.stop_gradient(smallest), part, lax.min)
         extreme = _either(signs, beta, smallest, largest)
         common = jnp.where(jnp.isinf(extreme), 0, extreme)
         if 0 in signs:

@@ -20,6 +20,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
+from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
 from jaxpool._derivatives.weights import (
     Cells,
     Filled,
@@ -31,9 +32,7 @@ from jaxpool._derivatives.weights import (
     shared_along_windows,
     weighted_pool,
 )
-from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.window import Window
 
 
@@ -92,8 +91,9 @@ def pool_log_exponentials(
     """
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
-        pool = replace(pool, stages_on_many_devices=False)
-        x, mask, window = with_zeros_in_padding(x, mask, window)
+        sizes = x.shape
+        x, mask, window = with_zeros(x, mask, window)
+        pool = replace(pool, stages_on_many_devices=x.shape == sizes)
     x = without_uncovered(x, window, learnt=beta is not None)
     present = _present(mask, window, x.ndim) if pool.is_mean else mask
     limit = float(jnp.finfo(x.dtype).max) * 2.0**-28
@@ -116,13 +116,17 @@ def pool_log_exponentials(
         else:
             values = jnp.where(beta < 0, one(-1.0, magnitude), one(1.0, magnitude))
     if mask is not None:
-        values = jnp.where(reduce_windows(mask, window, lax.max), values, 0)
+        values = jnp.where(any_present(mask, window), values, 0)
     return values.astype(dtype)
 
 
 def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
     """Which cells there are; None where windows hold nothing else."""
-    if mask is not None or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes):
+    if (
+        mask is not None
+        or window.zeros
+        or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes)
+    ):
         return mask
     sizes = {axis.axis: axis.size for axis in window.axes}
     return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
@@ -135,12 +139,12 @@ def _weight(cells: Cells, value: Cells, beta: Parameter) -> jax.Array:
 
 def _largest(cells: Cells, window: Window) -> jax.Array:
     """The shift of every window, a constant to derivatives, as values do not depend on it."""
-    return reduce_windows(lax.stop_gradient(cells[-1]), window, lax.max)
+    return extremes_with_zeros(lax.stop_gradient(cells[-1]), window, lax.max)
 
 
-def with_fills(cells: Cells) -> Filled:
-    """The arrays that make up the cells, and what padded ones hold, which are absent."""
-    return [*((excess, 0.0) for excess in cells[:-1]), (cells[-1], -math.inf)]
+def with_fills(cells: Cells, window: Window) -> Filled:
+    """The arrays that make up the cells, and what padded ones hold, which are absent or zeros."""
+    return [*((excess, 0.0) for excess in cells[:-1]), (cells[-1], 0.0 if window.zeros else -math.inf)]
 
 
 def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:

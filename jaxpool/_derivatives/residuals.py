@@ -4,6 +4,7 @@ Both are chosen while tracing, for the platform that is named or that JAX runs o
 values and the way back, which every platform can evaluate. The thresholds are in `choose` of each platform.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,3 +45,11 @@ def terms_order(window: Window) -> tuple[Window, ...]:
 def exponentials_order(window: Window) -> tuple[Window, ...]:
     """The windows that a mean or sum of exponentials is taken over in turn, the last one first: its format."""
     return (cpu_choose.exponentials_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
+
+
+def extends_by_zeros(window: Window, shape: Sequence[int]) -> bool:
+    """Whether zeros in the padding that count are made real cells: on a CPU where windows run along the innermost axis.
+
+    Branches at its ends, and those of what is padded for the way back, take up to twice the time there.
+    """
+    return default_platform() == "cpu" and window.axes[-1].axis == len(shape) - 1

@@ -1,7 +1,7 @@
 """Sums over windows whose cells are weighted by an exponential times a factor, with their derivatives."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -100,16 +100,18 @@ def weighted_sums(
     """Σ weight(cell, *outputs)·multiplicity over every window, for each of the weights, of one exponent.
 
     `outputs` have the output's shape, `multiplicities` the input's; any may be 1 along an axis. Padded cells count 0
-    times. Without multiplicities every cell counts once, and padded ones are -inf, whose weight must be 0. Sums of
-    different marks share nothing, where the compiler for the CPU would keep the exponentials of both in memory.
+    times. Without multiplicities every cell counts once, and padded ones are -inf, whose weight must be 0. Where padded
+    cells are zeros they count once in either case. Sums of different marks share nothing, where the compiler for the
+    CPU would keep the exponentials of both in memory.
     """
 
     def total(
         cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight
     ) -> jax.Array:
         if multiplicities is None:
-            return sum_over_offsets(lambda cells: weight(cells, *outputs), [(cells, -jnp.inf)], window)
-        filled = [(array, 0) for array in (cells, multiplicities)]
+            fill = 0.0 if window.zeros else -jnp.inf
+            return sum_over_offsets(lambda cells: weight(cells, *outputs), [(cells, fill)], window)
+        filled = [(cells, 0.0), (multiplicities, float(window.zeros))]
         return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, filled, window)
 
     return tuple(
@@ -127,14 +129,15 @@ def _weighted_sums_jvp(
     cells, outputs, multiplicities = primals
     cells_dot, outputs_dot, multiplicities_dot = tangents
     y = weighted_sums(weights, cells, outputs, multiplicities, window, mark)
+    # Padded cells have no tangents.
+    real = replace(window, zeros=False)
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):
-        terms.append(apply_linear_map(_WeightedSums(weights, window, mark), multiplicities_dot, cells, outputs, like=y))
+        terms.append(apply_linear_map(_WeightedSums(weights, real, mark), multiplicities_dot, cells, outputs, like=y))
     if not is_symbolic_zero(cells_dot):
         weighed = cells_dot if multiplicities is None else cells_dot * multiplicities
-        terms.append(
-            apply_linear_map(_WeightedSums(_slopes(weights, 0), window, mark), weighed, cells, outputs, like=y)
-        )
+        slopes = _slopes(weights, 0)
+        terms.append(apply_linear_map(_WeightedSums(slopes, real, mark), weighed, cells, outputs, like=y))
     for number, output_dot in enumerate(outputs_dot):
         if not is_symbolic_zero(output_dot):
             slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, multiplicities, window, mark)

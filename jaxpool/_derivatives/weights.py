@@ -15,13 +15,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
+from jaxpool._derivatives.padded_zeros import sums_with_zeros
 from jaxpool._derivatives.residuals import exponentials_order, terms_order
 from jaxpool._derivatives.rules import is_symbolic_zero, with_rule
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.maps import gather_windows, on_every_platform, reduce_windows, sum_terms
+from jaxpool._engine.maps import gather_windows, on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.stages import materialize
@@ -46,20 +46,19 @@ class WeightedPool:
 
     Attributes:
         value: y, less the shift if there is one, from x, θ, the window, the multiplicities of a mean and the shift.
-        cells: what `weight` and `slope` need of x, elementwise, and what padded cells hold.
+        cells: what `weight` and `slope` need of x, elementwise, and what padded cells of the window hold.
         outputs: what they need of y and the shift, elementwise, and the fill for windows outside: weights of 0.
         weight: ∂y/∂x from the two and θ.
         slope: the terms of ∂y/∂θ from the two and θ, up to a factor that is the same for all cells of a window.
         slope_factor: that factor, from y and θ.
         shift: the shift of every window, from x.
         is_mean: whether weights and slopes are to be multiplied by the cell's share in the multiplicity of its window.
-        stages_on_many_devices: whether each axis is a stage of the program also where arrays may be on many devices.
-            Not where x has been extended by padding: devices that share an axis would have to divide its new size
-            evenly to hand it to a stage.
+        stages_on_many_devices: whether each axis is a stage also where arrays may be on many devices. Not where x has
+            been extended by padding: devices that share an axis would have to divide its new size to hand it on.
     """
 
     value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array]
-    cells: Callable[[Cells], Filled]
+    cells: Callable[[Cells, Window], Filled]
     outputs: Callable[[jax.Array, Shift], Filled]
     weight: Callable[[Cells, Cells, Parameter], jax.Array]
     slope: Callable[[Cells, Cells, Parameter], jax.Array]
@@ -105,7 +104,7 @@ def weighted_pool(
         for part in parts:
             if shift_of is not None:
                 shift = materialize(shift_of(cells, part).astype(shift_dtype))
-            total = None if multiplicity is None else reduce_windows(multiplicity, part, lax.add)
+            total = None if multiplicity is None else sums_with_zeros(multiplicity, part)
             multiplicities = None if multiplicity is None or total is None else (multiplicity, total)
             y = _pool(cells, shift, parameter, multiplicities, part, pool, number)
             cells, multiplicity = (y,) if shift is None else (y, shift), total
@@ -200,7 +199,7 @@ class _Weights(LinearMap):
             def term(*arrays: jax.Array) -> jax.Array:
                 return self._weight(arrays[:-1], outputs, parameter) * arrays[-1]
 
-            return sum_over_offsets(term, [*pool.cells(cells), (tangent, 0)], window)
+            return sum_over_offsets(term, [*pool.cells(cells, window), (tangent, 0)], window)
 
         arrays = tangent, cells, shift, y, parameter
         tangent = on_every_platform(total, *arrays, in_stage=True, on_many_devices=pool.stages_on_many_devices)
@@ -226,7 +225,7 @@ class _Weights(LinearMap):
         if pool.is_mean:
             cotangent = cotangent / _totals(window, multiplicities)
         outputs = [(cotangent, 0.0), *pool.outputs(y, shift), *parameters]
-        x_bar = gather_windows(contribution, outputs, window, pool.cells(cells))
+        x_bar = gather_windows(contribution, outputs, window, pool.cells(cells, window))
         return x_bar if multiplicities is None else x_bar * multiplicities[0]
 
     def _weight(self, cells: Cells, outputs: Cells, parameter: jax.Array | None) -> jax.Array:
@@ -244,7 +243,8 @@ def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Arr
     assert parameter is not None
     outputs = tuple(array for array, _ in pool.outputs(y, shift))
     multiplicity = None if multiplicities is None else multiplicities[0]
-    terms = sum_terms(lambda *cells: pool.slope(cells, outputs, parameter), pool.cells(cells), window, multiplicity)
+    filled = pool.cells(cells, window)
+    terms = sum_terms(lambda *cells: pool.slope(cells, outputs, parameter), filled, window, multiplicity)
     if pool.is_mean:
         terms /= _totals(window, multiplicities)
     return pool.slope_factor(y, parameter) * terms

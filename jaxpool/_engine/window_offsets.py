@@ -83,7 +83,7 @@ def sum_terms(
 
     if multiplicity is None:
         return sum_over_offsets(term, cells, window)
-    return sum_over_offsets(weighed, ((multiplicity, 0), *cells), window)
+    return sum_over_offsets(weighed, ((multiplicity, float(window.zeros)), *cells), window)
 
 
 def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, float]], window: Window) -> Any:

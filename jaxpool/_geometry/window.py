@@ -85,10 +85,12 @@ class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
     With a word for `extension`, explained in `_geometry/padding_words`, the padding holds copies of the real cells.
+    With `zeros` it holds zeros, which take part in weighted pools as real cells do.
     """
 
     axes: tuple[WindowAxis, ...]
     extension: str | None = None
+    zeros: bool = False
 
     @property
     def cells(self) -> int:
@@ -126,7 +128,7 @@ class Window:
 
     def behind_one_axis(self) -> "Window":
         """The same windows of an array that has one more axis in front."""
-        return Window(tuple(replace(axis, axis=axis.axis + 1) for axis in self.axes), self.extension)
+        return Window(tuple(replace(axis, axis=axis.axis + 1) for axis in self.axes), self.extension, self.zeros)
 
     def after_padding(self) -> "Window":
         """The same windows, seen from the array that already carries the declared padding."""
@@ -138,6 +140,11 @@ class Window:
         for axis in self.axes:
             output[axis.axis] = axis.output
         return tuple(output)
+
+    def counts(self, rank: int, *, padding: bool) -> np.ndarray:
+        """Cells of each window that are real or, with `padding`, in the declared padding; broadcasts as outputs do."""
+        along = (axis.along(axis.counts(padding=padding), rank) for axis in self.axes)
+        return math.prod(along, start=np.ones((1,) * rank, np.int64))
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         """Raise where some window holds no real cell and no copy of one, naming the axis and the `fix`."""

@@ -33,6 +33,18 @@ FAULTS = (
         "terms.append(tuple(0 * slope * output_dot for slope in slopes))",
         "test_means test_derivatives -k soft",
     ),
+    Fault(
+        "zeros in the padding that are no window's largest cell",
+        "for axis in window.axes if window.zeros else ():",
+        "for axis in ():",
+        "test_padded_zeros",
+    ),
+    Fault(
+        "tangents of zeros in the padding",
+        "real = replace(window, zeros=False)",
+        "real = window",
+        "test_padded_zeros -k soft",
+    ),
     Fault("infinite means", "jnp.where(infinite, jnp.inf, means)", "means", "test_extreme_numbers -k infinite_power"),
     Fault("0 times inf in a blend", "if number != 0:", "if True:", "test_extreme_numbers -k blends_of_one"),
     Fault(

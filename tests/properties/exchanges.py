@@ -32,9 +32,11 @@ EXCHANGES = {
     "avg 3/2": Exchange(lambda x: jaxpool.avg_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4),
     "avg 4/2": Exchange(lambda x: jaxpool.avg_pool(x, 4, 2, 1, axis=(1, 2)), 4, 2, 1, 4),
     "lp 3/2": Exchange(lambda x: jaxpool.lp_pool(x, 2.5, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4),
-    "smooth 3/2": Exchange(
+    "smooth 3/2": Exchange(lambda x: jaxpool.smooth_max_pool(x, 2.0, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4 + 4),
+    "smooth 3/2, padding left out": Exchange(
         lambda x: jaxpool.smooth_max_pool(x, 2.0, 3, 2, 1, axis=(1, 2), count_include_pad=False), 3, 2, 1, 4 + 4 + 4
     ),
+    "mellowmax 3/2": Exchange(lambda x: jaxpool.mellowmax_pool(x, 2.0, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4 + 4),
 }
 
 

@@ -48,8 +48,8 @@ POOLS: dict[str, Pool] = {
 }
 # Indices and samples may point to any shard, and the levels of a pyramid lie one after the other.
 ANYWHERE = ("max_unpool", "fractional_max_pool", "fractional_max_pool_with_indices", "spatial_pyramid_pool")
-# The gradients of these bring together more than neighbours need.
-COLLECTED = ("smooth_max_pool", "mellowmax_pool", "soft_pool", "max_blur_pool")
+# Its maxima are fewer than its cells, so that devices that divide the one do not divide the other.
+COLLECTED = ("max_blur_pool",)
 DRAWN: Pool = partial(jaxpool.stochastic_pool, **SLIDING, key=np.array([3, 7], np.uint32))
 # Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
 UNEVEN: dict[str, Pool] = {

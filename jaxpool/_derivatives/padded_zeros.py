@@ -1,0 +1,55 @@
+"""Zeros in the padding that take part in weighted pools as cells do: what they add to reductions of the real ones.
+
+The array keeps its size, as one that were extended by real zeros would not: devices that share an axis would no longer
+divide it.
+"""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._derivatives.residuals import exponentials_order, extends_by_zeros
+from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.window_offsets import with_zeros_in_padding
+from jaxpool._geometry.window import Window
+
+
+def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
+    """The array, the mask and the windows whose padding holds zeros; it may become real cells of them.
+
+    So it does where axes are pooled one after the other, as the padding of one would hold what the pool makes of zeros
+    along another; and where windows also hold cells beyond the padding, which never count.
+    """
+    in_turn, beyond = len(exponentials_order(window)) > 1, any(axis.overhang > axis.high for axis in window.axes)
+    if in_turn or beyond or extends_by_zeros(window, x.shape):
+        return with_zeros_in_padding(x, mask, window)
+    return x, mask, replace(window, zeros=True)
+
+
+def extremes_with_zeros(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """The extreme by `op` of every window and of the zeros in it, if padded cells are zeros."""
+    found = reduce_windows(x, window, op)
+    for axis in window.axes if window.zeros else ():
+        holds_zeros = axis.counts(padding=False) < axis.kernel
+        if holds_zeros.any():
+            zeros = np.where(holds_zeros, np.zeros((), x.dtype), identity(op, x.dtype))
+            found = op(found, jnp.broadcast_to(axis.along(zeros, x.ndim), found.shape))
+    return found
+
+
+def sums_with_zeros(multiplicity: jax.Array, window: Window) -> jax.Array:
+    """The sum of multiplicities of every window, 1 for each padded cell if those are zeros."""
+    sums = reduce_windows(multiplicity, window, lax.add)
+    if not window.zeros:
+        return sums
+    return sums + (window.cells - window.counts(multiplicity.ndim, padding=False)).astype(sums.dtype)
+
+
+def any_present(mask: jax.Array, window: Window) -> jax.Array:
+    """Whether a window holds a cell that the mask does, or a zero in the padding."""
+    held = reduce_windows(mask, window, lax.max)
+    return held | (window.counts(mask.ndim, padding=False) < window.cells) if window.zeros else held

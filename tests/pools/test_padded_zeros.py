@@ -1,0 +1,45 @@
+"""Zeros in the padding that count: the pool is that of an array which has them for cells."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from tests.harness.compilation import compiled_fast
+
+POOLS = {"smooth": jaxpool.smooth_max_pool, "mellowmax": jaxpool.mellowmax_pool, "soft": jaxpool.soft_pool}
+# Channels are last, as a CPU extends arrays whose last axis is pooled. Cells are mostly below 0, so that zeros are the
+# largest ones of many windows.
+X, DIRECTION = np.random.default_rng(0).uniform(-3, 1, (2, 6, 5, 3))
+MASK = np.random.default_rng(1).random((6, 5, 3)) < 0.5
+BETA = np.array([0.7, -1.5, 2.0])
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", POOLS)
+def test_zeros_in_the_padding_are_cells(name: str, masked: bool) -> None:
+    def derivatives(padding: int) -> list[Any]:
+        """Values, gradients and a second derivative, of windows with padding or of an array with zeros around it."""
+        around = [(1 - padding, 1 - padding)] * 2 + [(0, 0)]
+        where = np.pad(MASK, around, constant_values=True) if masked else None
+
+        def values(x: Any, beta: Any) -> jax.Array:
+            return POOLS[name](jnp.pad(x, around), beta, 3, 2, padding, axis=(0, 1), where=where)
+
+        gradient = jax.grad(lambda x, beta: (values(x, beta) ** 2).sum(), (0, 1))
+        return [values(X, BETA), *jax.jvp(lambda x: gradient(x, BETA), (X,), (DIRECTION,))]
+
+    padded, extended = (jax.tree.leaves(compiled_fast(lambda n=n: derivatives(n))()) for n in (1, 0))
+    for one, other in zip(padded, extended, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_zeros_far_above_all_cells_are_the_largest_ones(name: str) -> None:
+    # The first window of 9 cells has 5 zeros, beside which the others have no weight.
+    closed = {"smooth": np.log(5) / 2, "mellowmax": np.log(5 / 9) / 2, "soft": 0.0}
+    found = POOLS[name](jnp.full((6, 6, 1), -1e4), 2.0, 3, 2, 1, axis=(0, 1))
+    np.testing.assert_allclose(found[0, 0, 0], closed[name], rtol=1e-12)
