@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
@@ -107,12 +108,12 @@ def norms(
 def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.Array | None) -> jax.Array:
     """The norm as s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, none that counts underflows.
 
-    For whole exponents s is a power of two: products with 1/s are exact, and the compiler for the CPU, which keeps a
-    quotient in memory if it is read twice, evaluates them in place.
+    For whole exponents of float32 s is a power of two: products with 1/s are exact, and the compiler for the CPU, which
+    keeps a quotient in memory if it is read twice, evaluates them in place. TPUs do not give the bits of a float64.
     """
     magnitudes = jnp.abs(cells[0])
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
-    if isinstance(p, float) and p.is_integer() and p <= 32:
+    if isinstance(p, float) and p.is_integer() and p <= 32 and largest.dtype == np.float32:
         scale = power_of_two(largest)
         inverse = 1 / scale
         total = sum_terms(lambda cells: positive_power(cells * inverse, p), [(magnitudes, 0.0)], window)

@@ -9,6 +9,7 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_fast
+from tests.harness.parts import case_row, crossed
 
 POOLS = {"smooth": jaxpool.smooth_max_pool, "mellowmax": jaxpool.mellowmax_pool, "soft": jaxpool.soft_pool}
 # Channels are last, as a CPU extends arrays whose last axis is pooled. Cells are mostly below 0, so that zeros are the
@@ -18,8 +19,13 @@ MASK = np.random.default_rng(1).random((6, 5, 3)) < 0.5
 BETA = np.array([0.7, -1.5, 2.0])
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize(
+    ("name", "masked"),
+    [
+        case_row(name, masked, id=f"{name}-{masked}", kept=kept)
+        for name, masked, kept in crossed(list(POOLS), [False, True], 2)
+    ],
+)
 def test_zeros_in_the_padding_are_cells(name: str, masked: bool) -> None:
     def derivatives(padding: int) -> list[Any]:
         """Values, gradients and a second derivative, of windows with padding or of an array with zeros around it."""

@@ -24,6 +24,7 @@ from jaxpool._order_statistics import Quantile
 from jaxpool._quantile import QuantileMethod
 from tests.harness.checks import equations
 from tests.harness.compilation import compiled_fast
+from tests.harness.parts import case_row, crossed
 from tests.random.call_checks import check
 from tests.registry.calls import FLOAT_KINDS, Call
 from tests.registry.cases import distinct
@@ -103,8 +104,13 @@ LARGE: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("cells", ["distinct", "ties", "nan"])
-@pytest.mark.parametrize("windows", LARGE)
+@pytest.mark.parametrize(
+    ("windows", "cells"),
+    [
+        case_row(windows, cells, id=f"{windows}-{cells}", kept=kept)
+        for windows, cells, kept in crossed(list(LARGE), ["distinct", "ties", "nan"], 3)
+    ],
+)
 def test_large_windows(windows: str, cells: str) -> None:
     # In blocks and what is left over; and with a mask, ranks that differ and are the same or the next one.
     shape, parameters = LARGE[windows]
