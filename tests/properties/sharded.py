@@ -38,6 +38,8 @@ POOLS: dict[str, Pool] = {
     "max_pool_with_indices masked": lambda x: jaxpool.max_pool_with_indices(x, **SLIDING, where=MASK)[0],
     "min_pool by the other rule": lambda x: jaxpool.min_pool(x, **SLIDING, rule="vjp"),
     "avg_pool masked": lambda x: jaxpool.avg_pool(x, **SLIDING, where=MASK, rule="vjp"),
+    # Rows of the way back would start in the padding.
+    "lp_pool of 4": lambda x: jaxpool.lp_pool(x, 3.0, 4, 2, 1, axis=(1, 2)),
     "lp_pool, large": lambda x: jaxpool.lp_pool(x, 1.5, 9, 1, 4, axis=(1, 2)),
     "smooth_max_pool masked": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
     "blur_pool masked": lambda x: jaxpool.blur_pool(x, **SLIDING, where=MASK),
