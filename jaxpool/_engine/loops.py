@@ -48,16 +48,16 @@ def fold_offsets(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Ar
     def of_block(result: Any, first: Any, block: Window) -> Any:
         starts = _starts(first, window, padded[0].ndim)
         # Else the CPU's compiler would look for the block's place anew at every cell, without vectors.
-        held = [materialize(lax.dynamic_slice(array, starts, _held_shape(array.shape, block))) for array in padded]
+        slices = [materialize(lax.dynamic_slice(array, starts, _block_shape(array.shape, block))) for array in padded]
         for number, offset in enumerate(offsets_in(block)):
-            result = step(result, tuple(at_offset(array, block, offset) for array in held), first + number)
+            result = step(result, tuple(at_offset(array, block, offset) for array in slices), first + number)
         return result
 
     return _fold_blocks(of_block, jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start), window)
 
 
 def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Window) -> Any:
-    """`step(result, first, block)` for blocks of all cells, in row-major order: its first cell, its sizes.
+    """`step(result, first, block)` for every block in row-major order, by the number of its first cell and its sizes.
 
     One axis is cut into equal blocks and what is left over. A block has one cell along those before it, and all cells
     along those behind it.
@@ -85,7 +85,7 @@ def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Wi
     return lax.fori_loop(0, outer, along_cut, start) if outer > 1 else along_cut(0, start)
 
 
-def _held_shape(shape: Sequence[int], block: Window) -> list[int]:
+def _block_shape(shape: Sequence[int], block: Window) -> list[int]:
     """The shape of the cells that all the windows hold at the offsets of a block."""
     sizes = list(shape)
     for axis in block.axes:
@@ -113,16 +113,12 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
     zero = np.zeros((), cotangents[0].dtype)[()]
 
     def of_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
-        held_shape = _held_shape(total.shape, block)
-        axes = [replace(axis, size=held_shape[axis.axis], low=0, high=0) for axis in block.axes if axis.kernel > 1]
-        gaps = [(0, 0, 0)] * total.ndim
-        for axis in block.axes:
-            gaps[axis.axis] = (0, 0, axis.stride - 1 if axis.kernel == 1 else 0)
+        sizes = _block_shape(total.shape, block)
+        here_alone = Window(tuple(replace(axis, size=sizes[axis.axis], low=0, high=0) for axis in block.axes))
         within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
         here = [each < np.array(block.cells, each.dtype) for each in within]
         sent = [jnp.where(chosen, each, zero) for chosen, each in zip(here, cotangents, strict=True)]
-        sums = _route_at_once(sent, within, Window(tuple(axes))) if axes else sum(sent[1:], sent[0])
-        sums = lax.pad(sums, zero, gaps)
+        sums = _route_at_once(sent, within, here_alone)
         starts = _starts(first, window, total.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
