@@ -51,5 +51,5 @@ def sums_with_zeros(multiplicity: jax.Array, window: Window) -> jax.Array:
 
 def any_present(mask: jax.Array, window: Window) -> jax.Array:
     """Whether a window holds a cell that the mask does, or a zero in the padding."""
-    held = reduce_windows(mask, window, lax.max)
-    return held | (window.counts(mask.ndim, padding=False) < window.cells) if window.zeros else held
+    nonempty = reduce_windows(mask, window, lax.max)
+    return nonempty | (window.counts(mask.ndim, padding=False) < window.cells) if window.zeros else nonempty

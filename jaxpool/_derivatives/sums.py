@@ -18,7 +18,7 @@ from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
 
 # Elementwise, of a cell and of what goes with its window; finite for every pair, even if that does not hold the cell.
-Part = Callable[..., jax.Array]
+Elementwise = Callable[..., jax.Array]
 Sums = tuple[jax.Array, ...]
 
 
@@ -30,8 +30,8 @@ class Weight:
     summed under it.
     """
 
-    exponent: Part
-    factor: Part
+    exponent: Elementwise
+    factor: Elementwise
 
     def __call__(self, *arguments: jax.Array) -> jax.Array:
         exponent = self.exponent(*arguments)
@@ -59,20 +59,16 @@ class _Slope:
     argument: int
 
     def __call__(self, *arguments: jax.Array) -> jax.Array:
-        def along(part: Part) -> tuple[jax.Array, jax.Array]:
-            here = arguments[self.argument]
-            others = [*arguments[: self.argument], None, *arguments[self.argument + 1 :]]
+        before, here, after = arguments[: self.argument], arguments[self.argument], arguments[self.argument + 1 :]
 
-            def of_one(here: jax.Array) -> jax.Array:
-                return part(*(here if other is None else other for other in others))
-
-            return jax.jvp(of_one, (here,), (jnp.ones_like(here),))
+        def along(function: Elementwise) -> tuple[jax.Array, jax.Array]:
+            return jax.jvp(lambda here: function(*before, here, *after), (here,), (jnp.ones_like(here),))
 
         (factor, slope), (_, steepness) = along(self.weight.factor), along(self.weight.exponent)
         return slope + factor * steepness
 
 
-def _name(factor: Part) -> str:
+def _name(factor: Elementwise) -> str:
     return f"{_name(factor.weight.factor)} by {factor.argument}" if isinstance(factor, _Slope) else factor.__name__
 
 

@@ -110,18 +110,18 @@ def offsets_at_ranks(
     def count(below: Arrays, cells: Arrays, _: Any) -> Arrays:
         return tuple(number + (cells[0] < value).astype(np.int32) for number, value in zip(below, values, strict=True))
 
-    lost = [value != value for value in values]
+    are_nan = [value != value for value in values]
     # Compared with the window, not with themselves: elsewhere than on a CPU that would be done for all cells first.
     highest = identity(lax.min, x.dtype)
-    bounds = [jnp.where(is_nan, highest, value) for is_nan, value in zip(lost, values, strict=True)]
+    bounds = [jnp.where(is_nan, highest, value) for is_nan, value in zip(are_nan, values, strict=True)]
     below = fold_offsets(count, none, padded, window)
     numbers = [
-        jnp.where(is_nan, 0, rank.wanted - number) for is_nan, rank, number in zip(lost, ranks, below, strict=True)
+        jnp.where(is_nan, 0, rank.wanted - number) for is_nan, rank, number in zip(are_nan, ranks, below, strict=True)
     ]
 
     def pass_by(found: tuple[Arrays, ...], cells: Arrays, _: Any) -> tuple[Arrays, ...]:
         results = []
-        for (met, offsets), value, is_nan, bound, number in zip(found, values, lost, bounds, numbers, strict=True):
+        for (met, offsets), value, is_nan, bound, number in zip(found, values, are_nan, bounds, numbers, strict=True):
             # The value is NaN where a cell is, and no cell is below it.
             same = (cells[0] == value) | (is_nan & ~(cells[0] <= bound))
             for each in cells[1:]:
