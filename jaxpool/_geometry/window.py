@@ -124,7 +124,7 @@ class Window:
 
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
-        return tuple(Window((axis,)) for axis in reversed(self.axes))
+        return tuple(Window((axis,), zeros=self.zeros) for axis in reversed(self.axes))
 
     def behind_one_axis(self) -> "Window":
         """The same windows of an array that has one more axis in front."""
