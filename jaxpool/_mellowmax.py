@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
@@ -14,6 +15,7 @@ from jaxpool._derivatives.exponentials import (
     with_fills,
 )
 from jaxpool._derivatives.moments import exponential_less_one, exponential_moment
+from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -80,7 +82,7 @@ def mellowmax_pool(
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     call = call_of_exponentials("mellowmax_pool", x, beta, sizes, where, rule, count_include_pad)
-    return pool_log_exponentials(*call, _LOG_MEAN_EXP)
+    return pool_log_exponentials(*call, _LOG_MEAN_EXP, _SUMS)
 
 
 def _log_mean_exp(
@@ -137,3 +139,19 @@ def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
 
 
 _LOG_MEAN_EXP = log_exponentials(_log_mean_exp, _slope, lambda m, beta: jnp.ones_like(m), is_mean=True)
+
+
+def _terms(x: jax.Array, beta: float) -> Terms:
+    return jnp.exp(beta * x), exponential_less_one(beta * x)
+
+
+def _value(sums: Terms, counts: np.ndarray, beta: float) -> jax.Array:
+    """log(mean exp(β·x))/β, by the mean of exp(β·x) - 1 where that is given and the more exact one."""
+    mean, *less_one = (total / counts for total in sums)
+    logarithm = jnp.log(mean)
+    for each in less_one:
+        logarithm = jnp.where(each > -0.5, jnp.log1p(each), logarithm)
+    return logarithm / beta
+
+
+_SUMS = SumsOfCells(_terms, _value, kept=1)

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
@@ -13,6 +14,7 @@ from jaxpool._derivatives.exponentials import (
     pool_log_exponentials,
     with_fills,
 )
+from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -83,7 +85,7 @@ def smooth_max_pool(
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     call = call_of_exponentials("smooth_max_pool", x, beta, sizes, where, rule, count_include_pad, zero_allowed=False)
-    return pool_log_exponentials(*call, _LOG_SUM_EXP)
+    return pool_log_exponentials(*call, _LOG_SUM_EXP, _SUMS)
 
 
 def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicities, shift: Shift) -> jax.Array:
@@ -112,3 +114,14 @@ def _slope(cells: Cells, y: Cells, beta: Parameter) -> jax.Array:
 
 
 _LOG_SUM_EXP = log_exponentials(_log_sum_exp, _slope, lambda y, beta: jnp.ones_like(y) / beta)
+
+
+def _terms(x: jax.Array, beta: float) -> Terms:
+    return (jnp.exp(beta * x),)
+
+
+def _value(sums: Terms, _: np.ndarray, beta: float) -> jax.Array:
+    return jnp.log(sums[0]) / beta
+
+
+_SUMS = SumsOfCells(_terms, _value, kept=1)

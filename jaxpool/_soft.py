@@ -1,9 +1,11 @@
 """SoftPool: the mean of every window under the softmax of its cells, as sums of exponentials."""
 
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
@@ -16,6 +18,7 @@ from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, 
 from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import Weight, weighted_sums
+from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import expand_rank, shared_along_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -99,20 +102,36 @@ def _soft_means(
     x = without_uncovered(x, window, learnt=beta is not None)
     if beta is None:
         assert number is not None
-        if number < 0:
-            x = -x
-        beta = without_tiny(jnp.full((1,) * x.ndim, abs(number), x.dtype))
-        signs = {1} if abs(number) > 1e-30 else {0, 1}
+        x = -x if number < 0 else x
+        under_number = _UnderNumber(window, abs(number))
+        if mask is None:
+            y = pool_by_sums_of_cells(x, window, _SUMS, under_number, abs(number), rule)
+        else:
+            y = with_rule(rule, under_number)(x, mask)
     else:
-        signs, beta = {-1, 0, 1}, without_tiny(expand_rank(beta.astype(x.dtype), x.ndim))
+        beta = without_tiny(expand_rank(beta.astype(x.dtype), x.ndim))
         x, beta = vary_together(x, beta)
-    means = partial(_means, window=window, signs=signs)
-    y = with_rule(rule, means)(x, beta, mask)
+        y = with_rule(rule, partial(_means, window=window, signs={-1, 0, 1}))(x, beta, mask)
     if number is not None and number < 0:
         y = -y
     if mask is not None:
         y = jnp.where(any_present(mask, window), y, 0)
     return y.astype(dtype)
+
+
+@dataclass(frozen=True)
+class _UnderNumber:
+    """The pool under a number β ≥ 0."""
+
+    window: Window
+    beta: float
+
+    def __call__(self, x: jax.Array, mask: jax.Array | None = None, /) -> jax.Array:
+        beta = without_tiny(jnp.full((1,) * x.ndim, self.beta, x.dtype))
+        return _means(x, beta, mask, window=self.window, signs={1} if self.beta > 1e-30 else {0, 1})
+
+    def behind_one_axis(self) -> "_UnderNumber":
+        return replace(self, window=self.window.behind_one_axis())
 
 
 # With any shift c of a window and e(i) = exp(β·(x(i) - c)), its mean under the softmax w(i) = e(i)/Σ e is
@@ -194,3 +213,16 @@ def _learnt_gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Arra
 
 _WEIGHTS = Weight(_exponent, _one), Weight(_exponent, _gap)
 _LEARNT_WEIGHTS = Weight(_learnt_exponent, _one), Weight(_learnt_exponent, _learnt_gap)
+
+
+def _terms(x: jax.Array, beta: float) -> Terms:
+    weight = jnp.exp(beta * x)
+    return weight, weight * x
+
+
+def _mean(sums: Terms, _: np.ndarray, beta: float) -> jax.Array:
+    return sums[1] / sums[0]
+
+
+# The derivative is a difference of terms of the size of β·x.
+_SUMS = SumsOfCells(_terms, _mean, kept=2, largest_exponent=8.0)

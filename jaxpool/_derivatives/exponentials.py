@@ -7,7 +7,7 @@ no rounding error of the size of m in it, which a large β would magnify.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from jaxpool._arguments import check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
+from jaxpool._derivatives.sums_of_cells import SumsOfCells, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import (
     Cells,
     Filled,
@@ -84,6 +85,7 @@ def pool_log_exponentials(
     include_pad: bool,
     rule: str,
     pool: WeightedPool,
+    sums: SumsOfCells,
 ) -> jax.Array:
     """Every window under `beta`, or under `number` if that is None; β < 0 is the pool of -x under -β, negated.
 
@@ -106,7 +108,12 @@ def pool_log_exponentials(
 
     if beta is None:
         assert number is not None
-        values = one(math.copysign(1, number), None, min(abs(number), limit))
+        sign, magnitude = math.copysign(1, number), min(abs(number), limit)
+        if mask is None:
+            exact = _UnderNumber(window, pool, magnitude, dtype)
+            values = sign * pool_by_sums_of_cells(sign * x, window, sums, exact, magnitude, rule)
+        else:
+            values = one(sign, None, magnitude)
     else:
         beta = expand_rank(beta.astype(x.dtype), x.ndim)
         # The derivative at 0 is that of β.
@@ -118,6 +125,24 @@ def pool_log_exponentials(
     if mask is not None:
         values = jnp.where(any_present(mask, window), values, 0)
     return values.astype(dtype)
+
+
+@dataclass(frozen=True)
+class _UnderNumber:
+    """The pool under a number β > 0 of an array without absent cells, whose dtype was this one."""
+
+    window: Window
+    pool: WeightedPool
+    beta: float
+    dtype: np.dtype
+
+    def __call__(self, x: jax.Array, /) -> jax.Array:
+        present = _present(None, self.window, x.ndim) if self.pool.is_mean else None
+        multiplicity = None if present is None else present.astype(x.dtype)
+        return weighted_pool(x, None, self.window, self.pool, self.beta, "jvp", multiplicity, shift_dtype=self.dtype)
+
+    def behind_one_axis(self) -> "_UnderNumber":
+        return replace(self, window=self.window.behind_one_axis())
 
 
 def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:

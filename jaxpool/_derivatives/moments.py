@@ -28,8 +28,8 @@ def without_tiny(beta: jax.Array) -> jax.Array:
 
 
 def exponential_less_one(z: jax.Array) -> jax.Array:
-    """The value exp(z) - 1 for z ≤ 0, in less time than `jnp.expm1`, for sums that are not differentiated."""
-    near = z > -0.5
+    """The value exp(z) - 1, in less time than `jnp.expm1`, for sums that are not differentiated."""
+    near = jnp.abs(z) < 0.5
     small = jnp.where(near, z, 0)
     series = jnp.zeros_like(z)
     for power in reversed(range(1, 16 if jnp.finfo(z.dtype).bits == 64 else 9)):

@@ -92,7 +92,8 @@ def test_axes_share_no_loop_of_exponentials_where_padding_takes_part(function: A
     x = jnp.zeros((2, 12, 12, 3), np.float32)
     program = compiled_as_usual(lambda x: function(x, 2.0, (5, 5), 1, 2, axis=(1, 2))).lower(x).compile().as_text()
     loops = [loop.count(" exponential(") for loop in program.split("\n\n")]
-    assert [count for count in loops if count] == [5, 5]
+    # Beside a loop with one exponential per cell, for data that allow it.
+    assert sorted(count for count in loops if count) == [1, 5, 5]
 
 
 def test_boxes_carry_their_bins_alone() -> None:

@@ -55,6 +55,7 @@ def test_zeros_far_above_all_cells_are_the_largest_ones(name: str) -> None:
 def test_zeros_are_cells_of_large_windows_of_one_axis(name: str) -> None:
     # Windows of many cells are taken one axis after the other, of which there is one here.
     x = np.random.default_rng(0).normal(size=(20, 2))
-    found = POOLS[name](x, 2.0, (31,), 15, 15, axis=(0,))
-    extended = POOLS[name](np.pad(x, [(15, 15), (0, 0)]), 2.0, (31,), 15, axis=(0,))
-    np.testing.assert_allclose(found, extended, rtol=1e-12)
+    for beta in (2.0, np.array([2.0, -1.0])):
+        found = POOLS[name](x, beta, (31,), 15, 15, axis=(0,))
+        extended = POOLS[name](np.pad(x, [(15, 15), (0, 0)]), beta, (31,), 15, axis=(0,))
+        np.testing.assert_allclose(found, extended, rtol=1e-12)

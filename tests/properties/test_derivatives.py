@@ -155,14 +155,14 @@ def test_sums_keep_nothing_of_the_size_of_the_input(function: str, rule: str) ->
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("function", "numbers"), [("lp_pool", 1), ("smooth_max_pool", 2), ("mellowmax_pool", 2)])
+@pytest.mark.parametrize(("function", "numbers"), [("lp_pool", 1), ("smooth_max_pool", 1), ("mellowmax_pool", 1)])
 def test_weighted_pools_keep_cells_and_values_but_no_weights(function: str, numbers: int, rule: str) -> None:
-    # The values of log-sum-exps are two numbers each, the largest cell and what they exceed it by.
+    # Of log-sum-exps they are the sums, and whether these are what the values come from.
     def keep(x: jax.Array) -> Any:
         return jax.vjp(lambda x: getattr(jaxpool, function)(x, 2.0, (5,), 1, rule=rule), x)
 
     outputs, pull_back = jax.jit(keep)(jnp.ones((2, 20), jnp.float32))
-    assert sum(leaf.size for leaf in jax.tree.leaves(pull_back)) <= 40 + numbers * outputs.size
+    assert sum(leaf.size for leaf in jax.tree.leaves(pull_back)) <= 40 + numbers * outputs.size + 1
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -150,7 +150,10 @@ def check_winners(function: str, x: np.ndarray, windows: sliding.Tables, found: 
 
 
 def check_weighted(function: str, x: np.ndarray, windows: sliding.Tables, found: Any, clean: Any) -> None:
-    """Hold what is found to the same with numbers in place of NaN: equal bits wherever no window with NaN is met."""
+    """Hold what is found to the same with numbers in place of NaN: equal bits wherever no window with NaN is met.
+
+    Smooth maxima go another way where an array holds NaN, which rounds otherwise.
+    """
     values, _, gradient, values_dot = found
     nan_windows = np.asarray(sliding.in_windows(np.isnan(x), windows, False).any(-1))
     check_some_windows_hold_nan(np.where(nan_windows, np.nan, 0.0))
@@ -165,7 +168,8 @@ def check_weighted(function: str, x: np.ndarray, windows: sliding.Tables, found:
     ):
         if result is not None:
             assert jnp.isfinite(expected).all()
-            np.testing.assert_array_equal(np.asarray(result)[~touched], np.asarray(expected)[~touched])
+            rounding = 8 * float(jnp.finfo(expected.dtype).eps) if function == "smooth_max_pool" else 0.0
+            np.testing.assert_allclose(result[~touched], expected[~touched], rtol=rounding, atol=rounding)
 
 
 def check_some_windows_hold_nan(values: np.ndarray) -> None:

@@ -113,6 +113,14 @@ def exponentials_order(window: Window) -> tuple[Window, ...]:
     return (window,) if window.cells <= 16 else window.split()
 
 
+def shares_terms_of_cells(window: Window) -> bool:
+    """Whether terms that are the same for all windows that hold a cell are evaluated once, and then summed.
+
+    A look at the data has to allow it, which costs as much as it saves where windows share no cells.
+    """
+    return any(axis.output > 1 and axis.extent > axis.stride for axis in window.axes)
+
+
 def selection_order(window: Window) -> tuple[Window, ...]:
     """The windows that a selection applies one after the other: all axes at once, or each in turn, the last one first.
 

@@ -1,0 +1,221 @@
+"""Pools of exponentials by one exponential per cell, where a look at the data says that it is as good.
+
+exp(β·x) is one number per cell, whatever windows hold it. It may overflow, and vanishes in windows far below the
+others, so that the exact pools take exponentials of distances to a number of each window, one per cell of a window.
+Where no |β·x| is large neither happens: the pool is then a function of plain sums over the windows. That is decided
+while a program runs. It pays on a CPU; elsewhere exponentials are hidden behind the memory's time, and several devices
+would have to agree.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine import primitives
+from jaxpool._engine.cpu.choose import shares_terms_of_cells
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
+from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
+from jaxpool._engine.platforms import default_platform, known_platform, on_one_device
+from jaxpool._engine.stages import materialize
+from jaxpool._geometry.window import Window
+
+# Under a smaller one the logarithms of sums near the number of cells lose digits.
+_SMALLEST_BETA = 2.0**-10
+# In so many blocks the exact pool needs no more memory at a time than the sums do.
+_BLOCKS = 8
+
+Terms = tuple[jax.Array, ...]
+
+
+class ExactPool(Protocol):
+    """The pool for all data, with its derivatives; static in the traced program."""
+
+    def __call__(self, x: jax.Array, /) -> jax.Array:
+        """The values of the windows."""
+        ...
+
+    def behind_one_axis(self) -> "ExactPool":
+        """The same pool of arrays that have one more axis in front."""
+        ...
+
+
+@dataclass(frozen=True)
+class SumsOfCells:
+    """A family as a function of sums, under a number β > 0.
+
+    Attributes:
+        terms: What is summed, of x and β, elementwise.
+        value: y, of the sums, the number of cells of the windows and β, elementwise.
+        kept: How many of the sums derivatives are taken from: those of the value of these alone.
+        largest_exponent: Up to which |β·x| no sum overflows, and neither it nor the derivatives lose digits.
+    """
+
+    terms: Callable[[jax.Array, float], Terms]
+    value: Callable[[Terms, np.ndarray, float], jax.Array]
+    kept: int
+    largest_exponent: float = 64.0
+
+
+def pool_by_sums_of_cells(
+    x: jax.Array, window: Window, family: SumsOfCells, exact: ExactPool, beta: float, rule: str
+) -> jax.Array:
+    """The exact pool of an array without absent cells, by sums of its cells where that pays and the data allow it."""
+    if default_platform() != "cpu" or beta < _SMALLEST_BETA or not shares_terms_of_cells(window):
+        return with_rule(rule, exact)(x)
+    return with_rule(rule, lambda x: _values_and_sums(_Pool(window, family, exact, beta), x)[0])(x)
+
+
+# Notation: window o holds the cells W(o); t_k are the terms; a dot marks a tangent, a bar a cotangent.
+#
+#     T_k(o) = Σ_{i ∈ W(o)} t_k(x(i))        y(o) = f(T(o))
+#     ẏ(o) = Σ_k ∂f/∂T_k(o)·Σ_{i ∈ W(o)} t_k'(x(i))·ẋ(i)
+#     x̄(i) = Σ_k t_k'(x(i))·Σ_{o : i ∈ W(o)} ∂f/∂T_k(o)·ȳ(o)
+#
+# The sums are kept, and whether the data allow them, which decides in both directions. Where they do not, the exact
+# pool is linearised anew. Derivatives of the second order are those of the exact pool's derivative.
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """One pool, in both ways."""
+
+    window: Window
+    family: SumsOfCells
+    exact: ExactPool
+    beta: float
+
+    def behind_one_axis(self) -> "_Pool":
+        return replace(self, window=self.window.behind_one_axis(), exact=self.exact.behind_one_axis())
+
+    def terms(self, x: jax.Array) -> Terms:
+        return self.family.terms(x, self.beta)
+
+    def kept_terms(self, x: jax.Array) -> Terms:
+        return self.terms(x)[: self.family.kept]
+
+    def value(self, sums: Terms) -> jax.Array:
+        window = self.window
+        counts = window.counts(sums[0].ndim, padding=False) if not window.zeros else np.asarray(window.cells)
+        return self.family.value(sums, counts.astype(sums[0].dtype), self.beta)
+
+    def sums(self, x: jax.Array) -> Terms:
+        """The sums of the terms, of zeros in the padding too if those count."""
+        window = self.window
+        sums = tuple(reduce_windows(materialize(term), window, lax.add) for term in self.terms(x))
+        if not window.zeros:
+            return sums
+        padded = (window.cells - window.counts(x.ndim, padding=False)).astype(x.dtype)
+        zeros = self.terms(jnp.zeros((), x.dtype))
+        return tuple(total + zero * padded for total, zero in zip(sums, zeros, strict=True))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
+    """The values, the sums that they come from, and whether they do."""
+
+    def evaluated(x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
+        def from_exact(x: jax.Array) -> tuple[jax.Array, Terms]:
+            values = pool.exact(x)
+            return values, (jnp.zeros_like(values),) * pool.family.kept
+
+        def from_sums(x: jax.Array) -> tuple[jax.Array, Terms]:
+            sums = pool.sums(x)
+            return pool.value(sums), sums[: pool.family.kept]
+
+        allowed = _all_at_most(pool.family.largest_exponent, pool.beta * x) if _may_look() else jnp.zeros((), bool)
+        return *_either(allowed, from_sums, from_exact, pool.window, x), allowed
+
+    return on_every_platform(evaluated, x)
+
+
+@_values_and_sums.defjvp
+def _values_and_sums_jvp(pool: _Pool, primals: Any, tangents: Any) -> Any:
+    values, sums, allowed = _values_and_sums(pool, *primals)
+    values_dot = apply_linear_map(_Derivative(pool), tangents[0], *primals, sums, allowed, like=values)
+    return (values, sums, allowed), (
+        values_dot,
+        *jax.tree.map(jax.custom_derivatives.zero_from_primal, (sums, allowed)),
+    )
+
+
+@dataclass(frozen=True)
+class _Derivative(LinearMap):
+    pool: _Pool
+
+    residuals_vary = True
+
+    def forward(self, x_dot: jax.Array, x: jax.Array, sums: Terms, allowed: jax.Array, /) -> jax.Array:
+        pool = self.pool
+
+        def by_sums(x: jax.Array, x_dot: jax.Array) -> jax.Array:
+            _, terms_dot = jax.jvp(pool.kept_terms, (x,), (x_dot,))
+            sums_dot = tuple(reduce_windows(materialize(term), pool.window, lax.add) for term in terms_dot)
+            return jax.jvp(pool.value, (sums,), (sums_dot,))[1]
+
+        def exact(x: jax.Array, x_dot: jax.Array) -> jax.Array:
+            return jax.jvp(pool.exact, (x,), (x_dot,))[1]
+
+        return _either(allowed, by_sums, exact, pool.window, x, x_dot)
+
+    def transpose(self, values_bar: jax.Array, x: jax.Array, sums: Terms, allowed: jax.Array, /) -> jax.Array:
+        pool = self.pool
+
+        def by_sums(x: jax.Array, values_bar: jax.Array) -> jax.Array:
+            (sums_bar,) = jax.vjp(pool.value, sums)[1](values_bar)
+            return jax.vjp(pool.kept_terms, x)[1](tuple(spread(each, pool.window) for each in sums_bar))[0]
+
+        def exact(x: jax.Array, values_bar: jax.Array) -> jax.Array:
+            return jax.vjp(pool.exact, x)[1](values_bar)[0]
+
+        return _either(allowed, by_sums, exact, pool.window, x, values_bar)
+
+
+def _may_look() -> bool:
+    """Whether this is a lowering for a CPU whose arrays are all on one device."""
+    return primitives.AVAILABLE and known_platform() == "cpu" and on_one_device()
+
+
+def _either(
+    allowed: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], window: Window, *arrays: jax.Array
+) -> Any:
+    """The results by sums, or the exact ones, block by block of the arrays' first axis.
+
+    They are loops of one and no rounds, since the compiler gives branches of a condition a single thread. All that
+    either needs is set aside in advance, so that the memory of the exact one is that of a block.
+    """
+    if not _may_look():
+        return exact(*arrays)
+    rows = len(arrays[0])
+    blocks = 1 if 0 in window.pooled_axes else math.gcd(rows, _BLOCKS)
+
+    def exact_block(number: jax.Array, results: Any) -> Any:
+        if blocks == 1:
+            return exact(*arrays)
+        start = number * (rows // blocks)
+        block = exact(*(lax.dynamic_slice_in_dim(array, start, rows // blocks) for array in arrays))
+        return jax.tree.map(partial(lax.dynamic_update_slice_in_dim, start_index=start, axis=0), results, block)
+
+    allowed = jnp.all(allowed)
+    results = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), jax.eval_shape(exact, *arrays))
+    results = lax.fori_loop(0, allowed.astype(int), lambda _, results: by_sums(*arrays), results)
+    return lax.fori_loop(0, jnp.where(allowed, 0, blocks), exact_block, results)
+
+
+@custom_vmap
+def _all_at_most(limit: float, exponents: jax.Array) -> jax.Array:
+    """Whether no magnitude exceeds the limit or is NaN: one answer for all of a batch, so that it goes one way."""
+    return jnp.all(jnp.abs(exponents) <= limit)
+
+
+@_all_at_most.def_vmap
+def _all_at_most_in_batch(size: int, batched: Any, limit: float, exponents: jax.Array) -> tuple[jax.Array, bool]:
+    return _all_at_most(limit, exponents), False

@@ -1,0 +1,93 @@
+"""Pools of exponentials by sums of one exponential per cell: as exact as the others, and taken where they are.
+
+An array far away in the batch that holds a large number makes a pool take the exact way for all of it.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from jaxpool._engine.platforms import only_for
+from tests.harness.compilation import compiled_as_usual, compiled_fast
+from tests.harness.parts import case_row, crossed
+
+POOLS = {"smooth": jaxpool.smooth_max_pool, "mellowmax": jaxpool.mellowmax_pool, "soft": jaxpool.soft_pool}
+WINDOWS: dict[str, dict[str, Any]] = {
+    "zeros": {"kernel_size": (3, 3), "stride": 2, "padding": 1},
+    "no zeros": {"kernel_size": (3, 3), "stride": 1, "padding": 1, "count_include_pad": False},
+    "by axis": {"kernel_size": (5, 4), "stride": (1, 3), "padding": (2, 0)},
+}
+LAYOUTS = {"first": ((4, 2, 9, 8), (2, 3)), "last": ((3, 9, 8, 2), (1, 2)), "no batch": ((9, 8), (0, 1))}
+
+
+@pytest.mark.parametrize(
+    ("window", "layout"),
+    [case_row(*one[:2], id="-".join(one[:2]), kept=one[2]) for one in crossed([*WINDOWS], [*LAYOUTS], 3)],
+)
+@pytest.mark.parametrize("name", POOLS)
+def test_sums_of_cells_are_the_exact_pool(name: str, window: str, layout: str) -> None:
+    shape, axis = LAYOUTS[layout]
+    x, direction = np.random.default_rng(0).normal(size=(2, *shape))
+    pool = partial(POOLS[name], beta=-1.7, axis=axis, **WINDOWS[window])
+
+    def derivatives(x: jax.Array, direction: jax.Array) -> Any:
+        def gradient(x: jax.Array) -> jax.Array:
+            return jax.grad(lambda x: jnp.sin(pool(x)).sum())(x)
+
+        second = jax.jvp(gradient, (x,), (direction,)) if window == "zeros" else gradient(x)
+        return jax.jvp(pool, (x,), (direction,)), second
+
+    found = compiled_fast(derivatives)(x, direction)
+    # What is traced for a GPU is the exact one.
+    with only_for("gpu"):
+        expected = compiled_fast(derivatives)(x, direction)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_float32_is_near_float64_on_both_sides_of_the_limit(name: str) -> None:
+    @compiled_as_usual
+    def everything(x: jax.Array) -> Any:
+        values, pull_back = jax.vjp(lambda x: POOLS[name](x, 1.0, (3, 3), 1, axis=(1, 2)), x)
+        return values, pull_back(jnp.ones_like(values))[0]
+
+    random = np.random.default_rng(1).uniform(-1, 1, (2, 16, 16, 3))
+    for exponent in (1e-3, 1.0, 7.9, 8.1, 63.0, 65.0, 1e4):
+        x = (random * exponent / np.abs(random).max()).astype(np.float32)
+        (values, gradient), (exact_values, exact_gradient) = everything(x), everything(x.astype(np.float64))
+        np.testing.assert_allclose(values, exact_values, rtol=0, atol=3e-7 * max(exponent, 1))
+        np.testing.assert_allclose(gradient, exact_gradient, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
+    x = np.random.default_rng(2).normal(size=(4, 7, 7, 2)).astype(np.float32)
+    pool = partial(POOLS[name], beta=2.0, kernel_size=(3, 3), stride=1, axis=(-3, -2))
+    gradient = compiled_as_usual(jax.value_and_grad(lambda x: jnp.where(jnp.isnan(pool(x)), 0, pool(x)).sum(), 0))
+    _, clean = gradient(x)
+    for number in (1e30, np.nan, np.inf):
+        spoilt = x.copy()
+        spoilt[1, 3, 3, 0] = number
+        _, found = gradient(spoilt)
+        np.testing.assert_allclose(found[::2], clean[::2], rtol=1e-5, atol=1e-6)
+        in_batches = jax.vmap(jax.grad(lambda x: pool(x).sum()))(spoilt)
+        np.testing.assert_allclose(in_batches[::2], clean[::2], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_one_exponential_per_cell(name: str) -> None:
+    # In the loop by sums; the other one has 9 for each window.
+    x = jnp.zeros((2, 16, 16, 3), np.float32)
+    pool = partial(POOLS[name], beta=2.0, kernel_size=(3, 3), stride=1, axis=(1, 2))
+    program = compiled_as_usual(pool).lower(x).compile().as_text()
+    counts = sorted(loop.count(" exponential(") for loop in program.split("\n\n"))
+    assert 1 in counts
+    assert {count for count in counts if count} <= {1, 2, 9}
+    assert " while(" in program
+    assert " while(" not in compiled_as_usual(partial(pool, stride=3)).lower(x).compile().as_text()
