@@ -1,8 +1,9 @@
 """How the pages of this folder become a site: `python -m sphinx -W -b html docs build/docs`, from the root.
 
 Nothing is fetched, neither while the site is made nor while it is read: fonts are the reader's own, formulas are
-MathML, and all scripts are files of the site. The notebooks lie beside this folder and Sphinx reads inside of it, so
-they are copied here first; git ignores the copies. What the README says is included from there, section by section.
+MathML, and all scripts are files of the site. Sphinx reads only what is inside this folder, so the notebooks are copied
+here first, and the page of each function is written here by `pages`; git ignores both. What the README says is included
+from there, section by section.
 """
 
 import shutil
@@ -31,6 +32,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "rendering",
+    "pages",
 ]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["**/.ipynb_checkpoints"]
@@ -40,9 +42,9 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
 
-# In docstrings single backticks hold code, and quotes stay as they are. Types are in their words; the annotations are
-# long unions.
-default_role = "code"
+# In docstrings single backticks hold code, which is a link where it is a name of jaxpool, and quotes stay as they are.
+# Types are in their words; the annotations are long unions.
+default_role = "py:obj"
 smartquotes_action = "D"
 autodoc_typehints = "none"
 napoleon_numpy_docstring = False
@@ -55,6 +57,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_show_sphinx = False
+html_search_scorer = str(HERE / "search.js")
 html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True

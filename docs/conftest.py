@@ -1,7 +1,7 @@
 """What the examples of these pages need: libraries to compare with, and a home for Keras.
 
 A page that compares with a library which is not installed is left out, as the tests of that comparison are. So are the
-modules that make the site, and the copies of the notebooks, which are not the ones to run.
+modules that make the site, and what they copy or write here: notebooks and examples are run where they come from.
 """
 
 from importlib.util import find_spec
@@ -19,9 +19,9 @@ COMPARED = {
 }
 
 collect_ignore = [
-    "conf.py",
-    "rendering.py",
+    *(module.name for module in Path(__file__).parent.glob("*.py")),
     "notebooks",
+    "reference",
     *(page for page, libraries in COMPARED.items() if not all(map(find_spec, libraries))),
 ]
 

@@ -1,4 +1,4 @@
-"""How docstrings, examples and formulas are shown: a small extension of Sphinx, used by `conf.py` alone.
+"""How docstrings, examples, names and formulas are shown: a small extension of Sphinx, used by `conf.py` only.
 
 Docstrings are written to be read in a terminal, where |x| is a magnitude; reStructuredText takes it for a substitution.
 Formulas of notebooks are written in LaTeX, and become MathML, which browsers show without a script and without a net.
@@ -7,8 +7,10 @@ Formulas of notebooks are written in LaTeX, and become MathML, which browsers sh
 import re
 from typing import Any
 
+from catalogue import FAMILIES
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx import addnodes
 from sphinx.application import Sphinx
 
 _BEFORE_NAPOLEON = 400
@@ -49,6 +51,21 @@ def trim_code(app: Sphinx, document: nodes.document) -> None:
             block[:] = [nodes.Text(block.rawsource)]
 
 
+def link_names(app: Sphinx, document: nodes.document) -> None:
+    """Make links of the functions' names, but for those on the page of the function itself."""
+    names = {name for family in FAMILIES.values() for name in family}
+    page = app.env.docname
+    for code in [*document.findall(nodes.literal)]:
+        name = code.astext().removeprefix("jaxpool.")
+        inside = isinstance(code.parent, nodes.title | nodes.reference | addnodes.pending_xref)
+        if name in names and not inside and page != f"reference/{name}":
+            link = addnodes.pending_xref(
+                "", refdomain="py", reftype="obj", reftarget=f"jaxpool.{name}", refdoc=page, refexplicit=True
+            )
+            code.replace_self(link)
+            link += code
+
+
 def inline_formula(translator: Any, node: nodes.math) -> None:
     """A formula in a line of text."""
     translator.body.append(_mathml(node, as_block=False))
@@ -73,5 +90,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
     app.connect("autodoc-process-docstring", prepare_docstring, priority=_BEFORE_NAPOLEON)
     app.connect("doctree-read", trim_code)
+    app.connect("doctree-read", link_names)
     app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

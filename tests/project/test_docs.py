@@ -1,25 +1,31 @@
-"""The documentation: it is built without a warning, has all of the public functions in full, and fetches nothing.
+"""The documentation: it is built without a warning, has a page for each public function, and fetches nothing.
 
 One build, in a process of its own, serves all tests. It is told to take warnings for errors, so that a link to nowhere,
 a docstring that does not render or a section of the README that is gone fails it.
 """
 
 import html
+import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import jaxpool
 from tests.project.importing import MODULES, public_members
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_nb")
+pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = ("Parameters", "Returns", "Raises", "Derivative", "Example")
 NAMES = [f"{module.__name__}.{name}" for module in MODULES for name in public_members(module)]
+FUNCTIONS = [*public_members(jaxpool)]
+CATALOGUE = runpy.run_path(str(ROOT / "docs" / "catalogue.py"))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +44,8 @@ def test_public_names_were_found() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_entry(site: Path, name: str) -> None:
-    page = (site / "api.html").read_text(encoding="utf-8")
+    *module, function = name.removeprefix("jaxpool.").split(".")
+    page = (site / "reference" / f"{'_'.join(module) or function}.html").read_text(encoding="utf-8")
     entry = re.split(r'<dt class="sig[^>]* id="|<section id="', page.partition(f' id="{name}">')[2])[0]
     text = html.unescape(re.sub(r"<[^>]*>", "", entry))
     # Classes are functions with most arguments given, and say the rest in a sentence or leave it to these.
@@ -50,10 +57,50 @@ def test_entry(site: Path, name: str) -> None:
     assert "`" not in text
 
 
+def test_every_function_is_in_one_family() -> None:
+    listed = [name for family in CATALOGUE["FAMILIES"].values() for name in family]
+    assert sorted(listed) == sorted(FUNCTIONS)
+    assert set(CATALOGUE["OTHER_NAMES"]) <= set(FUNCTIONS)
+    assert {f"jaxpool.compat.{module}" for module in CATALOGUE["LIBRARIES"]} == {one.__name__ for one in MODULES[1:]}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_picture(site: Path, name: str) -> None:
+    page = (site / "reference" / f"{name}.html").read_text(encoding="utf-8")
+    pictures = re.findall(r"<svg viewBox.*?</svg>", page, re.DOTALL)
+    assert len(pictures) == 2
+    signal, patch = pictures
+    for kind in ("of-input", "of-result", "of-gradient"):
+        assert f'class="{kind}"' in signal
+    assert patch.count("data:image/png;base64,") == 3
+    assert "nan" not in re.sub(r'href="[^"]*"', "", signal + patch)
+
+
+def test_titles_have_the_usual_names(site: Path) -> None:
+    index = (site / "searchindex.js").read_text(encoding="utf-8")
+    titles = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))["titles"]
+    assert "global_avg_pool: global average pooling (GAP)" in titles
+    for family in CATALOGUE["FAMILIES"].values():
+        assert {f"{name}: {known_as}" for name, known_as in family.items()} <= set(titles)
+
+
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [
+        ("reference/min_pool.html", "max_pool.html#jaxpool.max_pool"),  # from a docstring
+        ("choosing.html", "reference/soft_pool.html#jaxpool.soft_pool"),  # from a page
+        ("api.html", "reference/roi_align.html"),
+    ],
+)
+def test_names_are_links(site: Path, page: str, link: str) -> None:
+    assert f'href="{link}"' in (site / page).read_text(encoding="utf-8")
+
+
 def test_every_page_is_reached(site: Path) -> None:
-    sources = {*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")}
+    sources = {*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")}
+    sources |= {*(ROOT / "notebooks").glob("*.ipynb")}
     index = (site / "index.html").read_text(encoding="utf-8")
-    assert len(sources) > 15
+    assert len(sources) > 50
     for source in sources - {ROOT / "docs" / "index.md"}:
         assert f"{source.stem}.html" in index, source
 

@@ -1,0 +1,149 @@
+"""What the pictures of the functions show: a signal and a patch of a photograph, pooled, and where the gradient goes.
+
+Each function is called as a reader would call it, with few numbers, and its gradient is that of the sum of all results.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from matplotlib import cbook, image
+
+import jaxpool
+
+LENGTH, SIDE = 15, 30
+_SIGNAL = (0.35, 0.7, 0.2, 0.55, 0.9, 0.4, 0.15, 0.3, 0.1, 0.6, 0.8, 1.0, 0.5, 0.25, 0.45)
+# The pictures are the same on every device, and one that is busy is left alone.
+jax.config.update("jax_platforms", "cpu")
+# Programs that run once, over a few cells: compiling is what takes the time.
+_COMPILER = {"xla_backend_optimization_level": 0}
+
+_AXES: dict[int, int | tuple[int, ...]] = {1: -1, 2: (-2, -1)}
+
+Span = tuple[float, float]
+
+
+class Call(NamedTuple):
+    """How a function is called: numbers, sizes, arrays by the number of axes; and the cells that each result is of."""
+
+    spans: Sequence[Span]
+    numbers: Sequence[float] = ()
+    sizes: Mapping[str, Any] = {}
+    arrays: Mapping[str, Callable[[int], jax.Array]] = {}
+
+    def sizes_along(self, axes: int) -> Mapping[str, Any]:
+        """Of a patch, whose sides are twice as long as the signal, twice as many results."""
+        return {key: value * axes if key == "output_size" else value for key, value in self.sizes.items()}
+
+    def text(self, name: str, axes: int) -> str:
+        """The call in Python."""
+        sizes = [f"{key}={value!r}" for key, value in self.sizes_along(axes).items()]
+        arguments = ["x", *map(str, self.numbers), *(f"{key}={key}" for key in self.arrays), *sizes]
+        return f"{name}({', '.join(arguments)}, axis={_AXES[axes]})"
+
+
+class Evaluation(NamedTuple):
+    """What goes in, what comes out, and the gradient with respect to what goes in."""
+
+    given: np.ndarray
+    result: np.ndarray
+    gradient: np.ndarray
+    indices: np.ndarray | None
+
+
+def _tiles(width: float, count: int, start: float = 0) -> list[Span]:
+    return [(start + width * one, start + width * (one + 1)) for one in range(count)]
+
+
+def _bins(count: int) -> list[Span]:
+    return [(one * LENGTH // count, -(-(one + 1) * LENGTH // count)) for one in range(count)]
+
+
+def _around(count: int, low: int, high: int) -> list[Span]:
+    """Every second cell with its neighbours."""
+    return [(max(0, 2 * one - low), min(LENGTH, 2 * one + 1 + high)) for one in range(count)]
+
+
+def _fractional() -> list[Span]:
+    # Of 15 cells 6 windows of 3, which start 2.4 cells apart on average; what is rounded down starts at 1/2.
+    starts = [int((one + 0.5) * 2.4) - int(0.5 * 2.4) for one in range(5)]
+    return [(start, start + 3) for start in (*starts, LENGTH - 3)]
+
+
+def _box(low: float, high: float) -> Callable[[int], jax.Array]:
+    """The same part of every axis, between two places of the signal; a patch has two cells for one of a signal."""
+    return lambda axes: jnp.array([[low * axes] * axes + [high * axes] * axes], jnp.float32)
+
+
+_WINDOWS, _THREE, _FOUR = _tiles(3, 5), {"kernel_size": 3}, {"output_size": 4}
+_SAMPLES = {"samples": lambda axes: jnp.full(axes, 0.5)}
+_FRACTIONAL = Call(_fractional(), (), {"kernel_size": 3, "output_size": 6}, _SAMPLES)
+
+CALLS: dict[str, Call] = {
+    "max_pool": Call(_WINDOWS, (), _THREE),
+    "min_pool": Call(_WINDOWS, (), _THREE),
+    "max_pool_with_indices": Call(_WINDOWS, (), _THREE),
+    "max_unpool": Call(_tiles(1, LENGTH), (), {"output_size": LENGTH}, {"indices": lambda axes: _winners(axes)[1]}),
+    "avg_pool": Call(_WINDOWS, (), _THREE),
+    "sum_pool": Call(_WINDOWS, (), _THREE),
+    "lp_pool": Call(_WINDOWS, (2.0,), _THREE),
+    "gem_pool": Call(_WINDOWS, (3.0,), _THREE),
+    "smooth_max_pool": Call(_WINDOWS, (10.0,), _THREE),
+    "mellowmax_pool": Call(_WINDOWS, (10.0,), _THREE),
+    "soft_pool": Call(_WINDOWS, (5.0,), _THREE),
+    "mixed_pool": Call(_WINDOWS, (0.5,), _THREE),
+    "stochastic_pool": Call(_WINDOWS, (), _THREE, {"key": lambda axes: jax.random.key(1)}),
+    "median_pool": Call(_WINDOWS, (), _THREE),
+    "quantile_pool": Call(_WINDOWS, (0.75,), _THREE),
+    "blur_pool": Call(_around(8, 1, 1), (), _THREE),
+    "max_blur_pool": Call(_around(7, 1, 2), (), {"kernel_size": 2}),
+    "adaptive_max_pool": Call(_bins(4), (), _FOUR),
+    "adaptive_max_pool_with_indices": Call(_bins(4), (), _FOUR),
+    "adaptive_avg_pool": Call(_bins(4), (), _FOUR),
+    "spatial_pyramid_pool": Call([*_bins(1), *_bins(2), *_bins(4)], (), {"levels": (1, 2, 4)}),
+    "global_max_pool": Call([(0, LENGTH)]),
+    "global_avg_pool": Call([(0, LENGTH)]),
+    "global_gem_pool": Call([(0, LENGTH)], (3.0,)),
+    "fractional_max_pool": _FRACTIONAL,
+    "fractional_max_pool_with_indices": _FRACTIONAL,
+    "roi_align": Call(_tiles(3, 3, 3.5), (), {"output_size": 3}, {"boxes": _box(3.5, 12.5)}),
+    "roi_pool": Call(_tiles(3, 3, 3), (), {"output_size": 3}, {"boxes": _box(3, 11)}),
+}
+
+
+@cache
+def _photograph() -> jax.Array:
+    """The face of Grace Hopper, from the photograph that comes with matplotlib, as means of square blocks."""
+    grey = image.imread(str(cbook.get_sample_data("grace_hopper.jpg", asfileobj=False))).mean(-1) / 255
+    top, left, block = 20, 105, 10
+    face = grey[top : top + block * SIDE, left : left + block * SIDE]
+    return jnp.asarray(face.reshape(SIDE, block, SIDE, block).mean((1, 3)), jnp.float32)
+
+
+def _signal_or_patch(axes: int) -> jax.Array:
+    return jnp.array(_SIGNAL) if axes == 1 else _photograph()
+
+
+def _winners(axes: int) -> tuple[jax.Array, jax.Array]:
+    return jaxpool.max_pool_with_indices(_signal_or_patch(axes), 3, axis=_AXES[axes])
+
+
+def evaluate(name: str, axes: int) -> Evaluation:
+    """Call a function on the signal (one axis) or on the patch (two axes)."""
+    call, function = CALLS[name], getattr(jaxpool, name)
+    given = _winners(axes)[0] if name == "max_unpool" else _signal_or_patch(axes)
+    options = {**{key: make(axes) for key, make in call.arrays.items()}, **call.sizes_along(axes), "axis": _AXES[axes]}
+
+    def results(x: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+        outputs = function(x, *call.numbers, **options)
+        return outputs if isinstance(outputs, tuple) else (outputs, None)
+
+    def results_and_gradient(x: jax.Array) -> tuple[Any, jax.Array]:
+        return results(x), jax.grad(lambda x: results(x)[0].sum())(x)
+
+    (result, indices), gradient = jax.jit(results_and_gradient, compiler_options=_COMPILER)(given)
+    positions = None if indices is None else np.asarray(indices)
+    return Evaluation(np.asarray(given), np.asarray(result), np.asarray(gradient), positions)

@@ -1,0 +1,125 @@
+"""A page for every function and for every module of `jaxpool.compat`, written before Sphinx reads its sources.
+
+The pages are made of docstrings, of the families of `catalogue` and of the pictures of `drawing`, and git ignores them.
+They are written anew where anything that they are made of has changed since.
+"""
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from catalogue import FAMILIES, LIBRARIES, OTHER_NAMES
+from drawing import figure
+from sphinx.application import Sphinx
+
+import jaxpool
+
+HERE = Path(__file__).parent.resolve()
+FOLDER = "reference"
+
+_FUNCTION = """# {name}: {known_as}
+
+```{{raw}} html
+{figure}```
+
+```{{eval-rst}}
+.. currentmodule:: jaxpool
+
+.. autofunction:: {name}
+```
+
+{other_names}{related}See also [](../choosing.md), [](../conventions.md) and [](../speed.md).
+"""
+
+_MODULE = """# {title}
+
+```{{eval-rst}}
+.. automodule:: {module}
+   :no-members:
+
+.. rubric:: Contents
+
+{names}
+
+{entries}
+```
+"""
+
+
+def write_pages(app: Sphinx) -> None:
+    """Write all pages, and take away those of functions that are gone."""
+    folder = HERE / FOLDER
+    folder.mkdir(exist_ok=True)
+    made_of = [*HERE.glob("*.py"), *(HERE.parent / "jaxpool").rglob("*.py")]
+    changed = max(file.stat().st_mtime for file in made_of)
+    names = [*(name for family in FAMILIES.values() for name in family), *map(_page_of_module, LIBRARIES)]
+    for page in folder.glob("*.md"):
+        if page.stem not in names:
+            page.unlink()
+    if all((page := folder / f"{name}.md").exists() and page.stat().st_mtime > changed for name in names):
+        return
+    for family in FAMILIES.values():
+        for name, known_as in family.items():
+            others = ", ".join(f"`{other}`" for other in family if other != name)
+            related = f"Of the same family: {others}.\n\n" if others else ""
+            other_names = f"Also known as {OTHER_NAMES[name]}.\n\n" if name in OTHER_NAMES else ""
+            page = _FUNCTION.format(
+                name=name, known_as=known_as, figure=figure(name), other_names=other_names, related=related
+            )
+            (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    for module, library in LIBRARIES.items():
+        (folder / f"{_page_of_module(module)}.md").write_text(_module(module, library), encoding="utf-8")
+
+
+def fill_lists(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the lists of all functions where a page asks for them."""
+    for asked, lines in (("FUNCTIONS", _functions), ("PAGES", _contents)):
+        source[0] = source[0].replace(f"<!-- {asked} -->", "\n".join(lines()))
+
+
+def _functions() -> Iterator[str]:
+    """A table for each family: the function, and the first sentence of its docstring."""
+    for family, names in FAMILIES.items():
+        yield from ("", f"## {family}", "", "```{table}", ":class: functions", "", "| function | result |", "|---|---|")
+        yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in names)
+        yield "```"
+
+
+def _contents() -> Iterator[str]:
+    """The table of contents, in which the functions have their own names only."""
+    yield from ("```{toctree}", ":hidden:", "")
+    yield from (f"{name} <{FOLDER}/{name}>" for family in FAMILIES.values() for name in family)
+    yield from (f"compat.{module} <{FOLDER}/{_page_of_module(module)}>" for module in LIBRARIES)
+    yield "```"
+
+
+def _summary(name: str) -> str:
+    opening = (getattr(jaxpool, name).__doc__ or "").partition("\n\n")[0]
+    return " ".join(opening.split()).replace("|", r"\|")
+
+
+def _page_of_module(module: str) -> str:
+    return f"compat_{module}"
+
+
+def _module(module: str, library: str) -> str:
+    name = f"jaxpool.compat.{module}"
+    members = {
+        key: value
+        for key, value in vars(importlib.import_module(name)).items()
+        if key[0] != "_" and callable(value) and value.__module__.startswith(name)
+    }
+    entries = [f".. auto{'class' if isinstance(value, type) else 'function'}:: {key}" for key, value in members.items()]
+    return _MODULE.format(
+        title=f"{name}: pooling with the signatures of {library}",
+        module=name,
+        names=", ".join(f":py:obj:`{key}`" for key in members),
+        entries="\n".join(entries),
+    )
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tell Sphinx."""
+    app.connect("builder-inited", write_pages)
+    app.connect("source-read", fill_lists)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
