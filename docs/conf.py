@@ -33,6 +33,7 @@ extensions = [
     "sphinx_copybutton",
     "rendering",
     "pages",
+    "costs",
 ]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["**/.ipynb_checkpoints"]

@@ -96,6 +96,14 @@ def test_names_are_links(site: Path, page: str, link: str) -> None:
     assert f'href="{link}"' in (site / page).read_text(encoding="utf-8")
 
 
+def test_figures_of_the_page_on_speed_are_those_of_the_benchmark(site: Path) -> None:
+    page = (site / "speed.html").read_text(encoding="utf-8")
+    # Two tables, and a picture.
+    assert page.count("<table") == 2
+    assert page.count("×</strong>") > 20
+    assert len(list((site / "_images").glob("cpu-float32-*.png"))) == 1
+
+
 def test_every_page_is_reached(site: Path) -> None:
     sources = {*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")}
     sources |= {*(ROOT / "notebooks").glob("*.ipynb")}
