@@ -13,7 +13,7 @@ import numpy as np
 from evaluation import CALLS, LENGTH, Evaluation, Span, evaluate
 from matplotlib import image
 
-_WIDTH, _LEFT, _RIGHT = 360, 34, 356
+_WIDTH, _LEFT, _RIGHT = 360, 38, 356
 _TITLE, _CHART, _GRADIENT = 18, 100, 54  # heights
 _ORANGE, _PURPLE = (0.91, 0.47, 0.07), (0.55, 0.36, 0.96)
 _CAPTION = """<span class="of-input">Grey</span>: the input. <span class="of-result">Blue</span>: the results, each as
@@ -63,7 +63,7 @@ def _signal(name: str, drawn: Evaluation) -> tuple[str, int]:
 
 def _patch(name: str, drawn: Evaluation) -> tuple[str, int]:
     """Three pictures side by side."""
-    side, gap = 112, 12
+    side, gap = 111, 12
     above = _TITLE + 2
     results = np.squeeze(drawn.result, 0) if drawn.result.ndim == 3 else drawn.result
     shown = [

@@ -3,6 +3,7 @@
 Each function is called as a reader would call it, with few numbers, and its gradient is that of the sum of all results.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -41,7 +42,8 @@ class Call(NamedTuple):
     def text(self, name: str, axes: int) -> str:
         """The call in Python."""
         sizes = [f"{key}={value!r}" for key, value in self.sizes_along(axes).items()]
-        arguments = ["x", *map(str, self.numbers), *(f"{key}={key}" for key in self.arrays), *sizes]
+        values = next(iter(inspect.signature(getattr(jaxpool, name)).parameters))
+        arguments = [values, *map(str, self.numbers), *(f"{key}={key}" for key in self.arrays), *sizes]
         return f"{name}({', '.join(arguments)}, axis={_AXES[axes]})"
 
 
@@ -95,7 +97,7 @@ CALLS: dict[str, Call] = {
     "mellowmax_pool": Call(_WINDOWS, (10.0,), _THREE),
     "soft_pool": Call(_WINDOWS, (5.0,), _THREE),
     "mixed_pool": Call(_WINDOWS, (0.5,), _THREE),
-    "stochastic_pool": Call(_WINDOWS, (), _THREE, {"key": lambda axes: jax.random.key(1)}),
+    "stochastic_pool": Call(_WINDOWS, (), _THREE, {"key": lambda axes: jax.random.key(8)}),
     "median_pool": Call(_WINDOWS, (), _THREE),
     "quantile_pool": Call(_WINDOWS, (0.75,), _THREE),
     "blur_pool": Call(_around(8, 1, 1), (), _THREE),

@@ -30,8 +30,11 @@ def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("*.py")), ids=lambda file: str(file.relative_to(ROOT)))
-def test_files_of_tests_can_be_read_in_one_go(file: Path) -> None:
+FILES = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").glob("*.py")])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_files_can_be_read_in_one_go(file: Path) -> None:
     source = file.read_text(encoding="utf-8")
     assert len(source.splitlines()) <= 250
     docstring = ast.get_docstring(ast.parse(source))
