@@ -12,10 +12,11 @@ from jaxpool._derivatives.exponentials import (
     gap_to_value,
     log_exponentials,
     pool_log_exponentials,
+    sums_of_exponentials,
     with_fills,
 )
 from jaxpool._derivatives.moments import exponential_less_one, exponential_moment
-from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms
+from jaxpool._derivatives.sums_of_cells import Terms
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -154,4 +155,4 @@ def _value(sums: Terms, counts: np.ndarray, beta: float) -> jax.Array:
     return logarithm / beta
 
 
-_SUMS = SumsOfCells(_terms, _value, kept=1)
+_SUMS = sums_of_exponentials(_terms, _value, kept=1)

@@ -12,9 +12,10 @@ from jaxpool._derivatives.exponentials import (
     gap_to_value,
     log_exponentials,
     pool_log_exponentials,
+    sums_of_exponentials,
     with_fills,
 )
-from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms
+from jaxpool._derivatives.sums_of_cells import Terms
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -124,4 +125,4 @@ def _value(sums: Terms, _: np.ndarray, beta: float) -> jax.Array:
     return jnp.log(sums[0]) / beta
 
 
-_SUMS = SumsOfCells(_terms, _value, kept=1)
+_SUMS = sums_of_exponentials(_terms, _value, kept=1)

@@ -12,13 +12,13 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule
 from jaxpool._call import core, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
-from jaxpool._derivatives.exponentials import call_of_exponentials, difference
+from jaxpool._derivatives.exponentials import call_of_exponentials, difference, sums_of_exponentials
 from jaxpool._derivatives.moments import without_tiny
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
 from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import Weight, weighted_sums
-from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms, pool_by_sums_of_cells
+from jaxpool._derivatives.sums_of_cells import Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import expand_rank, shared_along_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -225,4 +225,4 @@ def _mean(sums: Terms, _: np.ndarray, beta: float) -> jax.Array:
 
 
 # The derivative is a difference of terms of the size of β·x.
-_SUMS = SumsOfCells(_terms, _mean, kept=2, largest_exponent=8.0)
+_SUMS = sums_of_exponentials(_terms, _mean, kept=2, largest_exponent=8.0)

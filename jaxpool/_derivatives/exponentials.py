@@ -21,7 +21,7 @@ from jaxpool._arguments import check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
-from jaxpool._derivatives.sums_of_cells import SumsOfCells, pool_by_sums_of_cells
+from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import (
     Cells,
     Filled,
@@ -69,6 +69,21 @@ def call_of_exponentials(
     allowed = partial(_is_sharpness, zero_allowed=zero_allowed)
     parameter, number = check_parameter(function, "beta", beta, shape, allowed, words, fix)
     return array, mask, parameter, window, number, include_pad, rule
+
+
+def sums_of_exponentials(
+    terms: Callable[[jax.Array, float], Terms],
+    value: Callable[[Terms, np.ndarray, float], jax.Array],
+    kept: int,
+    largest_exponent: float = 64.0,
+) -> SumsOfCells:
+    """A family under a β as a function of sums, for exponents up to the largest one, of which no sum overflows."""
+
+    def is_moderate(x: jax.Array, beta: float) -> jax.Array:
+        # Under a smaller β logarithms of sums near the number of cells lose digits.
+        return (jnp.abs(beta * x) <= largest_exponent) & (beta >= 2.0**-10)
+
+    return SumsOfCells(terms, value, kept, is_moderate)
 
 
 def _is_sharpness(beta: np.ndarray, zero_allowed: bool) -> np.ndarray:

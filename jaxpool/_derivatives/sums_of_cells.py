@@ -1,10 +1,10 @@
-"""Pools of exponentials by one exponential per cell, where a look at the data says that it is as good.
+"""Pools of exponentials and squares by one of them per cell, where a look at the data says that it is as good.
 
-exp(β·x) is one number per cell, whatever windows hold it. It may overflow, and vanishes in windows far below the
-others, so that the exact pools take exponentials of distances to a number of each window, one per cell of a window.
-Where no |β·x| is large neither happens: the pool is then a function of plain sums over the windows. That is decided
-while a program runs. It pays on a CPU; elsewhere exponentials are hidden behind the memory's time, and several devices
-would have to agree.
+exp(β·x) and x² are one number per cell, whatever windows hold it. They may overflow, and vanish in windows far below
+the others, so that the exact pools take exponentials of distances to a number of each window, and squares of ratios,
+for every cell of a window. Where all cells are of a moderate size neither happens: the pool is then a function of plain
+sums over the windows. That is decided while a program runs. It pays on a CPU; elsewhere arithmetic is hidden behind the
+memory's time, and several devices would have to agree.
 """
 
 import math
@@ -28,8 +28,6 @@ from jaxpool._engine.platforms import default_platform, known_platform, on_one_d
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
 
-# Under a smaller one the logarithms of sums near the number of cells lose digits.
-_SMALLEST_BETA = 2.0**-10
 # In so many blocks the exact pool needs no more memory at a time than the sums do.
 _BLOCKS = 8
 
@@ -50,28 +48,28 @@ class ExactPool(Protocol):
 
 @dataclass(frozen=True)
 class SumsOfCells:
-    """A family as a function of sums, under a number β > 0.
+    """A family as a function of sums, under a number θ.
 
     Attributes:
-        terms: What is summed, of x and β, elementwise.
-        value: y, of the sums, the number of cells of the windows and β, elementwise.
+        terms: What is summed, of x and θ, elementwise.
+        value: y, of the sums, the number of cells of the windows and θ, elementwise.
         kept: How many of the sums derivatives are taken from: those of the value of these alone.
-        largest_exponent: Up to which |β·x| no sum overflows, and neither it nor the derivatives lose digits.
+        is_moderate: Which cells have terms whose sums neither overflow nor lose digits, of x and θ.
     """
 
     terms: Callable[[jax.Array, float], Terms]
     value: Callable[[Terms, np.ndarray, float], jax.Array]
     kept: int
-    largest_exponent: float = 64.0
+    is_moderate: Callable[[jax.Array, float], jax.Array]
 
 
 def pool_by_sums_of_cells(
-    x: jax.Array, window: Window, family: SumsOfCells, exact: ExactPool, beta: float, rule: str
+    x: jax.Array, window: Window, family: SumsOfCells, exact: ExactPool, number: float, rule: str
 ) -> jax.Array:
     """The exact pool of an array without absent cells, by sums of its cells where that pays and the data allow it."""
-    if default_platform() != "cpu" or beta < _SMALLEST_BETA or not shares_terms_of_cells(window):
+    if default_platform() != "cpu" or not shares_terms_of_cells(window):
         return with_rule(rule, exact)(x)
-    return with_rule(rule, lambda x: _values_and_sums(_Pool(window, family, exact, beta), x)[0])(x)
+    return with_rule(rule, lambda x: _values_and_sums(_Pool(window, family, exact, number), x)[0])(x)
 
 
 # Notation: window o holds the cells W(o); t_k are the terms; a dot marks a tangent, a bar a cotangent.
@@ -91,13 +89,13 @@ class _Pool:
     window: Window
     family: SumsOfCells
     exact: ExactPool
-    beta: float
+    number: float
 
     def behind_one_axis(self) -> "_Pool":
         return replace(self, window=self.window.behind_one_axis(), exact=self.exact.behind_one_axis())
 
     def terms(self, x: jax.Array) -> Terms:
-        return self.family.terms(x, self.beta)
+        return self.family.terms(x, self.number)
 
     def kept_terms(self, x: jax.Array) -> Terms:
         return self.terms(x)[: self.family.kept]
@@ -105,7 +103,7 @@ class _Pool:
     def value(self, sums: Terms) -> jax.Array:
         window = self.window
         counts = window.counts(sums[0].ndim, padding=False) if not window.zeros else np.asarray(window.cells)
-        return self.family.value(sums, counts.astype(sums[0].dtype), self.beta)
+        return self.family.value(sums, counts.astype(sums[0].dtype), self.number)
 
     def sums(self, x: jax.Array) -> Terms:
         """The sums of the terms, of zeros in the padding too if those count."""
@@ -131,7 +129,7 @@ def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.A
             sums = pool.sums(x)
             return pool.value(sums), sums[: pool.family.kept]
 
-        allowed = _all_at_most(pool.family.largest_exponent, pool.beta * x) if _may_look() else jnp.zeros((), bool)
+        allowed = _all(pool.family.is_moderate(x, pool.number)) if _may_look() else jnp.zeros((), bool)
         return *_either(allowed, from_sums, from_exact, pool.window, x), allowed
 
     return on_every_platform(evaluated, x)
@@ -211,11 +209,11 @@ def _either(
 
 
 @custom_vmap
-def _all_at_most(limit: float, exponents: jax.Array) -> jax.Array:
-    """Whether no magnitude exceeds the limit or is NaN: one answer for all of a batch, so that it goes one way."""
-    return jnp.all(jnp.abs(exponents) <= limit)
+def _all(cells: jax.Array) -> jax.Array:
+    """Whether all of them are true: one answer for all of a batch, so that it goes one way."""
+    return jnp.all(cells)
 
 
-@_all_at_most.def_vmap
-def _all_at_most_in_batch(size: int, batched: Any, limit: float, exponents: jax.Array) -> tuple[jax.Array, bool]:
-    return _all_at_most(limit, exponents), False
+@_all.def_vmap
+def _all_in_batch(size: int, batched: Any, cells: jax.Array) -> tuple[jax.Array, bool]:
+    return _all(cells), False

@@ -1,4 +1,4 @@
-"""Pools of exponentials by sums of one exponential per cell: as exact as the others, and taken where they are.
+"""Pools by sums of one exponential or square per cell: as exact as the others, and taken where they are.
 
 An array far away in the batch that holds a large number makes a pool take the exact way for all of it.
 """
@@ -16,7 +16,8 @@ from jaxpool._engine.platforms import only_for
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.harness.parts import case_row, crossed
 
-POOLS = {"smooth": jaxpool.smooth_max_pool, "mellowmax": jaxpool.mellowmax_pool, "soft": jaxpool.soft_pool}
+EXPONENTIALS = {"smooth": jaxpool.smooth_max_pool, "mellowmax": jaxpool.mellowmax_pool, "soft": jaxpool.soft_pool}
+POOLS = {**{name: partial(pool, beta=-1.7) for name, pool in EXPONENTIALS.items()}, "shares": jaxpool.stochastic_pool}
 WINDOWS: dict[str, dict[str, Any]] = {
     "zeros": {"kernel_size": (3, 3), "stride": 2, "padding": 1},
     "no zeros": {"kernel_size": (3, 3), "stride": 1, "padding": 1, "count_include_pad": False},
@@ -33,7 +34,8 @@ LAYOUTS = {"first": ((4, 2, 9, 8), (2, 3)), "last": ((3, 9, 8, 2), (1, 2)), "no 
 def test_sums_of_cells_are_the_exact_pool(name: str, window: str, layout: str) -> None:
     shape, axis = LAYOUTS[layout]
     x, direction = np.random.default_rng(0).normal(size=(2, *shape))
-    pool = partial(POOLS[name], beta=-1.7, axis=axis, **WINDOWS[window])
+    window_of_all = {key: option for key, option in WINDOWS[window].items() if key != "count_include_pad"}
+    pool = partial(POOLS[name], axis=axis, **(window_of_all if name == "shares" else WINDOWS[window]))
 
     def derivatives(x: jax.Array, direction: jax.Array) -> Any:
         def gradient(x: jax.Array) -> jax.Array:
@@ -50,11 +52,11 @@ def test_sums_of_cells_are_the_exact_pool(name: str, window: str, layout: str) -
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("name", EXPONENTIALS)
 def test_float32_is_near_float64_on_both_sides_of_the_limit(name: str) -> None:
     @compiled_as_usual
     def everything(x: jax.Array) -> Any:
-        values, pull_back = jax.vjp(lambda x: POOLS[name](x, 1.0, (3, 3), 1, axis=(1, 2)), x)
+        values, pull_back = jax.vjp(lambda x: EXPONENTIALS[name](x, 1.0, (3, 3), 1, axis=(1, 2)), x)
         return values, pull_back(jnp.ones_like(values))[0]
 
     random = np.random.default_rng(1).uniform(-1, 1, (2, 16, 16, 3))
@@ -68,7 +70,7 @@ def test_float32_is_near_float64_on_both_sides_of_the_limit(name: str) -> None:
 @pytest.mark.parametrize("name", POOLS)
 def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
     x = np.random.default_rng(2).normal(size=(4, 7, 7, 2)).astype(np.float32)
-    pool = partial(POOLS[name], beta=2.0, kernel_size=(3, 3), stride=1, axis=(-3, -2))
+    pool = partial(POOLS[name], kernel_size=(3, 3), stride=1, axis=(-3, -2))
     gradient = compiled_as_usual(jax.value_and_grad(lambda x: jnp.where(jnp.isnan(pool(x)), 0, pool(x)).sum(), 0))
     _, clean = gradient(x)
     for number in (1e30, np.nan, np.inf):
@@ -80,11 +82,27 @@ def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
         np.testing.assert_allclose(in_batches[::2], clean[::2], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", POOLS)
+def test_shares_of_numbers_near_the_ends_of_float32() -> None:
+    random = np.random.default_rng(3).normal(size=(1, 8, 8, 2))
+    random[0, :4, :4] = 0
+
+    @compiled_as_usual
+    def everything(x: jax.Array) -> Any:
+        values, pull_back = jax.vjp(lambda x: jaxpool.stochastic_pool(x, (3, 3), 1, axis=(1, 2)), x)
+        return values, pull_back(jnp.ones_like(values))[0]
+
+    for scale in (1e-34, 1e-20, 1e-12, 1.0, 1e12, 1e20, 1e37):
+        x = (random * scale).astype(np.float32)
+        (values, gradient), (exact_values, exact_gradient) = everything(x), everything(x.astype(np.float64))
+        np.testing.assert_allclose(values / np.float32(scale), exact_values / scale, rtol=1e-5)
+        np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", EXPONENTIALS)
 def test_one_exponential_per_cell(name: str) -> None:
     # In the loop by sums; the other one has 9 for each window.
     x = jnp.zeros((2, 16, 16, 3), np.float32)
-    pool = partial(POOLS[name], beta=2.0, kernel_size=(3, 3), stride=1, axis=(1, 2))
+    pool = partial(EXPONENTIALS[name], beta=2.0, kernel_size=(3, 3), stride=1, axis=(1, 2))
     program = compiled_as_usual(pool).lower(x).compile().as_text()
     counts = sorted(loop.count(" exponential(") for loop in program.split("\n\n"))
     assert 1 in counts
