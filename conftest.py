@@ -1,6 +1,7 @@
-"""Names that the examples in docstrings and in the README use without importing them, and how notebooks compile."""
+"""Names that the examples in docstrings and in the README use without importing them; which notebooks run, and how."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,9 @@ from tests.harness.compilation import environment_of_fast_processes
 
 # The notebook that measures.
 COMPILED_AS_USUAL = ("05_speed.ipynb",)
+
+# The notebook that ports a model needs the library that the model comes from.
+collect_ignore = [] if find_spec("torch") else ["notebooks/08_from_pytorch.ipynb"]
 
 
 @pytest.fixture(autouse=True)
