@@ -225,4 +225,4 @@ def _mean(sums: Terms, _: np.ndarray, beta: float) -> jax.Array:
 
 
 # The derivative is a difference of terms of the size of β·x.
-_SUMS = sums_of_exponentials(_terms, _mean, kept=2, largest_exponent=8.0)
+_SUMS = sums_of_exponentials(_terms, _mean, kept=2, largest_exponent=16.0)

@@ -7,7 +7,6 @@ sums over the windows. That is decided while a program runs. It pays on a CPU; e
 memory's time, and several devices would have to agree.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,8 +27,8 @@ from jaxpool._engine.platforms import default_platform, known_platform, on_one_d
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
 
-# In so many blocks the exact pool needs no more memory at a time than the sums do.
-_BLOCKS = 8
+# In halves of larger arrays, in bytes, the exact pool needs hardly more memory at a time than the sums do.
+_LARGE = 2**22
 
 Terms = tuple[jax.Array, ...]
 
@@ -185,27 +184,31 @@ def _may_look() -> bool:
 def _either(
     allowed: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], window: Window, *arrays: jax.Array
 ) -> Any:
-    """The results by sums, or the exact ones, block by block of the arrays' first axis.
+    """The results by sums, or the exact ones, by halves of the arrays' first axis where they are large.
 
-    They are loops of one and no rounds, since the compiler gives branches of a condition a single thread. All that
-    either needs is set aside in advance, so that the memory of the exact one is that of a block.
+    They are loops of one and no rounds, since the compiler gives branches of a condition a single thread. All memory
+    that either needs is set aside in advance. What does not depend on the number of the round would be moved out of the
+    loop, and always evaluated.
     """
     if not _may_look():
         return exact(*arrays)
     rows = len(arrays[0])
-    blocks = 1 if 0 in window.pooled_axes else math.gcd(rows, _BLOCKS)
+    halves = arrays[0].nbytes > _LARGE and rows % 2 == 0 and 0 not in window.pooled_axes
 
-    def exact_block(number: jax.Array, results: Any) -> Any:
-        if blocks == 1:
-            return exact(*arrays)
-        start = number * (rows // blocks)
-        block = exact(*(lax.dynamic_slice_in_dim(array, start, rows // blocks) for array in arrays))
+    def exact_part(number: jax.Array, results: Any) -> Any:
+        if not halves:
+            return exact(*(materialize(array, number) for array in arrays))
+        start = number * (rows // 2)
+        block = exact(*(lax.dynamic_slice_in_dim(array, start, rows // 2) for array in arrays))
         return jax.tree.map(partial(lax.dynamic_update_slice_in_dim, start_index=start, axis=0), results, block)
+
+    def all_by_sums(number: jax.Array, _: Any) -> Any:
+        return by_sums(*(materialize(array, number) for array in arrays))
 
     allowed = jnp.all(allowed)
     results = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), jax.eval_shape(exact, *arrays))
-    results = lax.fori_loop(0, allowed.astype(int), lambda _, results: by_sums(*arrays), results)
-    return lax.fori_loop(0, jnp.where(allowed, 0, blocks), exact_block, results)
+    results = lax.fori_loop(0, allowed.astype(int), all_by_sums, results)
+    return lax.fori_loop(0, jnp.where(allowed, 0, 1 + halves), exact_part, results)
 
 
 @custom_vmap

@@ -52,10 +52,10 @@ FAULTS = (
         "test_sums_of_cells -k limit",
     ),
     Fault(
-        "exact exponentials of the first block for all",
-        "start = number * (rows // blocks)",
+        "exact exponentials of the first half for all",
+        "start = number * (rows // 2)",
         "start = 0 * number",
-        "test_sums_of_cells -k other_item",
+        "test_sums_of_cells -k halves",
     ),
     Fault(
         "tangents of zeros in the padding",
