@@ -1,5 +1,7 @@
 """Pools that cut each axis into a given number of bins, whatever its size. Rules in `_derivatives/extremes`."""
 
+from __future__ import annotations
+
 import jax
 from jax import lax
 from jax.typing import ArrayLike
@@ -19,7 +21,9 @@ def adaptive_max_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Largest cell of every bin.
+    """Adaptive max pooling: the largest cell of every bin.
+
+    The last axes are pooled, one for each entry of `output_size`. Where channels are last, write axis=(-3, -2).
 
     Formula, for one pooled axis of n cells in m bins: y[o] = max of x[i], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
     cells left out. The bins are PyTorch's: they cover the axis, and neighbours share a cell where m does not divide n.
@@ -28,7 +32,7 @@ def adaptive_max_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
             None keeps an axis as it is. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -61,7 +65,7 @@ def adaptive_max_pool_with_indices(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Largest cell of every bin, and where it is in x.
+    """Adaptive max pooling with indices: the largest cell of every bin, and where it is in x.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of bin o, in row-major order, that holds its maximum; bin o of m
     along an axis of n cells holds those with floor(o·n/m) ≤ i < ceil((o+1)·n/m).
@@ -70,7 +74,7 @@ def adaptive_max_pool_with_indices(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
             None keeps an axis as it is. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -107,7 +111,9 @@ def adaptive_avg_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Average of the cells of every bin.
+    """Adaptive average pooling: the average of the cells of every bin.
+
+    The last axes are pooled, one for each entry of `output_size`. Where channels are last, write axis=(-3, -2).
 
     Formula, for one pooled axis of n cells in m bins: y[o] = Σ x[i] / d[o], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
     cells adding 0. d[o] is the number of cells of bin o, masked ones not counted. The bins are PyTorch's.
@@ -116,7 +122,7 @@ def adaptive_avg_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
             None keeps an axis as it is. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -129,9 +135,9 @@ def adaptive_avg_pool(
         ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1/d[o] where bin o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are not
-        special. NaN and infinities reach only the bins that hold them, and no derivative. A bin that `where` leaves
-        empty is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1/d[o] where bin o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros need no
+        special handling. NaN and infinities reach only the bins that hold them, and no derivative. A bin that `where`
+        leaves empty is 0 with derivative 0.
 
     Example:
         >>> jaxpool.adaptive_avg_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,)).tolist()

@@ -12,7 +12,7 @@ import numpy as np
 
 Rule = Literal["jvp", "vjp"]
 
-_ORDERED = "bool, integers, float16, bfloat16, float32, float64"
+_ORDERED = "bool, integers of 8 to 64 bits, float16, bfloat16, float32, float64"
 _ORDERED_DTYPES = (
     {np.dtype(np.bool_), np.dtype(jnp.bfloat16)}
     | {np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -22,14 +22,24 @@ _COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
-    """Return x as a JAX array, or raise where it is no array or its dtype cannot be pooled."""
+    """Return x as a JAX array, or raise where it is not an array or its dtype cannot be pooled."""
     check_is_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
         raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
         allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
-        raise TypeError(f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}")
+        raise TypeError(
+            f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}"
+            f"{_widened(name, x.dtype)}"
+        )
     return jnp.asarray(x)
+
+
+def _widened(name: str, dtype: Any) -> str:
+    """How an array of numbers narrower than those that are allowed is made one of these, without loss; else nothing."""
+    wider = {jnp.signedinteger: "int8", jnp.unsignedinteger: "uint8", jnp.floating: "bfloat16"}
+    fits = [word for kind, word in wider.items() if dtype.itemsize == 1 and jnp.issubdtype(dtype, kind)]
+    return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
 
 
 def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
@@ -45,7 +55,7 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
 
 
 def check_is_array(function: str, name: str, given: Any) -> None:
-    """Raise where something is no array."""
+    """Raise where something is not an array."""
     if not isinstance(given, (jax.Array, np.ndarray)):
         fix = f"convert it with jnp.asarray({name})"
         if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
@@ -54,7 +64,7 @@ def check_is_array(function: str, name: str, given: Any) -> None:
 
 
 def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
-    """Return a mask of the rank of x, whole along the `pooled` axes, or raise where it is no mask of x.
+    """Return a mask of the rank of x, whole along the `pooled` axes, or raise where it is not a mask of x.
 
     The other axes stay as they were given, so that what they share is evaluated once.
     """

@@ -1,5 +1,7 @@
 """Pools that are linear: sums and averages of every window."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +35,7 @@ def sum_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Sum of the cells of every window.
+    """Sum pooling: the sum of the cells of every window.
 
     Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation], 0 ≤ j < kernel_size; padded and masked
     cells add 0.
@@ -46,7 +48,7 @@ def sum_pool(
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -60,9 +62,9 @@ def sum_pool(
         ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are not
-        special. NaN and infinities reach only the windows that hold them, and no derivative. A window of padding alone,
-        or one that `where` leaves empty, is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1 where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros need no
+        special handling. NaN and infinities reach only the windows that hold them, and no derivative. A window that
+        holds only padding, or that `where` leaves empty, is 0 with derivative 0.
 
     Example:
         >>> jaxpool.sum_pool(jnp.array([1.0, 2.0, 3.0, 4.0]), (3,), stride=1, padding=1)
@@ -87,7 +89,9 @@ def avg_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Average of the cells of every window.
+    """Average pooling, or mean pooling: the average of the cells of every window.
+
+    The last axes are pooled, one for each entry of `kernel_size`. Where channels are last, write axis=(-3, -2).
 
     Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and
     masked cells adding 0. d[o] is `divisor_override`, or the number of cells of window o in the input, masked ones not
@@ -103,7 +107,7 @@ def avg_pool(
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
         count_include_pad: Whether padded cells count in the divisor.
         divisor_override: Number by which every sum is divided instead; finite and not 0.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -118,9 +122,9 @@ def avg_pool(
             or a window holds only padding, with neither `count_include_pad` nor `divisor_override`.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
-        not special. NaN and infinities reach only the windows that hold them, and no derivative. A window that `where`
-        leaves empty is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros need
+        no special handling. NaN and infinities reach only the windows that hold them, and no derivative. A window that
+        `where` leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])

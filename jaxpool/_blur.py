@@ -1,5 +1,7 @@
 """Pools that blur before they leave cells out: binomial low-pass filters, alone and after a maximum."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +37,7 @@ def blur_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Binomially weighted average of every window: a low-pass filter, of which every few outputs are kept.
+    """Blur pooling, or anti-aliased downsampling: the binomially weighted average of every window.
 
     Formula, for one pooled axis: y[o] = Σ_j c[j]·x[o·stride - low + j·dilation] with c[j] = binomial(k-1, j)/2^(k-1),
     0 ≤ j < k = kernel_size: (1, 1)/2, (1, 2, 1)/4, (1, 3, 3, 1)/8 and so on. With several pooled axes the weight of a
@@ -51,7 +53,7 @@ def blur_pool(
         padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -66,9 +68,9 @@ def blur_pool(
 
     Derivative:
         ∂y[o]/∂x[i] = c[j] where window o holds cell i at its offset j, divided by the sum of weights if there is a
-        mask, and 0 elsewhere; all higher derivatives are 0. Ties and zeros are not special. NaN and infinities reach
-        only the windows that hold them, and no derivative. A window of padding alone, or one that `where` leaves empty,
-        is 0 with derivative 0.
+        mask, and 0 elsewhere; all higher derivatives are 0. Ties and zeros need no special handling. NaN and infinities
+        reach only the windows that hold them, and no derivative. A window that holds only padding, or that `where`
+        leaves empty, is 0 with derivative 0.
 
     Example:
         >>> jaxpool.blur_pool(jnp.array([0.0, 4.0, 8.0, 8.0, 0.0]), (3,))
@@ -94,7 +96,7 @@ def max_blur_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Largest cell of every window at a stride of 1, blurred, and every few of them kept.
+    """Anti-aliased max pooling (MaxBlurPool): max pooling at a stride of 1, followed by `blur_pool`.
 
     Formula: y = blur_pool(m, blur_size, stride, padding) of the maxima m = max_pool(x, kernel_size, stride=1), without
     padding. It is a max pool of that stride whose output changes little where x is shifted by a cell.
@@ -107,7 +109,7 @@ def max_blur_pool(
             "REFLECT" or "EDGE") or with zeros (an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
             "SAME_LOWER"). The cells themselves are not padded.
         blur_size: Maxima averaged with binomial weights along each pooled axis: an int, or one int per axis.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

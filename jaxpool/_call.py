@@ -83,7 +83,7 @@ def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike
 
 
 def padding_counts(function: str, count_include_pad: Any) -> tuple[bool, str | None]:
-    """Whether padding takes part, checked, and what then helps against a window of padding alone."""
+    """Whether padding takes part, checked, and what then helps against a window that holds only padding."""
     include_pad = check_flag(function, "count_include_pad", count_include_pad)
     return include_pad, None if include_pad else "use less padding or count_include_pad=True"
 

@@ -5,6 +5,8 @@ where windows do start: that costs a few maxima along the rows and one read per 
 every window.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -35,7 +37,7 @@ def fractional_max_pool(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Largest cell of every window, for windows that start at random positions and overlap.
+    """Fractional max pooling: the largest cell of every window, where windows start at random positions and overlap.
 
     Formula, for one pooled axis of n cells, m windows of k cells and a sample u: y[o] = max over j of x[s(o) + j],
     0 ≤ j < k, with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are
@@ -46,11 +48,12 @@ def fractional_max_pool(
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
         output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
-        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`.
+        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap` a
+            key that is not mapped gives every item the same random numbers: map over jax.random.split(key, n) as well.
         samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
             are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
@@ -96,7 +99,7 @@ def fractional_max_pool_with_indices(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Largest cell of every window, for windows that start at random positions, and where it is in x.
+    """Fractional max pooling with indices: the largest cell of every randomly placed window, and where it is in x.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum; the
     windows are those of `fractional_max_pool`: s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ is the first cell of window o < m - 1, with
@@ -107,11 +110,12 @@ def fractional_max_pool_with_indices(
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
         output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
-        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`.
+        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap` a
+            key that is not mapped gives every item the same random numbers: map over jax.random.split(key, n) as well.
         samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
             are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:

@@ -1,5 +1,7 @@
 """Power means of windows and of whole axes: norms over a power of the number of their cells."""
 
+from __future__ import annotations
+
 import math
 
 import jax
@@ -32,7 +34,7 @@ def gem_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Power mean of the magnitudes in every window, also known as generalized-mean pooling.
+    """Generalized-mean pooling (GeM): the power mean of the magnitudes in every window.
 
     Formula, for one pooled axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p/n[o])^(1/p), 0 ≤ j < kernel_size, with
     n[o] the cells that take part: the mean magnitude for p = 1, the largest for p = inf. It is `lp_pool` over n^(1/p).
@@ -48,7 +50,7 @@ def gem_pool(
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
         count_include_pad: Whether padded cells take part, as zeros.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -64,8 +66,8 @@ def gem_pool(
 
     Derivative:
         ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, of every order. A cell
-        of 0 has derivative 0, also for p < 1, where it would be infinite. A window of zeros, of padding alone or that
-        `where` leaves empty, is 0 and has derivative 0 in every order; so has an infinite mean, for finite p. Ties: for
+        of 0 has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or
+        left empty by `where` is 0 and has derivative 0 at every order; so has an infinite mean, for finite p. Ties: for
         p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in the windows that hold
         it.
 
@@ -92,7 +94,7 @@ def global_gem_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Power mean of whole axes, of cells that are at least a small number: the descriptor of image retrieval.
+    """Global generalized-mean pooling (GeM): the power mean of whole axes, a descriptor used in image retrieval.
 
     Formula: y = (Σ max(x[i], ε)^p/n)^(1/p) over all i along `axis`, n of them: the mean for p = 1, the largest for
     p = inf. Without ε it is that of the magnitudes, as in `gem_pool`.
@@ -103,7 +105,7 @@ def global_gem_pool(
             output with `keepdims` (one per channel, say) and may be learnt. Traced values are not checked.
         axis: The pooled axes, an int or several.
         eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
-        keepdims: Whether the pooled axes remain, with size 1.
+        keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

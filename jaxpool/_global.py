@@ -1,5 +1,7 @@
 """Pools of whole axes: one window that holds all of their cells. Rules in `_derivatives/extremes` and `_average`."""
 
+from __future__ import annotations
+
 import jax
 from jax import lax
 from jax.typing import ArrayLike
@@ -20,7 +22,9 @@ def global_max_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Largest cell of whole axes.
+    """Global max pooling: the largest cell of whole axes.
+
+    The pooled axes remain, with size 1, unless `keepdims` is False.
 
     Formula: y = max over all i of x[i] along `axis`, masked cells left out. Unlike `jnp.max`, whose gradient is shared
     among ties and which may lose NaN on the CPU, it follows the rules of `max_pool`.
@@ -28,7 +32,7 @@ def global_max_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         axis: The pooled axes, an int or several.
-        keepdims: Whether the pooled axes remain, with size 1.
+        keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -65,7 +69,9 @@ def global_avg_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Average of the cells of whole axes.
+    """Global average pooling: the average of the cells of whole axes.
+
+    The pooled axes remain, with size 1, unless `keepdims` is False.
 
     Formula: y = Σ x[i] / d over all i along `axis`, masked cells adding 0; d is the number of cells, masked ones not
     counted.
@@ -73,7 +79,7 @@ def global_avg_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         axis: The pooled axes, an int or several.
-        keepdims: Whether the pooled axes remain, with size 1.
+        keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -86,8 +92,9 @@ def global_avg_pool(
         ValueError: x, axes and `where` do not match, a pooled axis has no cells, or `rule` is unknown.
 
     Derivative:
-        ∂y/∂x[i] = 1/d for every cell that is not masked, 0 elsewhere; all higher derivatives are 0. Ties and zeros are
-        not special. NaN and infinities reach no derivative. Where `where` leaves no cell, y is 0 with derivative 0.
+        ∂y/∂x[i] = 1/d for every cell that is not masked, 0 elsewhere; all higher derivatives are 0. Ties and zeros need
+        no special handling. NaN and infinities reach no derivative. Where `where` leaves no cell, y is 0 with
+        derivative 0.
 
     Example:
         >>> lengths = jnp.array([2, 3])

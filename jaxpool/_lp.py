@@ -1,5 +1,7 @@
 """The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_derivatives/weights`."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +33,7 @@ def lp_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Lp norm of the cells of every window.
+    """Lp pooling: the Lp norm of the cells of every window.
 
     Formula, for one pooled axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p)^(1/p), 0 ≤ j < kernel_size, padded
     and masked cells adding 0; p = inf is the largest magnitude. p = 1 sums magnitudes, p = 2 is the Euclidean norm.
@@ -47,7 +49,7 @@ def lp_pool(
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -63,8 +65,8 @@ def lp_pool(
 
     Derivative:
         ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order. A cell of 0
-        has derivative 0, also for p < 1, where it would be infinite. A window of zeros, of padding alone or that
-        `where` leaves empty, is 0 and has derivative 0 in every order; so has an infinite norm, for finite p. Ties: for
+        has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or left
+        empty by `where` is 0 and has derivative 0 at every order; so has an infinite norm, for finite p. Ties: for
         p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in the windows that hold
         it.
 

@@ -1,5 +1,7 @@
 """Max pooling: the largest or smallest cell of every window, and where it is. Rules in `_derivatives/extremes`."""
 
+from __future__ import annotations
+
 import jax
 from jax import lax
 from jax.typing import ArrayLike
@@ -22,7 +24,9 @@ def max_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Largest cell of every window.
+    """Max pooling: the largest cell of every window.
+
+    The last axes are pooled, one for each entry of `kernel_size`. Where channels are last, write axis=(-3, -2).
 
     Formula, for one pooled axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
     masked cells left out. With several pooled axes a window is the product of its axes' windows.
@@ -38,7 +42,7 @@ def max_pool(
             real cells: they may win, and the derivative with respect to a cell is the sum over its copies.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -80,7 +84,7 @@ def min_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Smallest cell of every window.
+    """Min pooling: the smallest cell of every window.
 
     Formula, for one pooled axis: y[o] = min over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
     masked cells left out. For floats it is -max_pool(-x).
@@ -93,7 +97,7 @@ def min_pool(
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -134,7 +138,9 @@ def max_pool_with_indices(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Largest cell of every window, and where it is in x.
+    """Max pooling with indices (argmax): the largest cell of every window, and where it is in x.
+
+    The last axes are pooled, one for each entry of `kernel_size`. Where channels are last, write axis=(-3, -2).
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum.
 
@@ -146,7 +152,7 @@ def max_pool_with_indices(
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

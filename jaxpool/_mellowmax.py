@@ -1,5 +1,7 @@
 """Mellowmax pooling: the logarithm of the mean exponential of every window, for β of any sign and 0."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,7 +39,7 @@ def mellowmax_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Logarithm of the mean exponential of every window: a smooth step from the minimum over the mean to the maximum.
+    """Mellowmax pooling: the log-mean-exp of every window, between its minimum, mean and maximum.
 
     Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation])/n[o])/β, 0 ≤ j < kernel_size,
     with n[o] the cells that take part; the mean for β = 0, smoothly. It lies between the mean and the maximum (for
@@ -54,7 +56,7 @@ def mellowmax_pool(
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
         count_include_pad: Whether padded cells take part, as zeros.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -70,9 +72,9 @@ def mellowmax_pool(
 
     Derivative:
         ∂y/∂x[i] = w[i] = exp(β·(x[i] - y))/n, the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order; at
-        β = 0 they are 1/n and half the variance of the window. Ties share equally; zeros are not special. A cell of
-        -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has derivative 0. NaN stays in the
-        windows that hold it. A window that `where` leaves empty is 0 with derivative 0.
+        β = 0 they are 1/n and half the variance of the window. Ties share equally; zeros need no special handling. A
+        cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has derivative 0. NaN stays in
+        the windows that hold it. A window that `where` leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])

@@ -1,5 +1,7 @@
 """The blend of the maximum and the average of every window, with numbers or learnt arrays for the share."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 from jax import lax
@@ -29,7 +31,7 @@ def mixed_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Blend of the largest cell and the average of every window.
+    """Mixed pooling: a blend of the maximum and the average of every window.
 
     Formula: y[o] = α·max_pool(x)[o] + (1 - α)·avg_pool(x)[o], with the same windows in both.
 
@@ -44,7 +46,7 @@ def mixed_pool(
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
         count_include_pad: Whether padded cells count in the divisor of the average; they are never the maximum.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -61,8 +63,8 @@ def mixed_pool(
     Derivative:
         ∂y[o]/∂x[i] = α·[i is the winner of window o] + (1 - α)/d[o] with the divisor d[o] of the average, and
         ∂y/∂α = max - average. Ties: the first winner in the row-major order of x takes the share of the maximum. Zeros
-        are not special. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 with derivative
-        0.
+        need no special handling. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 with
+        derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 6.0])

@@ -1,5 +1,7 @@
 """Adaptive pools at several grids, side by side along one axis: as many numbers for an array of any size."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
@@ -30,7 +32,7 @@ def spatial_pyramid_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Adaptive pools at several grids of bins, laid out flat one after the other.
+    """Spatial pyramid pooling: adaptive pools at several grids of bins, flattened and concatenated.
 
     Formula: y = the bins of `adaptive_max_pool(x, level)`, or `adaptive_avg_pool`, for every level in turn, each in
     row-major order. What follows sees as many numbers for a small picture as for a large one.
@@ -40,7 +42,7 @@ def spatial_pyramid_pool(
         levels: The bins of each level, given like the `output_size` of `adaptive_max_pool`: (4, 4), say. An int is for
             every axis in `axis`, as in levels=(1, 2, 4), axis=(-3, -2).
         kind: "max" for the largest cell of every bin, "avg" for the average.
-        axis: The pooled axes, in the order of each level; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of each level; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -56,7 +58,7 @@ def spatial_pyramid_pool(
     Derivative:
         That of the adaptive pools, summed over the levels, in float32 for 16-bit floats: for "max", ties go to the
         first winner in row-major order and NaN wins; for "avg", a cell has a share of every bin that holds it. Zeros
-        are not special. A bin that `where` leaves empty is 0 with derivative 0.
+        need no special handling. A bin that `where` leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(1, 4, 4)

@@ -4,6 +4,8 @@ As an extreme, a quantile only reads: the tangents at the chosen cells on the wa
 way back, shared out by the weights of the mean.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -50,7 +52,7 @@ def median_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Median of the cells of every window.
+    """Median pooling, or median filtering: the median of the cells of every window.
 
     Formula: with the n cells of a window sorted, s[0] ≤ … ≤ s[n-1], y = (s[⌊(n-1)/2⌋] + s[⌈(n-1)/2⌉])/2: the cell in
     the middle, or the mean of the two there. Padded and masked cells are left out, so that n may differ among windows.
@@ -63,7 +65,7 @@ def median_pool(
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -107,7 +109,7 @@ def quantile_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Quantile of the cells of every window.
+    """Quantile pooling, or rank filtering: a quantile of the cells of every window.
 
     Formula: with the n cells of a window sorted, s[0] ≤ … ≤ s[n-1], and h = q·(n-1), y = (1-t)·s[⌊h⌋] + t·s[⌈h⌉] with
     t = h - ⌊h⌋; `method` "lower" is s[⌊h⌋] and "higher" s[⌈h⌉]. q = 0 is the minimum, 1/2 the median, 1 the maximum.
@@ -123,7 +125,7 @@ def quantile_pool(
         method: "linear" for the weighted mean of the two cells around h, "lower" or "higher" for one of them.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

@@ -1,5 +1,7 @@
 """Pools of boxes: regions of interest of an array, each brought to the same number of bins."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -31,7 +33,7 @@ def roi_align(
     aligned: bool = True,
     axis: Sizes | None = None,
 ) -> jax.Array:
-    """Average of interpolated samples in every bin of every box.
+    """Region-of-interest align (RoIAlign): the average of interpolated samples in every bin of every box.
 
     Formula, for one pooled axis and a box from a to b, in m bins with S samples each: y[o] = 1/S·Σ_s x(p(o, s)), with
     p(o, s) = a - 1/2 + (o + (s + 1/2)/S)·(b - a)/m and x(p) = (1 - t)·x[i] + t·x[i + 1], i = ⌊p⌋, t = p - i, the linear
@@ -49,7 +51,7 @@ def roi_align(
         sampling_ratio: Samples per bin along each axis, an int of at least 1.
         aligned: Whether cell i of an axis spans i to i + 1, with centre i + 1/2. If not, its centre is i, p has no -
             1/2, and boxes shorter than a cell are taken to be one cell long, as in the first version of the method.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
 
     Returns:
         Array of x's dtype (float32 for integers and bool) and of shape (count, …): the boxes, then the axes of x, the
@@ -68,7 +70,7 @@ def roi_align(
         summed in float32; a GPU may add them in any order. A NaN or infinity reaches the bins that have a sample
         between that cell and its neighbours, even at weight 0. A box with a NaN has NaN in all of its bins and passes
         no derivative, to x or itself; an infinite corner counts as one far away, so that samples fall beyond x and add
-        0. Ties and zeros are not special. No bin is empty.
+        0. Ties and zeros need no special handling. No bin is empty.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
@@ -88,7 +90,7 @@ def roi_align(
 
 
 def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes | None = None) -> jax.Array:
-    """Largest cell in every bin of every box.
+    """Region-of-interest max pooling (RoIPool): the largest cell in every bin of every box.
 
     Formula, for one pooled axis and a box from a to b, rounded to integers, halves away from 0: with l = max(b - a + 1,
     1) and m bins, y[o] = max of x[a + i], ⌊o·l/m⌋ ≤ i < ⌈(o+1)·l/m⌉, cells beyond the ends of the axis left out. The
@@ -102,7 +104,7 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes 
             in the order of the pooled axes. Torchvision's (x1, y1, x2, y2) on the axes (height, width) becomes
             boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
 
     Returns:
         Array of x's dtype and of shape (count, …): the boxes, then the axes of x, the pooled ones with the sizes in

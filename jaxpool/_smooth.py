@@ -1,5 +1,7 @@
 """Smooth max pooling: log-sum-exp, with a number or a learnt array for β. Rules in `_derivatives/exponentials`."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,7 +38,7 @@ def smooth_max_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Smooth maximum of every window, a log-sum-exp; a smooth minimum for negative β.
+    """Log-sum-exp pooling: the smooth maximum of every window, or the smooth minimum for negative β.
 
     Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation]))/β, 0 ≤ j < kernel_size. It lies
     above the maximum (for β < 0: below the minimum) by log(cells)/|β| at most, and tends to it for β → ∞ (β → -∞). It
@@ -53,7 +55,7 @@ def smooth_max_pool(
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
         count_include_pad: Whether padded cells take part, as zeros. If not, the limits are `max_pool` and `min_pool`.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -70,9 +72,9 @@ def smooth_max_pool(
     Derivative:
         ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order. The
         weights inherit the rounding of y: they, and their sum of 1, are accurate to |β·y| units in the last place. Ties
-        share equally; zeros are not special. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is
-        infinite has derivative 0. NaN stays in the windows that hold it. A window in which neither cells nor padding
-        take part is 0 with derivative 0.
+        share equally; zeros need no special handling. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose
+        value is infinite has derivative 0. NaN stays in the windows that hold it. A window in which neither cells nor
+        padding take part is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])

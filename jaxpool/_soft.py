@@ -1,5 +1,7 @@
 """SoftPool: the mean of every window under the softmax of its cells, as sums of exponentials."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -39,7 +41,7 @@ def soft_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Mean of the cells of every window under the softmax of their own values.
+    """Softmax-weighted pooling (SoftPool): the mean of every window under the softmax of its own cells.
 
     Formula, for one pooled axis: y[o] = Σ_j w[j]·x[j] over the cells of window o, w[j] = exp(β·x[j])/Σ_k exp(β·x[k]).
     The mean for β = 0; it tends to the maximum for β → ∞ and to the minimum for β → -∞.
@@ -55,7 +57,7 @@ def soft_pool(
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
         count_include_pad: Whether padded cells take part, as zeros.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -70,9 +72,10 @@ def soft_pool(
             window holds only padding, without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros are
-        not special. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has derivative
-        0. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 with derivative 0.
+        ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros
+        need no special handling. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite
+        has derivative 0. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 with derivative
+        0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])

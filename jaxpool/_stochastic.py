@@ -1,5 +1,7 @@
 """Stochastic pooling: a cell of every window drawn with probability proportional to its positive part, or the mean."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -40,7 +42,7 @@ def stochastic_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Cell of every window drawn at random by its positive part, or the mean of such draws.
+    """Stochastic pooling: a cell of every window drawn at random by its positive part, or the mean of such draws.
 
     Formula: with x₊ = max(x, 0), cell i of window o is drawn with probability p[i] = x₊[i]/Σ x₊ over the cells of the
     window, each window apart, and y[o] = x[i]. Without a key, for inference, y[o] = Σ p[i]·x[i] = Σ x₊²/Σ x₊.
@@ -52,10 +54,12 @@ def stochastic_pool(
         padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE". Added cells are never
             drawn, but copies may be.
-        key: A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean.
+        key: A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean. Under
+            `jax.vmap` a key that is not mapped gives every item the same random numbers: map over
+            jax.random.split(key, n) as well.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. With channels last, (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -70,9 +74,9 @@ def stochastic_pool(
     Derivative:
         With a key, ∂y/∂x[i] = 1 for the cell drawn, 0 elsewhere: the draw is held fixed. Without a key,
         ∂y/∂x[i] = (2·x[i] - y)/Σ x₊ for positive cells. Zeros and negative cells have derivative 0, and a window
-        without a positive cell, of padding alone or that `where` leaves empty, is 0 with derivative 0. Ties are equally
-        likely. Of infinite cells, one is drawn; the mean is then infinite, with derivative 0, as where Σ x₊ overflows.
-        NaN: y is NaN; with a key, the first NaN is drawn.
+        without a positive cell, which may be all padding or left empty by `where`, is 0 with derivative 0. Ties are
+        equally likely. Of infinite cells, one is drawn; the mean is then infinite, with derivative 0, as where Σ x₊
+        overflows. NaN: y is NaN; with a key, the first NaN is drawn.
 
     Example:
         >>> x = jnp.array([1.0, 3.0, -2.0, 0.0, 5.0, 5.0])

@@ -1,5 +1,7 @@
 """The way back from a max pool: values return to the cells that they came from."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +20,9 @@ from jaxpool._sharding import evaluate_sharded
 
 
 def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Sizes | None = None) -> jax.Array:
-    """Zeros, but for the values at the cells that the indices name.
+    """Max unpooling: zeros, but for the values at the cells that the indices name.
+
+    The third argument is the size of the output, where PyTorch has the window.
 
     Formula: x[c] = values[o] for the last o, in row-major order, with indices[o] = c, and 0 where there is none. It
     undoes `max_pool_with_indices` at the winners, exactly where windows share no cells.
@@ -28,8 +32,8 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
         indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by
             `max_pool_with_indices`. An index below 0 or past the end writes nothing.
         output_size: Size of the output, one int per pooled axis: (8, 8) for two axes; all of x.shape only if all axes
-            were pooled. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. With channels last, (-3, -2).
+            were pooled. It is not the window, which is PyTorch's third argument. An int is for every axis in `axis`.
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
 
     Returns:
         Array of the dtype of `values`; the pooled axes have the sizes in `output_size`.
@@ -41,8 +45,8 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
     Derivative:
         ∂x[c]/∂values[o] = 1 where o is written to c, 0 elsewhere; all higher derivatives are 0, and there is none with
         respect to the indices. Ties: if several indices name the same cell, the last one in row-major order wins, in
-        value and derivative, on every device. Zeros, NaN and infinities are not special. Empty windows (index -1) take
-        no part.
+        value and derivative, on every device. Zeros, NaN and infinities need no special handling. Empty windows (index
+        -1) take no part.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0])

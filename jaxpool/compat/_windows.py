@@ -2,8 +2,8 @@
 
 A framework pools with a window that holds only padding, with one larger than the array and with negative padding, all
 of which jaxpool refuses because they are mistakes more often than not. A model that was written for the framework may
-live with them. So here the windows of padding alone are set apart: the others go to a function of jaxpool, and the
-result is surrounded by what the framework gives for no cell at all.
+live with them. So here the windows that hold only padding are set apart: the others go to a function of jaxpool, and
+the result is surrounded by what the framework gives for no cell at all.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ def along_axes(
 
 
 def pool_along(pool: Callable[..., jax.Array], x: jax.Array, along: Sequence[Along], empty: Any) -> jax.Array:
-    """Pool x by a function of jaxpool; windows of padding alone get the value `empty`."""
+    """Pool x by a function of jaxpool; windows that hold only padding get the value `empty`."""
     if not along:
         return x
     splits = [_split(x.shape[one.axis], one) for one in along]

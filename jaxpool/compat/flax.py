@@ -12,11 +12,13 @@ gradients, to rounding. They differ where Flax is wrong or fails, on the CPU at 
 - (low, high) pairs fail with two batch axes and more, negative ones have no gradient of `max_pool`, and a window that
   is a list fails. All work here.
 
-Kept are the -inf of a window of padding alone under `max_pool` (+inf under `min_pool`, 0 under `avg_pool`, NaN without
-`count_include_pad`), which passes no gradient, the outputs of no cells of a window larger than the array, and the
-float32 that `avg_pool` makes of bfloat16 without `count_include_pad`. Refused are maxima and minima of complex numbers,
-which have no order, symbolic sizes along pooled axes and an empty `window_shape`.
+Kept are the -inf of a window that holds only padding under `max_pool` (+inf under `min_pool`, 0 under `avg_pool`, NaN
+without `count_include_pad`), which passes no gradient, the outputs of no cells of a window larger than the array, and
+the float32 that `avg_pool` makes of bfloat16 without `count_include_pad`. Refused are maxima and minima of complex
+numbers, which have no order, symbolic sizes along pooled axes and an empty `window_shape`.
 """
+
+from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
@@ -40,7 +42,7 @@ Padding = str | Sequence[Sequence[int]]
 def max_pool(
     inputs: ArrayLike, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Padding = "VALID"
 ) -> jax.Array:
-    """Largest cell of every window, as `flax.linen.max_pool`.
+    """Max pooling: the largest cell of every window, as `flax.linen.max_pool`.
 
     Formula, for one spatial axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
 
@@ -54,7 +56,8 @@ def max_pool(
 
     Returns:
         Array of the dtype of inputs. A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or
-        0 if the window does not fit. Other axes are unchanged. A window of padding alone is -inf or the lowest integer.
+        0 if the window does not fit. Other axes are unchanged. A window that holds only padding is -inf or the lowest
+        integer.
 
     Raises:
         TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
@@ -62,7 +65,7 @@ def max_pool(
 
     Derivative:
         That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
-        first NaN, 0 elsewhere. Windows of padding alone have derivative 0.
+        first NaN, 0 elsewhere. Windows that hold only padding have derivative 0.
 
     Example:
         >>> from jaxpool.compat.flax import max_pool
@@ -78,7 +81,7 @@ def max_pool(
 def min_pool(
     inputs: ArrayLike, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Padding = "VALID"
 ) -> jax.Array:
-    """Smallest cell of every window, as `flax.nnx.min_pool` and that of `flax.linen.pooling`.
+    """Min pooling: the smallest cell of every window, as `flax.nnx.min_pool` and that of `flax.linen.pooling`.
 
     Formula, for one spatial axis: y[o] = min over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
 
@@ -91,7 +94,7 @@ def min_pool(
 
     Returns:
         Array of the dtype of inputs. A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or
-        0 if the window does not fit. Other axes are unchanged. A window of padding alone is +inf or the highest
+        0 if the window does not fit. Other axes are unchanged. A window that holds only padding is +inf or the highest
         integer.
 
     Raises:
@@ -100,7 +103,7 @@ def min_pool(
 
     Derivative:
         That of `jaxpool.min_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its minimum, or its
-        first NaN, 0 elsewhere. Windows of padding alone have derivative 0.
+        first NaN, 0 elsewhere. Windows that hold only padding have derivative 0.
 
     Example:
         >>> from jaxpool.compat.flax import min_pool
@@ -120,7 +123,7 @@ def avg_pool(
     padding: Padding = "VALID",
     count_include_pad: bool = True,
 ) -> jax.Array:
-    """Average of the cells of every window, as `flax.linen.avg_pool`.
+    """Average pooling: the average of every window, as `flax.linen.avg_pool`.
 
     Formula, for one spatial axis: y[o] = Σ_j x[o·stride - low + j] / d[o], 0 ≤ j < window, padded cells adding 0. d[o]
     is the size of the window or, without `count_include_pad`, the number of its cells that are not padding.
@@ -136,16 +139,16 @@ def avg_pool(
     Returns:
         Array of the dtype of inputs, or of JAX's default float dtype for integers, bool and, without
         `count_include_pad`, narrower floats. A spatial axis of n cells becomes floor((n + low + high - window)/stride)
-        + 1, or 0 if the window does not fit. Other axes are unchanged. A window of padding alone is 0, or NaN without
-        `count_include_pad`.
+        + 1, or 0 if the window does not fit. Other axes are unchanged. A window that holds only padding is 0, or NaN
+        without `count_include_pad`.
 
     Raises:
         TypeError: inputs is not an array, a size is not an int, or another argument has the wrong type.
         ValueError: inputs and sizes do not match.
 
     Derivative:
-        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere. Windows of padding
-        alone have derivative 0.
+        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere. Windows that hold
+        only padding have derivative 0.
 
     Example:
         >>> from jaxpool.compat.flax import avg_pool

@@ -17,6 +17,8 @@ complex numbers, which have no order, symbolic sizes along pooled axes and empty
 Haiku's modules: they work outside of `hk.transform` too, and tables of modules do not list them.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +41,7 @@ from jaxpool.compat._windows import Along, along_axes, pool_along, quotient_dtyp
 def max_pool(
     value: ArrayLike, window_shape: Sizes, strides: Sizes, padding: str, channel_axis: int | None = -1
 ) -> jax.Array:
-    """Largest cell of every window, as `hk.max_pool`.
+    """Max pooling: the largest cell of every window, as `hk.max_pool`.
 
     Formula, for one axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
 
@@ -77,7 +79,7 @@ def max_pool(
 def avg_pool(
     value: ArrayLike, window_shape: Sizes, strides: Sizes, padding: str, channel_axis: int | None = -1
 ) -> jax.Array:
-    """Average of the cells of every window, as `hk.avg_pool`.
+    """Average pooling: the average of every window, as `hk.avg_pool`.
 
     Formula, for one axis: y[o] = Σ_j x[o·stride - low + j] / d[o], 0 ≤ j < window, padded cells adding 0. d[o] is the
     number of cells of window o that are not padding.

@@ -22,6 +22,8 @@ are maxima of complex numbers, which have no order, symbolic sizes along pooled 
 model that is being built: there a pool goes into a `keras.layers.Lambda` or the `call` of a layer.
 """
 
+from __future__ import annotations
+
 import sys
 from functools import partial
 from typing import Any
@@ -45,7 +47,7 @@ def max_pool(
     padding: str = "valid",
     data_format: str | None = None,
 ) -> jax.Array:
-    """Largest cell of every window, as `keras.ops.max_pool`.
+    """Max pooling: the largest cell of every window, as `keras.ops.max_pool`.
 
     Formula, for one spatial axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < pool_size, padded cells left out.
 
@@ -87,7 +89,7 @@ def average_pool(
     padding: str = "valid",
     data_format: str | None = None,
 ) -> jax.Array:
-    """Average of the cells of every window, as `keras.ops.average_pool`.
+    """Average pooling: the average of every window, as `keras.ops.average_pool`.
 
     Formula, for one spatial axis: y[o] = Σ_j x[o·stride - low + j] / d[o], 0 ≤ j < pool_size, padded cells adding 0.
     d[o] is the number of cells of window o that are not padding.
@@ -124,7 +126,7 @@ def average_pool(
 
 
 def adaptive_max_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | None = None) -> jax.Array:
-    """Largest cell of every bin, as `keras.ops.adaptive_max_pool`.
+    """Adaptive max pooling: the largest cell of every bin, as `keras.ops.adaptive_max_pool`.
 
     Formula, for one spatial axis of n cells in m bins: y[o] = max of x[i], ⌊o·n/m⌋ ≤ i < ⌈(o+1)·n/m⌉.
 
@@ -157,7 +159,7 @@ def adaptive_max_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | 
 
 
 def adaptive_average_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | None = None) -> jax.Array:
-    """Average of the cells of every bin, as `keras.ops.adaptive_average_pool`.
+    """Adaptive average pooling: the average of every bin, as `keras.ops.adaptive_average_pool`.
 
     Formula, for one spatial axis of n cells in m bins: y[o] = Σ x[i] / d[o], ⌊o·n/m⌋ ≤ i < ⌈(o+1)·n/m⌉, d[o] the number
     of cells of bin o.

@@ -71,6 +71,22 @@ MISTAKES = [
         "jaxpool.max_pool(abs(x), (2, 2))",
         POOLED,
     ),
+    Mistake(
+        "integers of four bits",
+        "(lambda x: jaxpool.max_pool(x, (2, 2)))(jnp.asarray(x, jnp.uint4))",
+        "x has dtype uint4, which cannot be pooled",
+        "x.astype(jnp.uint8)",
+        "(lambda x: jaxpool.max_pool(x.astype(jnp.uint8), (2, 2)))(jnp.asarray(x, jnp.uint4))",
+        POOLED,
+    ),
+    Mistake(
+        "floats of eight bits",
+        "(lambda x: jaxpool.avg_pool(x, (2, 2)))(jnp.asarray(x, jnp.float8_e4m3fn))",
+        "x has dtype float8_e4m3fn, which cannot be pooled",
+        "x.astype(jnp.bfloat16)",
+        "(lambda x: jaxpool.avg_pool(x.astype(jnp.bfloat16), (2, 2)))(jnp.asarray(x, jnp.float8_e4m3fn))",
+        POOLED,
+    ),
     # Masks
     Mistake(
         "a mask of floats",

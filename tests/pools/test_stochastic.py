@@ -120,3 +120,12 @@ def test_a_single_row_of_many_cells() -> None:
     x = jnp.abs(jnp.sin(jnp.arange(600.0))).reshape(2, 300)
     gradient = jax.grad(lambda x: stochastic_pool(x, (1, 256), 1, key=jax.random.key(0)).sum())(x)
     assert gradient.sum() == 2 * 45
+
+
+def test_one_key_under_vmap_draws_alike_for_every_item() -> None:
+    rows, key = np.tile(np.arange(1.0, 33), (3, 1)), jax.random.key(0)
+    shared = np.asarray(jax.vmap(lambda row: stochastic_pool(row, (4,), key=key))(rows))
+    assert (shared == shared[0]).all()
+    split = jax.vmap(lambda row, key: stochastic_pool(row, (4,), key=key))(rows, jax.random.split(key, 3))
+    for drawn in (np.asarray(split), np.asarray(stochastic_pool(rows, (4,), key=key))):
+        assert (drawn != drawn[0]).any()

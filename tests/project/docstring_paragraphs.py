@@ -45,6 +45,10 @@ SLOTS: dict[str, Choice] = {
     "reduced": {"global_gem_pool": " with `keepdims`"},
     "sign": {"smooth_max_pool": " ≠ 0", "": " of any sign, 0 included"},
     "source": {"soft_pool": " (1 in the source)"},
+    "mapped": {
+        "": "Under `jax.vmap` a key that is not mapped gives every item the same random numbers: map over "
+        "jax.random.split(key, n) as well."
+    },
 }
 
 ARGUMENTS: dict[str, Choice] = {
@@ -147,14 +151,14 @@ ARGUMENTS: dict[str, Choice] = {
         "kernel_size": "Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or "
         "`output_ratio`.",
         "max_unpool": "Size of the output, one int per pooled axis: (8, 8) for two axes; all of x.shape only if all "
-        f"axes were pooled. {_OF_EVERY_AXIS}",
+        f"axes were pooled. It is not the window, which is PyTorch's third argument. {_OF_EVERY_AXIS}",
         "boxes": f"{_BINS} {_OF_EVERY_AXIS}",
         "": f"{_BINS} It may exceed the number of cells; None keeps an axis as it is. {_OF_EVERY_AXIS}",
     },
     "output_ratio": {"": "Windows per cell of the input: a float between 0 and 1, or one float per axis."},
     "key": {
-        "samples": "A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`.",
-        "": "A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean.",
+        "samples": "A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. {mapped}",
+        "": "A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean. {mapped}",
     },
     "return_indices": {"": "Whether to return the position of every value too."},
     "_random_samples": {
@@ -173,10 +177,10 @@ ARGUMENTS: dict[str, Choice] = {
     },
     "axis": {
         "keepdims": "The pooled axes, an int or several.",
-        "": "The pooled axes, in the order of {sizes}; the last ones if None. With channels last, (-3, -2).",
+        "": "The pooled axes, in the order of {sizes}; the last ones if None. For channels last: (-3, -2).",
     },
     "channel_axis": {"": "Axis that an int leaves unpooled, besides the first one; none if None."},
-    "keepdims": {"": "Whether the pooled axes remain, with size 1."},
+    "keepdims": {"": "Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C)."},
     "where": {"": "Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent."},
     "rule": {"": '"jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.'},
     "name": {"": 'Name of the layer; "{layer}" if None.'},

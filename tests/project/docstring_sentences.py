@@ -140,8 +140,8 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "The spatial axes": {
             "keras.adaptive_max_pool keras.adaptive_average_pool": "The spatial axes have the sizes in `output_size`."
         },
-        "A window of padding alone is {infinity}": {
-            "flax.max_pool flax.min_pool": "A window of padding alone is {infinity} or the {lowest} integer."
+        "A window that holds only padding is {infinity}": {
+            "flax.max_pool flax.min_pool": "A window that holds only padding is {infinity} or the {lowest} integer."
         },
     },
     "Derivative": {
@@ -174,15 +174,16 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "Ties: for p = inf": {
             "norm_type": "Ties: for p = inf, the first of the largest {magnitudes} in row-major order takes all."
         },
-        "Zeros are not": {"mixed_pool spatial_pyramid_pool": "Zeros are not special."},
-        "Ties share equally": {EXPONENTIALS: "Ties share equally; zeros are not special."},
+        "Zeros need": {"mixed_pool spatial_pyramid_pool": "Zeros need no special handling."},
+        "Ties share equally": {EXPONENTIALS: "Ties share equally; zeros need no special handling."},
         "Ties and zeros": {
-            "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool roi_align": "Ties and zeros are not special."
+            "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool roi_align": "Ties and zeros need no special "
+            "handling."
         },
         "+0 and -0": {f"{WINNERS} {INDEXED} max_blur_pool global_max_pool median_pool quantile_pool": "+0 and -0 tie."},
         "A cell of 0": {NORMS: "A cell of 0 has derivative 0, also for p < 1, where it would be infinite."},
-        "A window of zeros": {
-            NORMS: "A window of zeros, of padding alone or that `where` leaves empty, is 0 and has derivative 0 in "
+        "A window that is": {
+            NORMS: "A window that is all zeros, all padding or left empty by `where` is 0 and has derivative 0 at "
             "every order; so has an infinite {mean}, for finite p."
         },
         "NaN wins": {
@@ -214,10 +215,11 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             f"{SLIDING_EXTREMES} avg_pool adaptive_max_pool adaptive_max_pool_with_indices adaptive_avg_pool levels "
             "mellowmax_pool soft_pool": "A {window} that `where` leaves empty {empty}.",
         },
-        "A window of padding alone": {
-            "sum_pool blur_pool": "A window of padding alone, or one that `where` leaves empty, is 0 with derivative 0."
+        "A window that holds": {
+            "sum_pool blur_pool": "A window that holds only padding, or that `where` leaves empty, is 0 with "
+            "derivative 0."
         },
-        "Windows of padding alone": {"flax": "Windows of padding alone have derivative 0."},
+        "Windows that hold": {"flax": "Windows that hold only padding have derivative 0."},
         "Where `where` leaves": {"keepdims": "Where `where` leaves no cell, y is 0 with derivative 0."},
         "No {window} is empty": {"samples roi_align": "No {window} is empty."},
         "For 16-bit floats": {

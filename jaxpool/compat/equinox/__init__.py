@@ -14,10 +14,10 @@ and gradients, to rounding. They differ where Equinox is wrong or fails, on the 
 - `use_ceil` fails where it enlarges padding beyond the kernel. Here it works.
 - Errors are TypeError and ValueError, and a layer that no array can be right for is refused when it is made.
 
-Kept are the zeros that averages count under `use_ceil`, the -inf of a window of padding alone under maxima (0 under
-averages), which passes no gradient, and the outputs of no cells of a window larger than the array. Refused are maxima
-of complex numbers, which have no order, and symbolic sizes along pooled axes. `Pool` and `AdaptivePool` are left out:
-they take any reduction, whose derivative could not be known.
+Kept are the zeros that averages count under `use_ceil`, the -inf of a window that holds only padding under maxima (0
+under averages), which passes no gradient, and the outputs of no cells of a window larger than the array. Refused are
+maxima of complex numbers, which have no order, and symbolic sizes along pooled axes. `Pool` and `AdaptivePool` are left
+out: they take any reduction, whose derivative could not be known.
 
 The layers are dataclasses and not Equinox's modules, though they go where these go: a model, `eqx.nn.Sequential`,
 `eqx.filter_jit`. To JAX they are trees without leaves, equal where their sizes are; Equinox's have two leaves that are

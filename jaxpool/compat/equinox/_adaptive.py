@@ -1,5 +1,7 @@
 """`AdaptiveMaxPool1d` to `AdaptiveAvgPool3d` of `equinox.nn`: all axes but the first in a given number of bins."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -57,7 +59,7 @@ class _Averages(_Bins):
 
 @jax.tree_util.register_static
 class AdaptiveMaxPool1d(_Maxima):
-    """Largest cell of every bin along one axis, as `equinox.nn.AdaptiveMaxPool1d`.
+    """Adaptive max pooling: the largest cell of every bin along one axis, as `equinox.nn.AdaptiveMaxPool1d`.
 
     Called with x of shape (C, L), it gives y[o] = max of x[i] for the cells i of bin o. Of n cells in m bins the first
     n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of `jaxpool.max_pool`.
@@ -76,7 +78,7 @@ class AdaptiveMaxPool1d(_Maxima):
 
 @jax.tree_util.register_static
 class AdaptiveMaxPool2d(_Maxima):
-    """Largest cell of every bin along two axes, as `equinox.nn.AdaptiveMaxPool2d`.
+    """Adaptive max pooling: the largest cell of every bin along two axes, as `equinox.nn.AdaptiveMaxPool2d`.
 
     Called with x of shape (C, H, W), it gives y[o] = max of x[i] for the cells i of bin o, along each axis. Of n cells
     in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of
@@ -97,7 +99,7 @@ class AdaptiveMaxPool2d(_Maxima):
 
 @jax.tree_util.register_static
 class AdaptiveMaxPool3d(_Maxima):
-    """Largest cell of every bin along three axes, as `equinox.nn.AdaptiveMaxPool3d`.
+    """Adaptive max pooling: the largest cell of every bin along three axes, as `equinox.nn.AdaptiveMaxPool3d`.
 
     Called with x of shape (C, D, H, W), it gives y[o] = max of x[i] for the cells i of bin o, along each axis. Of n
     cells in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of
@@ -117,7 +119,7 @@ class AdaptiveMaxPool3d(_Maxima):
 
 @jax.tree_util.register_static
 class AdaptiveAvgPool1d(_Averages):
-    """Average of every bin along one axis, as `equinox.nn.AdaptiveAvgPool1d`.
+    """Adaptive average pooling: the average of every bin along one axis, as `equinox.nn.AdaptiveAvgPool1d`.
 
     Called with x of shape (C, L), it gives y[o] = the mean of x[i] for the cells i of bin o. Of n cells in m bins the
     first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of `jaxpool.avg_pool`.
@@ -136,7 +138,7 @@ class AdaptiveAvgPool1d(_Averages):
 
 @jax.tree_util.register_static
 class AdaptiveAvgPool2d(_Averages):
-    """Average of every bin along two axes, as `equinox.nn.AdaptiveAvgPool2d`.
+    """Adaptive average pooling: the average of every bin along two axes, as `equinox.nn.AdaptiveAvgPool2d`.
 
     Called with x of shape (C, H, W), it gives y[o] = the mean of x[i] for the cells i of bin o, along each axis. Of n
     cells in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of
@@ -157,7 +159,7 @@ class AdaptiveAvgPool2d(_Averages):
 
 @jax.tree_util.register_static
 class AdaptiveAvgPool3d(_Averages):
-    """Average of every bin along three axes, as `equinox.nn.AdaptiveAvgPool3d`.
+    """Adaptive average pooling: the average of every bin along three axes, as `equinox.nn.AdaptiveAvgPool3d`.
 
     Called with x of shape (C, D, H, W), it gives y[o] = the mean of x[i] for the cells i of bin o, along each axis. Of
     n cells in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of

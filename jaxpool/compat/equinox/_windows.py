@@ -1,5 +1,7 @@
 """`MaxPool1d` to `AvgPool3d` of `equinox.nn`: windows that slide along all axes but the first."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -62,7 +64,7 @@ class _Averages(_Windows):
 
 @jax.tree_util.register_static
 class MaxPool1d(_Maxima):
-    """Largest cell of every window along one axis, as `equinox.nn.MaxPool1d`.
+    """Max pooling: the largest cell of every window along one axis, as `equinox.nn.MaxPool1d`.
 
     Called with x of shape (C, L), it gives y[o] = max over j of x[o·stride - low + j], 0 ≤ j < kernel_size. Of n cells
     become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of `jaxpool.max_pool`.
@@ -87,7 +89,7 @@ class MaxPool1d(_Maxima):
 
 @jax.tree_util.register_static
 class MaxPool2d(_Maxima):
-    """Largest cell of every window along two axes, as `equinox.nn.MaxPool2d`.
+    """Max pooling: the largest cell of every window along two axes, as `equinox.nn.MaxPool2d`.
 
     Called with x of shape (C, H, W), it gives y[o] = max over j of x[o·stride - low + j], 0 ≤ j < kernel_size, along
     each axis. Of n cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of
@@ -113,7 +115,7 @@ class MaxPool2d(_Maxima):
 
 @jax.tree_util.register_static
 class MaxPool3d(_Maxima):
-    """Largest cell of every window along three axes, as `equinox.nn.MaxPool3d`.
+    """Max pooling: the largest cell of every window along three axes, as `equinox.nn.MaxPool3d`.
 
     Called with x of shape (C, D, H, W), it gives y[o] = max over j of x[o·stride - low + j], 0 ≤ j < kernel_size, along
     each axis. Of n cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of
@@ -138,7 +140,7 @@ class MaxPool3d(_Maxima):
 
 @jax.tree_util.register_static
 class AvgPool1d(_Averages):
-    """Average of every window along one axis, as `equinox.nn.AvgPool1d`.
+    """Average pooling: the average of every window along one axis, as `equinox.nn.AvgPool1d`.
 
     Called with x of shape (C, L), it gives y[o] = Σ_j x[o·stride - low + j] / kernel_size, 0 ≤ j < kernel_size. Of n
     cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of `jaxpool.avg_pool`.
@@ -163,7 +165,7 @@ class AvgPool1d(_Averages):
 
 @jax.tree_util.register_static
 class AvgPool2d(_Averages):
-    """Average of every window along two axes, as `equinox.nn.AvgPool2d`.
+    """Average pooling: the average of every window along two axes, as `equinox.nn.AvgPool2d`.
 
     Called with x of shape (C, H, W), it gives y[o] = Σ_j x[o·stride - low + j] / kernel_size, 0 ≤ j < kernel_size,
     along each axis. Of n cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of
@@ -189,7 +191,7 @@ class AvgPool2d(_Averages):
 
 @jax.tree_util.register_static
 class AvgPool3d(_Averages):
-    """Average of every window along three axes, as `equinox.nn.AvgPool3d`.
+    """Average pooling: the average of every window along three axes, as `equinox.nn.AvgPool3d`.
 
     Called with x of shape (C, D, H, W), it gives y[o] = Σ_j x[o·stride - low + j] / kernel_size, 0 ≤ j < kernel_size,
     along each axis. Of n cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of

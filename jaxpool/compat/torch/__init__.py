@@ -10,14 +10,14 @@ are int32, and int64 under `jax_enable_x64`. What differs:
   it is 1 for p = 1, and NaN or infinite for p < 1. A norm overflows only where it is itself too large.
 - Averages of integers are float32. PyTorch cuts those of int64 off, and refuses the others.
 - `max_unpool` leaves out values whose index is out of range, which PyTorch refuses. Where several have one index the
-  last is written, and it alone has a gradient; PyTorch writes any of them, and sends a gradient to all.
+  last is written, and only it has a gradient; PyTorch writes any of them, and sends a gradient to all.
 - `fractional_max_pool` needs `_random_samples`, since JAX draws nothing without a key, in any float dtype.
 - Errors are TypeError and ValueError. bool, integers, 16-bit floats and, under averages, complex numbers pool in every
   function; C may be 0; an `output_ratio` may be one float; `norm_type` may be an array that is learnt.
 
 Kept is that the norm of a window that `ceil_mode` cuts short is scaled to a whole window, and that padding beyond half
-a window is an error. Refused are windows of padding alone, which dilation makes possible and which are -inf in PyTorch,
-no bins (`output_size=0`) and norms of p ≤ 0.
+a window is an error. Refused are windows that hold only padding, which dilation makes possible and which are -inf in
+PyTorch, no bins (`output_size=0`) and norms of p ≤ 0.
 """
 
 from jaxpool.compat.torch._adaptive_average import adaptive_avg_pool1d as adaptive_avg_pool1d

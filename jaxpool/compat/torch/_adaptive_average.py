@@ -1,5 +1,7 @@
 """`adaptive_avg_pool1d`, `adaptive_avg_pool2d` and `adaptive_avg_pool3d` of `torch.nn.functional`."""
 
+from __future__ import annotations
+
 import jax
 from jax.typing import ArrayLike
 
@@ -12,7 +14,7 @@ def adaptive_avg_pool1d(
     input: ArrayLike,
     output_size: OutputSizes,
 ) -> jax.Array:
-    """Average of the cells of every bin along one axis, as `torch.nn.functional.adaptive_avg_pool1d`.
+    """Adaptive average pooling: average of every bin along one axis, as `torch.nn.functional.adaptive_avg_pool1d`.
 
     Formula, for one axis of n cells in m bins: y[o] = Σ input[i] / d[o], ⌊o·n/m⌋ ≤ i < ⌈(o+1)·n/m⌉, d[o] the number
     of cells of bin o.
@@ -44,7 +46,7 @@ def adaptive_avg_pool2d(
     input: ArrayLike,
     output_size: OutputSizes,
 ) -> jax.Array:
-    """Average of the cells of every bin along two axes, as `torch.nn.functional.adaptive_avg_pool2d`.
+    """Adaptive average pooling: average of every bin along two axes, as `torch.nn.functional.adaptive_avg_pool2d`.
 
     The formula is that of `adaptive_avg_pool1d`, along each axis.
 
@@ -76,7 +78,7 @@ def adaptive_avg_pool3d(
     input: ArrayLike,
     output_size: OutputSizes,
 ) -> jax.Array:
-    """Average of the cells of every bin along three axes, as `torch.nn.functional.adaptive_avg_pool3d`.
+    """Adaptive average pooling: average of every bin along three axes, as `torch.nn.functional.adaptive_avg_pool3d`.
 
     The formula is that of `adaptive_avg_pool1d`, along each axis.
 

@@ -1,5 +1,7 @@
 """`adaptive_max_pool1d`, `adaptive_max_pool2d` and `adaptive_max_pool3d` of `torch.nn.functional`."""
 
+from __future__ import annotations
+
 from typing import Literal, overload
 
 import jax
@@ -32,7 +34,7 @@ def adaptive_max_pool1d(
     output_size: OutputSizes,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Largest cell of every bin along one axis, as `torch.nn.functional.adaptive_max_pool1d`.
+    """Adaptive max pooling: largest cell of every bin along one axis, as `torch.nn.functional.adaptive_max_pool1d`.
 
     Formula, for one axis of n cells in m bins: y[o] = max of input[i], ⌊o·n/m⌋ ≤ i < ⌈(o+1)·n/m⌉.
 
@@ -84,7 +86,7 @@ def adaptive_max_pool2d(
     output_size: OutputSizes,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Largest cell of every bin along two axes, as `torch.nn.functional.adaptive_max_pool2d`.
+    """Adaptive max pooling: largest cell of every bin along two axes, as `torch.nn.functional.adaptive_max_pool2d`.
 
     The formula is that of `adaptive_max_pool1d`, along each axis.
 
@@ -137,7 +139,7 @@ def adaptive_max_pool3d(
     output_size: OutputSizes,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Largest cell of every bin along three axes, as `torch.nn.functional.adaptive_max_pool3d`.
+    """Adaptive max pooling: largest cell of every bin along three axes, as `torch.nn.functional.adaptive_max_pool3d`.
 
     The formula is that of `adaptive_max_pool1d`, along each axis.
 

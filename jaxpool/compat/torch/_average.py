@@ -1,5 +1,7 @@
 """`avg_pool1d`, `avg_pool2d` and `avg_pool3d` of `torch.nn.functional`: the average of every window."""
 
+from __future__ import annotations
+
 import jax
 from jax.typing import ArrayLike
 
@@ -17,7 +19,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> jax.Array:
-    """Average of the cells of every window along one axis, as `torch.nn.functional.avg_pool1d`.
+    """Average pooling: the average of every window along one axis, as `torch.nn.functional.avg_pool1d`.
 
     Formula, for one axis: y[o] = Σ_j input[o·stride - padding + j] / d[o], 0 ≤ j < kernel_size, padded cells adding 0.
     d[o] is the number of cells of window o in the input or, with `count_include_pad`, in the padding.
@@ -60,7 +62,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: float | None = None,
 ) -> jax.Array:
-    """Average of the cells of every window along two axes, as `torch.nn.functional.avg_pool2d`.
+    """Average pooling: the average of every window along two axes, as `torch.nn.functional.avg_pool2d`.
 
     The formula is that of `avg_pool1d`, along each axis.
 
@@ -105,7 +107,7 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: float | None = None,
 ) -> jax.Array:
-    """Average of the cells of every window along three axes, as `torch.nn.functional.avg_pool3d`.
+    """Average pooling: the average of every window along three axes, as `torch.nn.functional.avg_pool3d`.
 
     The formula is that of `avg_pool1d`, along each axis.
 

@@ -1,5 +1,7 @@
 """`fractional_max_pool2d` and `fractional_max_pool3d` of `torch.nn.functional`: windows at random positions."""
 
+from __future__ import annotations
+
 from typing import Literal, overload
 
 import jax
@@ -48,7 +50,7 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: ArrayLike | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Largest cell of every random window along two axes, as `torch.nn.functional.fractional_max_pool2d`.
+    """Fractional max pooling along two axes: random windows, as `torch.nn.functional.fractional_max_pool2d`.
 
     Formula, for one axis of n cells, m windows of k cells and a sample u: y[o] = max over j of input[s(o) + j],
     0 ≤ j < k, with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k.
@@ -123,7 +125,7 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: ArrayLike | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Largest cell of every random window along three axes, as `torch.nn.functional.fractional_max_pool3d`.
+    """Fractional max pooling along three axes: random windows, as `torch.nn.functional.fractional_max_pool3d`.
 
     The formula is that of `fractional_max_pool2d`, along each axis.
 

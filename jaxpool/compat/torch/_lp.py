@@ -1,5 +1,7 @@
 """`lp_pool1d`, `lp_pool2d` and `lp_pool3d` of `torch.nn.functional`: the norm of every window."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +21,7 @@ def lp_pool1d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """Lp norm of the cells of every window along one axis, as `torch.nn.functional.lp_pool1d`.
+    """Lp pooling: the Lp norm of every window along one axis, as `torch.nn.functional.lp_pool1d`.
 
     Formula, for one axis: y[o] = (Σ_j |input[o·stride + j]|^p)^(1/p), 0 ≤ j < kernel_size, times
     (kernel_size/cells)^(1/p) where `ceil_mode` leaves a window fewer cells; p = inf is the largest magnitude.
@@ -60,7 +62,7 @@ def lp_pool2d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """Lp norm of the cells of every window along two axes, as `torch.nn.functional.lp_pool2d`.
+    """Lp pooling: the Lp norm of every window along two axes, as `torch.nn.functional.lp_pool2d`.
 
     The formula is that of `lp_pool1d`, along each axis.
 
@@ -101,7 +103,7 @@ def lp_pool3d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """Lp norm of the cells of every window along three axes, as `torch.nn.functional.lp_pool3d`.
+    """Lp pooling: the Lp norm of every window along three axes, as `torch.nn.functional.lp_pool3d`.
 
     The formula is that of `lp_pool1d`, along each axis.
 

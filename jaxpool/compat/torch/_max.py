@@ -1,5 +1,7 @@
 """`max_pool1d`, `max_pool2d` and `max_pool3d` of `torch.nn.functional`: the largest cell of every window."""
 
+from __future__ import annotations
+
 from typing import Literal, overload
 
 import jax
@@ -50,7 +52,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Largest cell of every window along one axis, as `torch.nn.functional.max_pool1d`.
+    """Max pooling: the largest cell of every window along one axis, as `torch.nn.functional.max_pool1d`.
 
     Formula, for one axis: y[o] = max over j of input[o·stride - padding + j·dilation], 0 ≤ j < kernel_size, padded
     cells left out.
@@ -128,7 +130,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Largest cell of every window along two axes, as `torch.nn.functional.max_pool2d`.
+    """Max pooling: the largest cell of every window along two axes, as `torch.nn.functional.max_pool2d`.
 
     The formula is that of `max_pool1d`, along each axis.
 
@@ -206,7 +208,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Largest cell of every window along three axes, as `torch.nn.functional.max_pool3d`.
+    """Max pooling: the largest cell of every window along three axes, as `torch.nn.functional.max_pool3d`.
 
     The formula is that of `max_pool1d`, along each axis.
 

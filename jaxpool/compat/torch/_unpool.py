@@ -1,5 +1,7 @@
 """`max_unpool1d`, `max_unpool2d` and `max_unpool3d` of `torch.nn.functional`: the way back from maxima."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import jax
@@ -19,7 +21,7 @@ def max_unpool1d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
-    """Values back at the cells that their indices name, along one axis, as `torch.nn.functional.max_unpool1d`.
+    """Max unpooling along one axis: values back where they came from, as `torch.nn.functional.max_unpool1d`.
 
     Formula: y[c] = input[o] for the last o, in row-major order, with indices[o] = c, and 0 where there is none.
 
@@ -61,7 +63,7 @@ def max_unpool2d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
-    """Values back at the cells that their indices name, along two axes, as `torch.nn.functional.max_unpool2d`.
+    """Max unpooling along two axes: values back where they came from, as `torch.nn.functional.max_unpool2d`.
 
     The formula is that of `max_unpool1d`, along each axis.
 
@@ -106,7 +108,7 @@ def max_unpool3d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
-    """Values back at the cells that their indices name, along three axes, as `torch.nn.functional.max_unpool3d`.
+    """Max unpooling along three axes: values back where they came from, as `torch.nn.functional.max_unpool3d`.
 
     The formula is that of `max_unpool1d`, along each axis.
 
