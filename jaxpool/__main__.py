@@ -32,17 +32,18 @@ def _run(request: Request) -> int:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from jaxpool._demo import figure, report, variants
+    from jaxpool._demo import columns, figure, report, variants
     from jaxpool._demo.measure import measure
     from jaxpool._demo.picture import check_kernel_fits, read_picture
 
     picture = read_picture(request.image)
     check_kernel_fits(request.size, picture.shape)
+    chosen = variants.chosen(request.pools)
     measurements, drawings = [], []
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=len(variants.VARIANTS))
-        for variant in variants.VARIANTS:
+    shown = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*shown, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(chosen))
+        for variant in chosen:
             measured, drawing = measure(
                 variant, picture, request.size, lambda step: progress.update(task, description=step)
             )
@@ -50,7 +51,7 @@ def _run(request: Request) -> int:
             drawings.append(drawing)
             progress.advance(task)
         progress.update(task, description="drawing")
-        figure.draw(picture, drawings, request.size, request.out)
+        (columns if request.pools else figure).draw(picture, drawings, request.size, request.out)
     report.print_table(measurements)
     print(report.summary(measurements, request.out))
     return 0 if all(map(report.is_well, measurements)) else 1

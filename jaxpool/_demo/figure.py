@@ -27,7 +27,7 @@ _WIDTH, _MARGIN, _GAP, _SEAM, _TITLE = 13.0, 0.06, 0.22, 0.04, 0.3  # inches
 _CARD = (_WIDTH - 2 * _MARGIN - (_CARDS_PER_ROW - 1) * _GAP) / _CARDS_PER_ROW
 _PANEL = (_CARD - _SEAM) / 2
 _COLOURS = "magma"
-_INK, _FAINT, _BOX = "#1a1a1a", "#666666", "#ffd23f"
+INK, FAINT, _BOX = "#1a1a1a", "#666666", "#ffd23f"
 _PIXELS_SHOWN = 1200  # more than any panel has, so that large pictures are drawn quickly
 _DIMMED = 0.3  # brightness of the cells that no index names
 _SPOTS = 36  # along each side of a whole picture's gradient, so that a single cell is large enough to be seen
@@ -36,10 +36,8 @@ _SPOTS = 36  # along each side of a whole picture's gradient, so that a single c
 def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path) -> None:
     """Draw all cards into the file `out`."""
     cards = _Cards(picture.shape[0] / picture.shape[1], len(drawings) + 2)
-    detail = _detail(picture.shape, size)
-    landings = [np.nan_to_num(drawing.landing).mean(-1) for drawing in drawings]
-    brightest = max((float(landing[detail].max()) for landing in landings), default=1) or 1
-
+    detail = detail_of(picture.shape, size)
+    landings, brightest = landings_of(drawings, detail)
     left, right = cards.panels(0, "the picture", "and a detail")
     _show(left, picture)
     corner, (tall, wide, _) = (detail[1].start, detail[0].start), picture[detail].shape
@@ -47,23 +45,46 @@ def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path
     _show(right, picture[detail])
     for index, (drawing, landing) in enumerate(zip(drawings, landings, strict=True), 1):
         left, right = cards.panels(index, drawing.name, drawing.detail)
-        if drawing.indices is not None:
-            _show(left, _named_cells(picture, drawing.indices)[detail])
-        else:
-            as_large = drawing.values.shape == picture.shape
-            _show(left, np.clip(drawing.values[detail] if as_large else drawing.values, 0, 1))
-        if drawing.values.shape[:2] == (1, 1):
-            _show(right, _spots(landing), _scale(float(landing.max()) or 1))
-        else:
-            _show(right, landing[detail], _scale(brightest))
+        show_pooled(left, drawing, picture, detail)
+        show_landing(right, drawing, landing, detail, brightest)
     cards.legend(len(drawings) + 1, brightest, size)
+    save(cards.figure, out)
+
+
+def show_pooled(axes: Axes, drawing: Drawing, picture: np.ndarray, detail: tuple[slice, slice]) -> None:
+    """The picture pooled, or the cells that the indices name."""
+    if drawing.indices is not None:
+        _show(axes, _named_cells(picture, drawing.indices)[detail])
+    else:
+        as_large = drawing.values.shape == picture.shape
+        _show(axes, np.clip(drawing.values[detail] if as_large else drawing.values, 0, 1))
+
+
+def show_landing(
+    axes: Axes, drawing: Drawing, landing: np.ndarray, detail: tuple[slice, slice], brightest: float
+) -> None:
+    """Where the gradient lands: in the detail, or everywhere where the picture is pooled to a single cell."""
+    if drawing.values.shape[:2] == (1, 1):
+        _show(axes, _spots(landing), _scale(float(landing.max()) or 1))
+    else:
+        _show(axes, landing[detail], _scale(brightest))
+
+
+def save(figure: Figure, out: Path) -> None:
+    """Write the file, or say why it cannot be written."""
     try:
-        cards.figure.savefig(out)
+        figure.savefig(out)
     except OSError as error:
         raise Mistake(f"--out {out} cannot be written: {error.strerror or error}") from None
 
 
-def _detail(shape: Sequence[int], size: Size) -> tuple[slice, slice]:
+def landings_of(drawings: Sequence[Drawing], detail: tuple[slice, slice]) -> tuple[list[np.ndarray], float]:
+    """The gradients over height and width, and the largest number that they hold in the detail."""
+    landings = [np.nan_to_num(drawing.landing).mean(-1) for drawing in drawings]
+    return landings, max((float(landing[detail].max()) for landing in landings), default=1) or 1
+
+
+def detail_of(shape: Sequence[int], size: Size) -> tuple[slice, slice]:
     """Some twelve windows a side, in the picture's proportions, where a portrait has its eyes."""
     height, width = shape[:2]
     wide = min(width, max(12 * size.kernel, 48))
@@ -123,10 +144,10 @@ class _Cards:
         for axes in left, right:
             axes.set(xticks=[], yticks=[])
             # Without a frame a panel that is all white is no panel.
-            axes.spines[:].set(color=_FAINT, linewidth=0.4)
+            axes.spines[:].set(color=FAINT, linewidth=0.4)
         above = 1 + 0.07 / self.panel_height
-        left.text(0, above, title, va="bottom", size=9, weight="bold", color=_INK, transform=left.transAxes)
-        right.text(1, above, remark, va="bottom", size=8.5, ha="right", color=_FAINT, transform=right.transAxes)
+        left.text(0, above, title, va="bottom", size=9, weight="bold", color=INK, transform=left.transAxes)
+        right.text(1, above, remark, va="bottom", size=8.5, ha="right", color=FAINT, transform=right.transAxes)
         return left, right
 
     def legend(self, index: int, brightest: float, size: Size) -> None:
@@ -135,11 +156,11 @@ class _Cards:
         card.set(xlim=(0, _CARD), ylim=(-self.panel_height / 2, self.panel_height / 2))
         card.axis("off")
         windows = f"{size.kernel}×{size.kernel} windows, stride {size.stride}"
-        card.text(0.1, 0.35, f"left: pooled, {windows}", va="bottom", size=8.5, color=_INK)
-        card.text(0.1, 0.17, "right: where the gradient lands, in the detail", va="bottom", size=8.5, color=_INK)
+        card.text(0.1, 0.35, f"left: pooled, {windows}", va="bottom", size=8.5, color=INK)
+        card.text(0.1, 0.17, "right: where the gradient lands, in the detail", va="bottom", size=8.5, color=INK)
         axes = card.inset_axes((0.1, -0.13, _CARD - 0.2, 0.13), transform=card.transData)
         bar = self.figure.colorbar(ScalarMappable(_scale(brightest), _COLOURS), cax=axes, orientation="horizontal")
         bar.outline.set_visible(False)
         ticks = [0, *(float(f"{brightest * share:.1g}") for share in (0.01, 0.1, 0.4)), brightest]
-        bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize=8, color=_FAINT)
-        bar.ax.tick_params(length=2.5, color=_FAINT)
+        bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize=8, color=FAINT)
+        bar.ax.tick_params(length=2.5, color=FAINT)

@@ -31,11 +31,15 @@ class Size:
 
 @dataclass(frozen=True)
 class Request:
-    """One run: the picture (None for the photograph that matplotlib ships), the window, the file of the figure."""
+    """One run: the picture (None for the photograph that matplotlib ships), the window, the file of the figure, pools.
+
+    Without `pools` it is about all of them.
+    """
 
     image: Path | None
     size: Size
     out: Path
+    pools: tuple[str, ...]
 
 
 def parse(arguments: Sequence[str] | None) -> Request:
@@ -49,9 +53,11 @@ def parse(arguments: Sequence[str] | None) -> Request:
     parser.add_argument("--kernel", type=_positive, default=8, help="cells of a window a side (default: %(default)s)")
     parser.add_argument("--stride", type=_positive, help="cells from a window to the next (default: the kernel)")
     parser.add_argument("--out", type=Path, default=Path("jaxpool.png"), help="the figure (default: %(default)s)")
+    parser.add_argument("--pools", default="", help="only these, drawn larger: max_pool,avg_pool (default: all)")
     given = parser.parse_args(arguments)
     _check_writable(given.out)
-    return Request(given.image, Size(given.kernel, given.stride or given.kernel), given.out)
+    pools = tuple(name.strip() for name in given.pools.split(",") if name.strip())
+    return Request(given.image, Size(given.kernel, given.stride or given.kernel), given.out, pools)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -5,7 +5,7 @@ exists. Timing, checking, table and figure go through the rows and know no varia
 and a rule in `window` where none there fits. The numbers are chosen so that no variant looks like its neighbours.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import jaxpool
 from jaxpool._arguments import Rule
 from jaxpool._demo import exact, plain, window
 from jaxpool._demo.exact import Bins, Exact, windowed
-from jaxpool._demo.request import Size
+from jaxpool._demo.request import Mistake, Size
 
 Outputs = jax.Array | tuple[jax.Array, jax.Array]
 
@@ -199,3 +199,12 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _row("global_gem_pool", window.bounded_power_mean, plain.global_power_mean, WHOLE, p=3.0, detail=_ALL),
 )
+
+
+def chosen(names: Sequence[str]) -> tuple[Variant, ...]:
+    """The rows of these names, in this order; all of them where there are none."""
+    rows = {row.name: row for row in VARIANTS}
+    for name in names:
+        if name not in rows:
+            raise Mistake(f"--pools: there is no pool {name!r}; there are {', '.join(rows)}")
+    return tuple(rows[name] for name in names) or VARIANTS

@@ -94,6 +94,7 @@ def test_the_table_has_a_row_for_every_public_function() -> None:
         (("small.png", "--out", "absent/figure.png"), "--out absent/figure.png cannot be written: No such file"),
         (("small.png", "--out", "figure.doc"), "--out figure.doc must end in one of .png"),
         (("small.png", "another.png"), "unrecognized arguments: another.png"),
+        (("small.png", "--pools", "avg_pool,maxpool"), "--pools: there is no pool 'maxpool'; there are max_pool, "),
     ],
 )
 def test_a_mistake_gives_one_line_and_status_2(
@@ -143,11 +144,21 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     helped = capsys.readouterr().out
-    assert all(word in helped for word in ("image", "--kernel", "--stride", "--out", "exit status"))
+    assert all(word in helped for word in ("image", "--kernel", "--stride", "--out", "--pools", "exit status"))
 
 
 def test_a_right_row_gives_status_0(one_row: variants.Variant, small_picture: Path, tmp_path: Path) -> None:
     assert main([str(small_picture), "--kernel", "3", "--stride", "2", "--out", str(tmp_path / "figure.png")]) == 0
+
+
+def test_few_pools_are_drawn_in_columns(
+    one_row: variants.Variant, small_picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "figure.png"
+    assert main([str(small_picture), "--kernel", "3", "--pools", "avg_pool, avg_pool", "--out", str(out)]) == 0
+    assert capsys.readouterr().out.count(" vjp ") == 2
+    height, width, _ = matplotlib_image.imread(out).shape
+    assert height > width > 0.7 * height
 
 
 @pytest.mark.parametrize("wrong", ["values", "gradient", "nan"])
