@@ -1,4 +1,4 @@
-"""Names that the examples in docstrings and in the README use without importing them; which notebooks run, and how."""
+"""Names that the examples in docstrings and pages use without importing them; which notebooks run, and how."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec

@@ -1,6 +1,6 @@
 """The settings under which tests run: float64 on, no silent promotion, and programs that compile fast.
 
-The first hold for the tests of this folder only: examples in docstrings and in the README print what a default session
+The first hold for the tests of this folder only: examples in docstrings and pages print what a default session
 prints. Programs are compiled without optimisation wherever a test does not ask for it, but for the exhaustive part,
 which has what users have.
 """

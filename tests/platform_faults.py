@@ -2,8 +2,8 @@
 
 `python -m tests.platform_faults` evaluates every row of `platform_rows` and prints what is true, what each library
 gives and why the wrong ones are wrong, with ✗ at wrong values and – where a library has no such pool; `--markdown`
-prints the table of the README, and `--json` what the tests read. Below the tables stand the versions they were made
-with. JAX is imported after the environment is set, as sharded rows need four virtual devices.
+prints the table of docs/conformance.md, and `--json` what the tests read. Below the tables are the versions they were
+made with. JAX is imported after the environment is set, as sharded rows need four virtual devices.
 """
 
 import argparse
@@ -21,7 +21,7 @@ def main() -> None:
     """Evaluate every row with every library, and print them in the form asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.platform_faults", description=__doc__)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="print the table of the README")
+    form.add_argument("--markdown", action="store_true", help="print the table of docs/conformance.md")
     form.add_argument("--json", action="store_true", help="print rows, columns and versions for programs")
     parser.add_argument("--library", action="append", help="one of the libraries alone, or several")
     asked = parser.parse_args()
@@ -84,7 +84,7 @@ def entries(table: dict[str, Any]) -> list[list[str]]:
 
 
 def markdown(table: dict[str, Any]) -> str:
-    """The table as the README has it."""
+    """The table as docs/conformance.md has it."""
     titles, *rows = [f"| {' | '.join(line)} |" for line in entries(table)]
     return "\n".join([titles, "|" + "---|" * len(table["columns"]), *rows, "", f"Made with {table['versions']}."])
 

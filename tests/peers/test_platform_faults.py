@@ -1,7 +1,7 @@
-"""The table of faults: jaxpool is right in every row, the README says so, and nothing in the table is made up.
+"""The table of faults: jaxpool is right in every row, docs/conformance.md says so, and nothing in the table is made up.
 
 The program that prints the table runs in a process of its own with four virtual devices, by default for jaxpool and
-plain JAX alone. What libraries other than jaxpool give is theirs to change, and nothing here depends on it, nor on
+plain JAX only. What libraries other than jaxpool give is theirs to change, and nothing here depends on it, nor on
 which of them are installed.
 """
 
@@ -50,8 +50,8 @@ def test_jaxpool_is_right(table: dict[str, Any], number: int) -> None:
     assert "jaxpool" not in row["wrong"]
 
 
-def test_the_readme_has_this_table(table: dict[str, Any]) -> None:
-    section = (ROOT / "README.md").read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
+def test_the_page_has_this_table(table: dict[str, Any]) -> None:
+    section = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
     written = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"]
     titles, _, *rows = written
     assert titles == ["", "true", *LIBRARIES]
