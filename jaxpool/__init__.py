@@ -29,4 +29,4 @@ from jaxpool._soft import soft_pool as soft_pool
 from jaxpool._stochastic import stochastic_pool as stochastic_pool
 from jaxpool._unpool import max_unpool as max_unpool
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
