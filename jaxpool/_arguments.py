@@ -49,7 +49,7 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
         raise TypeError(f"{function}: indices must be integers, got dtype {indices.dtype}; give those of the max pool")
     if indices.shape != shape:
         raise ValueError(
-            f"{function}: indices of shape {indices.shape} do not go with values of shape {shape}; give one per value"
+            f"{function}: indices of shape {indices.shape} do not match values of shape {shape}; give one per value"
         )
     return jnp.asarray(indices)
 
@@ -131,7 +131,7 @@ def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, sa
         raise TypeError(f"{function}: samples must be floats in [0, 1), got dtype {samples.dtype}")
     if samples.shape != shape:
         raise ValueError(
-            f"{function}: samples of shape {samples.shape} do not go with x {x.shape} pooled along {tuple(axes)}; "
+            f"{function}: samples of shape {samples.shape} do not match x {x.shape} pooled along {tuple(axes)}; "
             f"give the shape {shape}, the sizes of the other axes and one entry per pooled axis"
         )
     samples = jnp.asarray(samples)

@@ -43,7 +43,7 @@ def blur_pool(
     0 ≤ j < k = kernel_size: (1, 1)/2, (1, 2, 1)/4, (1, 3, 3, 1)/8 and so on. With several pooled axes the weight of a
     cell is the product of its axes' weights; one axis is filtered after the other, at the outputs that are kept.
     Padded cells are 0 and keep their weight. With a mask, y[o] is the sum over the cells that are left, divided by the
-    sum of their weights and those of the padded ones: an array of one number stays that number.
+    sum of their weights and those of the padded ones: a constant array stays constant.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.

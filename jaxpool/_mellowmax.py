@@ -42,8 +42,8 @@ def mellowmax_pool(
     """Mellowmax pooling: the log-mean-exp of every window, between its minimum, mean and maximum.
 
     Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation])/n[o])/β, 0 ≤ j < kernel_size,
-    with n[o] the cells that take part; the mean for β = 0, smoothly. It lies between the mean and the maximum (for
-    β < 0: the minimum), and is `smooth_max_pool` less log(n)/β.
+    with n[o] the cells that take part; the mean for β = 0, smoothly. It is between the mean and the maximum (for β < 0:
+    the minimum), and equals `smooth_max_pool` - log(n)/β.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

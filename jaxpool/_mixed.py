@@ -78,7 +78,7 @@ def mixed_pool(
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("mixed_pool", x, sizes, where, rule, only_padding="use less padding")
     shape = window.output_shape(array.shape)
-    fix = "use 1 for the maximum alone, 0 for the average alone"
+    fix = "use 1 for the maximum, 0 for the average"
     shares, number = check_parameter("mixed_pool", "alpha", alpha, shape, np.isfinite, "finite", fix)
     return _blends(array, mask, shares, window, number, include_pad, rule)
 

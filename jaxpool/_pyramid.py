@@ -35,7 +35,7 @@ def spatial_pyramid_pool(
     """Spatial pyramid pooling: adaptive pools at several grids of bins, flattened and concatenated.
 
     Formula: y = the bins of `adaptive_max_pool(x, level)`, or `adaptive_avg_pool`, for every level in turn, each in
-    row-major order. What follows sees as many numbers for a small picture as for a large one.
+    row-major order. The output has one size for every size of x.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -77,7 +77,7 @@ def spatial_pyramid_pool(
             f"{function}: levels must be a sequence of output sizes, got {levels!r}; write levels=(1, 2, 4)"
         )
     if not levels:
-        raise ValueError(f"{function}: levels is empty; give one output size at least, as in levels=(1, 2, 4)")
+        raise ValueError(f"{function}: levels is empty; give at least one output size, as in levels=(1, 2, 4)")
     windows = [
         make_bins(function, array.shape, level, axis, f"levels[{number}]") for number, level in enumerate(levels)
     ]

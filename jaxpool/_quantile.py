@@ -54,8 +54,8 @@ def median_pool(
 ) -> jax.Array:
     """Median pooling, or median filtering: the median of the cells of every window.
 
-    Formula: with the n cells of a window sorted, s[0] ≤ … ≤ s[n-1], y = (s[⌊(n-1)/2⌋] + s[⌈(n-1)/2⌉])/2: the cell in
-    the middle, or the mean of the two there. Padded and masked cells are left out, so that n may differ among windows.
+    Formula: with the n cells of a window sorted, s[0] ≤ … ≤ s[n-1], y = (s[⌊(n-1)/2⌋] + s[⌈(n-1)/2⌉])/2: the middle
+    cell, or the mean of the middle two. Padded and masked cells are left out, so that n may differ between windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -78,10 +78,10 @@ def median_pool(
         ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y/∂x[i] = 1 if i is the cell in the middle, 1/2 if it is one of two, 0 elsewhere; all higher derivatives are 0.
-        Ties: equal cells are sorted in the row-major order of x. +0 and -0 tie. NaN: a window with NaN is NaN, and its
-        first NaN takes all. A mean of infinities of both signs is NaN. A window that `where` leaves empty is 0 with
-        derivative 0.
+        ∂y/∂x[i] = 1 if i is the middle cell, 1/2 if it is one of the middle two, 0 elsewhere; all higher derivatives
+        are 0. Ties: equal cells are sorted in the row-major order of x. +0 and -0 tie. NaN: a window with NaN is NaN,
+        and its first NaN takes all. A mean of infinities of both signs is NaN. A window that `where` leaves empty is 0
+        with derivative 0.
 
     Example:
         >>> x = jnp.array([[1.0, 9.0, 2.0, 2.0], [3.0, 4.0, 5.0, 80.0]])
@@ -113,7 +113,7 @@ def quantile_pool(
 
     Formula: with the n cells of a window sorted, s[0] ≤ … ≤ s[n-1], and h = q·(n-1), y = (1-t)·s[⌊h⌋] + t·s[⌈h⌉] with
     t = h - ⌊h⌋; `method` "lower" is s[⌊h⌋] and "higher" s[⌈h⌉]. q = 0 is the minimum, 1/2 the median, 1 the maximum.
-    Padded and masked cells are left out, so that n may differ among windows.
+    Padded and masked cells are left out, so that n may differ between windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

@@ -65,12 +65,12 @@ def roi_align(
     Derivative:
         With respect to x, the weights of the interpolation, divided by S per axis; with respect to the boxes, the
         derivative of p times x[i + 1] - x[i]; exact in every mode and order. At the kinks, which are integer p and
-        boxes of one cell without `aligned`, it is the one towards larger p and longer boxes; where p is clamped, or a
-        sample adds 0, the derivative with respect to the boxes is 0. For 16-bit floats, the cotangents of a cell are
-        summed in float32; a GPU may add them in any order. A NaN or infinity reaches the bins that have a sample
-        between that cell and its neighbours, even at weight 0. A box with a NaN has NaN in all of its bins and passes
-        no derivative, to x or itself; an infinite corner counts as one far away, so that samples fall beyond x and add
-        0. Ties and zeros need no special handling. No bin is empty.
+        boxes of one cell without `aligned`, it is the one-sided derivative towards larger p and longer boxes; where p
+        is clamped, or a sample adds 0, the derivative with respect to the boxes is 0. For 16-bit floats, the cotangents
+        of a cell are summed in float32; a GPU may add them in any order. A NaN or infinity reaches the bins that have a
+        sample between that cell and its neighbours, even at weight 0. A box with a NaN has NaN in all of its bins and
+        passes no derivative, to x or itself; an infinite corner counts as one far away, so that samples are beyond x
+        and add 0. Ties and zeros need no special handling. No bin is empty.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
@@ -147,7 +147,7 @@ def _check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
             fix = (
                 f"for boxes of each image write jax.vmap(lambda x, boxes: jaxpool.{function}(x, boxes, ...))(x, boxes)"
             )
-        raise ValueError(f"{function}: boxes of shape {boxes.shape} do not go with {axes} pooled axes; {fix}")
+        raise ValueError(f"{function}: boxes of shape {boxes.shape} do not match {axes} pooled axes; {fix}")
     boxes = jnp.asarray(boxes)
     return boxes.astype(accumulation_dtype(boxes.dtype))
 

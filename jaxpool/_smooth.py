@@ -40,9 +40,9 @@ def smooth_max_pool(
 ) -> jax.Array:
     """Log-sum-exp pooling: the smooth maximum of every window, or the smooth minimum for negative β.
 
-    Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation]))/β, 0 ≤ j < kernel_size. It lies
-    above the maximum (for β < 0: below the minimum) by log(cells)/|β| at most, and tends to it for β → ∞ (β → -∞). It
-    is computed relative to the extreme of each window, so that no β·x is too large. Masked cells have no part in it.
+    Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation]))/β, 0 ≤ j < kernel_size. It
+    exceeds the maximum (for β < 0: it is below the minimum) by at most log(cells)/|β|, and tends to it as |β| grows. It
+    is computed relative to the extreme of each window, so that nothing overflows. Masked cells take no part.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -71,7 +71,7 @@ def smooth_max_pool(
 
     Derivative:
         ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order. The
-        weights inherit the rounding of y: they, and their sum of 1, are accurate to |β·y| units in the last place. Ties
+        weights are computed relative to the extreme of the window: for every β they add up to 1, to rounding. Ties
         share equally; zeros need no special handling. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose
         value is infinite has derivative 0. NaN stays in the windows that hold it. A window in which neither cells nor
         padding take part is 0 with derivative 0.

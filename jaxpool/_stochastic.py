@@ -45,7 +45,8 @@ def stochastic_pool(
     """Stochastic pooling: a cell of every window drawn at random by its positive part, or the mean of such draws.
 
     Formula: with x₊ = max(x, 0), cell i of window o is drawn with probability p[i] = x₊[i]/Σ x₊ over the cells of the
-    window, each window apart, and y[o] = x[i]. Without a key, for inference, y[o] = Σ p[i]·x[i] = Σ x₊²/Σ x₊.
+    window, independently for each window, and y[o] = x[i]. Without a key, for inference,
+    y[o] = Σ p[i]·x[i] = Σ x₊²/Σ x₊.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

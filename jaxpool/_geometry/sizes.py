@@ -109,7 +109,7 @@ def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, in
             both = _integer(function, "padding", entry, least=0)
             pairs.append((both, both))
         elif isinstance(entry, str) or not isinstance(entry, _SEQUENCES):
-            word = "; a word such as 'SAME' stands alone and holds for all axes" if isinstance(entry, str) else ""
+            word = "; a word such as 'SAME' is given by itself, for all axes" if isinstance(entry, str) else ""
             raise TypeError(f"{function}: padding entry {entry!r} must be an int or a (low, high) pair{word}")
         else:
             pair = tuple(_integer(function, "padding", one, least=0) for one in entry)
@@ -131,11 +131,11 @@ def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, 
     entries: tuple[Any, ...] = (given,) * count if _is_scalar(given) else _entries(function, name, given, count, 0.5)
     for one in entries:
         if isinstance(one, jax.core.Tracer):
-            raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes shape the program")
+            raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes are static")
         if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, float, np.integer, np.floating)):
             raise TypeError(f"{function}: {name} must be a float, got {one!r} of type {type(one).__name__}")
         if not 0 < one < 1:
-            raise ValueError(f"{function}: {name} must lie between 0 and 1, got {one}; write 0.5 for half the cells")
+            raise ValueError(f"{function}: {name} must be between 0 and 1, got {one}; write 0.5 for half the cells")
     return tuple(float(one) for one in entries)
 
 
@@ -188,7 +188,7 @@ def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
         # Of an entry, as levels[0], the argument that holds it.
         argument = name.partition("[")[0]
         raise TypeError(
-            f"{function}: {name} must be a Python int, got a traced value; sizes shape the program, so pass "
+            f"{function}: {name} must be a Python int, got a traced value; sizes must be known while tracing, so pass "
             f"them as static arguments (jax.jit(..., static_argnames={argument!r}))"
         )
     if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):

@@ -3,17 +3,17 @@
 Arguments, defaults (a stride of 1 among them), layouts, output shapes and dtypes are Flax's, and so are values and
 gradients, to rounding. They differ where Flax is wrong or fails, on the CPU at least:
 
-- NaN is dropped by windows without overlap over 4096 elements and more; here it wins in its window.
-- Padding of -inf ties with cells of -inf, and +inf with +inf in `min_pool`; it can take their gradient, and the tangent
-  of forward mode is another again. Here padding takes no part.
-- float16 and bfloat16 are summed in themselves: the average of 31×31 ones is 0.27. Here they are summed in float32.
+- Windows without overlap over 4096 elements or more drop NaN; here it wins in its window.
+- Padding of -inf ties with cells of -inf, and +inf with +inf in `min_pool`; it can take their gradient, and forward
+  mode disagrees with reverse mode. Here padding takes no part.
+- float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
 - Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200.
-- Quotients are multiplied by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
+- Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - (low, high) pairs fail with two batch axes and more, negative ones have no gradient of `max_pool`, and a window that
   is a list fails. All work here.
 
 Kept are the -inf of a window that holds only padding under `max_pool` (+inf under `min_pool`, 0 under `avg_pool`, NaN
-without `count_include_pad`), which passes no gradient, the outputs of no cells of a window larger than the array, and
+without `count_include_pad`), which passes no gradient, the empty outputs of a window larger than the array, and
 the float32 that `avg_pool` makes of bfloat16 without `count_include_pad`. Refused are maxima and minima of complex
 numbers, which have no order, symbolic sizes along pooled axes and an empty `window_shape`.
 """
@@ -197,7 +197,7 @@ def _padding(function: str, padding: Padding, count: int) -> str | list[tuple[in
     try:
         pairs = [tuple(operator.index(number) for number in pair) for pair in padding]
     except TypeError:
-        raise TypeError(f"{function}: padding {padding!r} holds no pairs of ints; {allowed}") from None
+        raise TypeError(f"{function}: padding {padding!r} does not hold pairs of ints; {allowed}") from None
     if [len(pair) for pair in pairs] != [2] * count:
         raise ValueError(f"{function}: padding {padding!r} must be a pair for each of {count} axes; {allowed}")
     return [(pair[0], pair[1]) for pair in pairs]

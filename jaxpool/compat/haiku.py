@@ -3,18 +3,18 @@
 Arguments, defaults, the sizes that are inferred where fewer are given, output shapes and dtypes are Haiku's, and so are
 values and gradients, to rounding. They differ where Haiku is wrong, on the CPU at least:
 
-- NaN is dropped by windows without overlap over 4096 elements and more; here it wins in its window.
-- Padding of -inf ties with cells of -inf and can take their gradient, and the tangent of forward mode is another again.
+- Windows without overlap over 4096 elements or more drop NaN; here it wins in its window.
+- Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
   Here padding takes no part.
-- float16 and bfloat16 are summed in themselves: the average of 961 ones is 0.27. Here they are summed in float32.
+- float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
 - Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200.
 - "SAME" counts cells in the dtype of the value: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is 0.5.
-- Quotients are multiplied by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
+- Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 
-Kept are the outputs of no cells of a window larger than the array, and the warning about an int in the place of sizes:
-it leaves the first axis alone, as that of the batch, which under `jax.vmap` is another one. Refused are maxima of
-complex numbers, which have no order, symbolic sizes along pooled axes and empty sizes. The classes are plain ones, not
-Haiku's modules: they work outside of `hk.transform` too, and tables of modules do not list them.
+Kept are the empty outputs of a window larger than the array, and the warning about an int in the place of sizes: it
+spares the first axis, that of the batch, which under `jax.vmap` is another one. Refused are maxima of complex numbers,
+which have no order, symbolic sizes along pooled axes and empty sizes. The classes are plain ones, not Haiku's modules:
+they work outside of `hk.transform` too, and tables of modules do not list them.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ def _along(
     if any(_is_number(given) and given != 1 for given in (window_shape, strides)):
         # Told where Haiku tells it, in this module, so that filters show or hide it as before.
         warnings.warn(
-            f"{function}: under jax.vmap an int window_shape or strides does not see the axis of the batch and leaves "
-            f"the first other axis alone; give a size per axis instead, (3, 3, 1) for 3, say",
+            f"{function}: under jax.vmap an int window_shape or strides does not see the axis of the batch and spares "
+            f"the first other axis; give a size per axis instead, (3, 3, 1) for 3, say",
             DeprecationWarning,
             stacklevel=1,
         )

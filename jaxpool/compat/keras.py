@@ -5,19 +5,19 @@ gradients, to rounding. Without `data_format` it is that of `keras.config` where
 last elsewhere. They differ where Keras is wrong or fails, on the CPU at least:
 
 - `strides=None` fails for windows in Keras 3.15; here it is `pool_size`, as its documentation says. So do lists.
-- NaN is dropped by windows without overlap over 4096 elements and more; here it wins in its window.
-- Padding of -inf ties with cells of -inf and can take their gradient, and the tangent of forward mode is another again.
+- Windows without overlap over 4096 elements or more drop NaN; here it wins in its window.
+- Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
   Here padding takes no part.
-- float16 and bfloat16 are summed in themselves: the average of 961 ones is 0.27. Here they are summed in float32.
+- float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
 - "same" counts cells in the dtype of the inputs: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is
   0.5.
 - Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200. bool has averages too.
-- Quotients are multiplied by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
+- Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - Adaptive maxima give a tie to the first column of a bin. Here the first cell in row-major order takes it.
 - Adaptive bins have edges computed in float32: of 14 cells in 7 bins the last average is NaN. Here it is right.
 - Errors are TypeError and ValueError.
 
-Kept are the outputs of no cells of a window larger than the array under "valid", and the default of no padding. Refused
+Kept are the empty outputs of a window larger than the array under "valid", and the default of no padding. Refused
 are maxima of complex numbers, which have no order, symbolic sizes along pooled axes, and the tensors of a functional
 model that is being built: there a pool goes into a `keras.layers.Lambda` or the `call` of a layer.
 """
@@ -219,7 +219,7 @@ def _spatial(function: str, x: jax.Array, data_format: str | None) -> tuple[int,
         )
     if x.ndim < 3:
         raise ValueError(
-            f"{function}: inputs must have an axis of batch, one of channels and one to pool at least, got {x.shape}; "
+            f"{function}: inputs must have an axis of batch, one of channels and at least one to pool, got {x.shape}; "
             f"add what is missing, as in inputs[None]"
         )
     return tuple(range(1, x.ndim - 1) if word == "channels_last" else range(2, x.ndim))

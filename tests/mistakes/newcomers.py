@@ -132,7 +132,7 @@ MISTAKES = [
     Mistake(
         "indices of another pool",
         "jaxpool.max_unpool(values, indices[:, :, :2], (8, 8))",
-        "indices of shape (2, 3, 2, 4) do not go with values of shape (2, 3, 4, 4)",
+        "indices of shape (2, 3, 2, 4) do not match values of shape (2, 3, 4, 4)",
         "give one per value",
         "jaxpool.max_unpool(values, indices, (8, 8))  # give one per value",
         (2, 3, 8, 8),

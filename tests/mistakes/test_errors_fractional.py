@@ -33,16 +33,16 @@ WRONG: list[Row] = [
     (TypeError, r"samples must be a JAX or NumPy array, got float; convert", {"samples": 0.5}),
     (
         ValueError,
-        r"samples of shape \(2,\) do not go with x \(2, 8, 8\) .*; give the shape \(2, 2\)",
+        r"samples of shape \(2,\) do not match x \(2, 8, 8\) .*; give the shape \(2, 2\)",
         {"samples": zeros(2)},
     ),
     (ValueError, r"rule 'jpv' is unknown", {"rule": "jpv"}),
 ]
 RATIO = {"output_size": None}
 WRONG += [
-    (ValueError, r"output_ratio must lie between 0 and 1, got 1\.0; write 0\.5", {**RATIO, "output_ratio": 1.0}),
-    (ValueError, r"output_ratio must lie between 0 and 1, got -0\.5", {**RATIO, "output_ratio": (0.5, -0.5)}),
-    (ValueError, r"output_ratio must lie between 0 and 1, got nan", {**RATIO, "output_ratio": np.nan}),
+    (ValueError, r"output_ratio must be between 0 and 1, got 1\.0; write 0\.5", {**RATIO, "output_ratio": 1.0}),
+    (ValueError, r"output_ratio must be between 0 and 1, got -0\.5", {**RATIO, "output_ratio": (0.5, -0.5)}),
+    (ValueError, r"output_ratio must be between 0 and 1, got nan", {**RATIO, "output_ratio": np.nan}),
     (
         ValueError,
         r"output_ratio \(0\.5,\) has 1 entry but .*; give one float for all axes or 2",

@@ -34,7 +34,7 @@ OWN: dict[str, list[Row]] = {
         (ValueError, ONLY_PADDING, {"padding": 2, "count_include_pad": False}),
     ],
     "mixed_pool": [
-        (ValueError, r"alpha must be finite, got -inf; use 1 for the maximum alone", {"alpha": -math.inf}),
+        (ValueError, r"alpha must be finite, got -inf; use 1 for the maximum", {"alpha": -math.inf}),
         (ValueError, SHAPE.format("alpha", "3, 4"), {"alpha": zeros(3, 4)}),
         (TypeError, r"alpha must be a number or an array, got list; convert it with jnp", {"alpha": [0.5]}),
         (ValueError, ONLY_PADDING, {"padding": 2}),
@@ -75,7 +75,7 @@ OWN: dict[str, list[Row]] = {
     "spatial_pyramid_pool": [
         (ValueError, r"kind 'sum' is unknown; use 'max' or 'avg'", {"kind": "sum"}),
         (TypeError, r"levels must be a sequence of output sizes, got 2; write levels=", {"levels": 2}),
-        (ValueError, r"levels is empty; give one output size at least", {"levels": ()}),
+        (ValueError, r"levels is empty; give at least one output size", {"levels": ()}),
         (ValueError, r"levels\[0\] must be at least 1, got 0", {"levels": ((0, 1),)}),
         (ValueError, r"levels\[0\] 2 does not say .* axes to pool; write levels\[0\]=\(2, 2\)", {"levels": (2,)}),
         (ValueError, r"levels\[1\] \(2, 3\) has 2 entries but 1 axis is pooled", {"levels": (1, (2, 3)), "axis": 1}),

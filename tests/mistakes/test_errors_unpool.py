@@ -50,7 +50,7 @@ UNPOOLED: list[Row] = [
     *(
         (
             ValueError,
-            rf"indices of shape {re.escape(str(shape))} do not go with values of shape \(2, 8, 8\); give one per value",
+            rf"indices of shape {re.escape(str(shape))} do not match values of shape \(2, 8, 8\); give one per value",
             {"indices": given},
         )
         for shape in ((8, 8), (2, 8, 4), (1, 8, 8), (1, 2, 8, 8), ())

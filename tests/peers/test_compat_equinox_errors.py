@@ -33,7 +33,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], Any, type[Exception], str]] = {
         {"kernel_size": 2, "padding": ((1, 1, 1),) * 2},
         X,
         ValueError,
-        "padding entry .* no pair",
+        "padding entry .* not a pair",
     ),
     "rank": ("MaxPool2d", {"kernel_size": 2}, X[0], ValueError, r"x must have the axes \(C, H, W\), .* x\[None\]"),
     "batch": ("AvgPool2d", {"kernel_size": 2}, X[None], ValueError, r"x must have the axes .* jax.vmap\(layer\)\(x\)"),

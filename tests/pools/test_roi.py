@@ -217,10 +217,10 @@ def test_transformations(pool: Any) -> None:
 WRONG: list[Row] = [
     (TypeError, r"boxes must be floats, got dtype int32; write boxes\.astype", {"boxes": np.zeros((3, 4), np.int32)}),
     (TypeError, r"boxes must be a JAX or NumPy array, got list; convert it with jnp\.asarray\(boxes\)", {"boxes": [1]}),
-    (ValueError, r"boxes of shape \(3, 5\) do not go with 2 pooled axes; give .*\(count, 4\)", {"boxes": zeros(3, 5)}),
-    (ValueError, r"boxes of shape \(4,\) do not go with 2 pooled axes; give .*\(count, 4\)", {"boxes": zeros(4)}),
+    (ValueError, r"boxes of shape \(3, 5\) do not match 2 pooled axes; give .*\(count, 4\)", {"boxes": zeros(3, 5)}),
+    (ValueError, r"boxes of shape \(4,\) do not match 2 pooled axes; give .*\(count, 4\)", {"boxes": zeros(4)}),
     (ValueError, r"boxes of shape \(2, 3, 4\) .*write jax\.vmap\(lambda x, boxes:", {"boxes": zeros(2, 3, 4)}),
-    (ValueError, r"boxes of shape \(3, 4\) do not go with 1 pooled axes; give .*\(count, 2\)", {"output_size": (2,)}),
+    (ValueError, r"boxes of shape \(3, 4\) do not match 1 pooled axes; give .*\(count, 2\)", {"output_size": (2,)}),
     (ValueError, r"output_size 2 does not say how many axes to pool; write output_size=\(2, 2\)", {"output_size": 2}),
     (ValueError, r"output_size must be at least 1, got 0", {"output_size": (0, 2)}),
     (TypeError, r"output_size must be a Python int, got a traced value", {"output_size": (2, Traced(2))}),

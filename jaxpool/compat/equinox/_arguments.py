@@ -34,7 +34,7 @@ def pairs(function: str, padding: Padding, kernels: tuple[int, ...]) -> tuple[tu
     found = []
     for entry, kernel in zip(entries, kernels, strict=True):
         if isinstance(entry, Sequence) and len(entry) != 2:
-            raise ValueError(f"{function}: padding entry {entry!r} is no pair; {allowed}")
+            raise ValueError(f"{function}: padding entry {entry!r} is not a pair; {allowed}")
         low, high = sizes(function, "padding", entry, 2, least=None)
         if max(low, high) > kernel:
             raise ValueError(

@@ -8,10 +8,10 @@ are int32, and int64 under `jax_enable_x64`. What differs:
 - `lp_pool` takes magnitudes, as a norm does. PyTorch takes powers of the signed number: for p = 3 the norm of -3 and 2
   is NaN there and 3.27 here, for p = 1 it is -1 there and 5 here. A cell of 0 has derivative 0 for every p; in PyTorch
   it is 1 for p = 1, and NaN or infinite for p < 1. A norm overflows only where it is itself too large.
-- Averages of integers are float32. PyTorch cuts those of int64 off, and refuses the others.
+- Averages of integers are float32. PyTorch truncates those of int64, and refuses the others.
 - `max_unpool` leaves out values whose index is out of range, which PyTorch refuses. Where several have one index the
   last is written, and only it has a gradient; PyTorch writes any of them, and sends a gradient to all.
-- `fractional_max_pool` needs `_random_samples`, since JAX draws nothing without a key, in any float dtype.
+- `fractional_max_pool` needs `_random_samples`, since JAX draws no numbers without a key, in any float dtype.
 - Errors are TypeError and ValueError. bool, integers, 16-bit floats and, under averages, complex numbers pool in every
   function; C may be 0; an `output_ratio` may be one float; `norm_type` may be an array that is learnt.
 

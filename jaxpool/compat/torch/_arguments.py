@@ -35,7 +35,7 @@ def spatial(function: str, input: ArrayLike, rank: int, *, complex_allowed: bool
 def per_axis(function: str, name: str, given: Sizes, rank: int, *, least: int = 1) -> tuple[int, ...]:
     """One int for each pooled axis. PyTorch takes a sequence of one for an int."""
     if isinstance(given, str) or (isinstance(given, Sequence) and any(isinstance(one, Sequence) for one in given)):
-        raise TypeError(f"{function}: {name} must be an int or {_counted(rank)}, got {given!r}; both sides are alike")
+        raise TypeError(f"{function}: {name} must be an int or {_counted(rank)}, got {given!r}; each is for both sides")
     if isinstance(given, Sequence):
         if len(given) not in (1, rank):
             raise ValueError(

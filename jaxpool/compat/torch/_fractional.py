@@ -175,14 +175,14 @@ def _maxima(
     batch = array.shape[:-rank] if array.ndim > rank + 1 else (1, *array.shape[:-rank])
     if samples is None:
         raise ValueError(
-            f"{function}: _random_samples is needed, since JAX draws nothing without a key; write "
+            f"{function}: _random_samples is needed, since JAX draws no numbers without a key; write "
             f"_random_samples=jax.random.uniform(key, {(*batch, rank)})"
         )
     check_is_array(function, "_random_samples", samples)
     drawn = jnp.asarray(samples)
     if drawn.shape != (*batch, rank):
         raise ValueError(
-            f"{function}: _random_samples of shape {drawn.shape} do not go with input {array.shape}; give the shape "
+            f"{function}: _random_samples of shape {drawn.shape} do not match input {array.shape}; give the shape "
             f"{(*batch, rank)}"
         )
     # In two dimensions, and in no others, PyTorch has the sample of the last axis first.
