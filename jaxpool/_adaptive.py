@@ -23,7 +23,7 @@ def adaptive_max_pool(
 ) -> jax.Array:
     """Adaptive max pooling: the largest cell of every bin.
 
-    The last axes are pooled, one for each entry of `output_size`. Where channels are last, write axis=(-3, -2).
+    Without `axis` it pools the last axes, one per entry of `output_size`. For channels last, write axis=(-3, -2).
 
     Formula, for one pooled axis of n cells in m bins: y[o] = max of x[i], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
     cells left out. The bins are PyTorch's: they cover the axis, and neighbours share a cell where m does not divide n.
@@ -113,7 +113,7 @@ def adaptive_avg_pool(
 ) -> jax.Array:
     """Adaptive average pooling: the average of the cells of every bin.
 
-    The last axes are pooled, one for each entry of `output_size`. Where channels are last, write axis=(-3, -2).
+    Without `axis` it pools the last axes, one per entry of `output_size`. For channels last, write axis=(-3, -2).
 
     Formula, for one pooled axis of n cells in m bins: y[o] = Σ x[i] / d[o], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
     cells adding 0. d[o] is the number of cells of bin o, masked ones not counted. The bins are PyTorch's.

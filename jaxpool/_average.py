@@ -91,7 +91,7 @@ def avg_pool(
 ) -> jax.Array:
     """Average pooling, or mean pooling: the average of the cells of every window.
 
-    The last axes are pooled, one for each entry of `kernel_size`. Where channels are last, write axis=(-3, -2).
+    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis=(-3, -2).
 
     Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and
     masked cells adding 0. d[o] is `divisor_override`, or the number of cells of window o in the input, masked ones not

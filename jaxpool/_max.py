@@ -26,7 +26,7 @@ def max_pool(
 ) -> jax.Array:
     """Max pooling: the largest cell of every window.
 
-    The last axes are pooled, one for each entry of `kernel_size`. Where channels are last, write axis=(-3, -2).
+    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis=(-3, -2).
 
     Formula, for one pooled axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
     masked cells left out. With several pooled axes a window is the product of its axes' windows.
@@ -140,7 +140,7 @@ def max_pool_with_indices(
 ) -> tuple[jax.Array, jax.Array]:
     """Max pooling with indices (argmax): the largest cell of every window, and where it is in x.
 
-    The last axes are pooled, one for each entry of `kernel_size`. Where channels are last, write axis=(-3, -2).
+    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis=(-3, -2).
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum.
 
