@@ -133,7 +133,7 @@ class _UnderNumber:
         beta = without_tiny(jnp.full((1,) * x.ndim, self.beta, x.dtype))
         return _means(x, beta, mask, window=self.window, signs={1} if self.beta > 1e-30 else {0, 1})
 
-    def behind_one_axis(self) -> "_UnderNumber":
+    def behind_one_axis(self) -> _UnderNumber:
         return replace(self, window=self.window.behind_one_axis())
 
 

@@ -122,7 +122,7 @@ class _MeansByNorms:
         ratio = quotient(jnp.where(dead, 0, second), jnp.where(dead, 1, first))
         return jnp.where(jnp.isinf(first), first, jnp.where(dead, 0, second) * ratio)
 
-    def behind_one_axis(self) -> "_MeansByNorms":
+    def behind_one_axis(self) -> _MeansByNorms:
         return replace(self, window=self.window.behind_one_axis())
 
 
