@@ -128,7 +128,7 @@ def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.A
             sums = pool.sums(x)
             return pool.value(sums), sums[: pool.family.kept]
 
-        allowed = _all(pool.family.is_moderate(x, pool.number)) if _may_look() else jnp.zeros((), bool)
+        allowed = _all(pool.family.is_moderate(x, pool.number)) if _may_look(x) else jnp.zeros((), bool)
         return *_either(allowed, from_sums, from_exact, pool.window, x), allowed
 
     return on_every_platform(evaluated, x)
@@ -176,9 +176,10 @@ class _Derivative(LinearMap):
         return _either(allowed, by_sums, exact, pool.window, x, values_bar)
 
 
-def _may_look() -> bool:
-    """Whether this is a lowering for a CPU whose arrays are all on one device."""
-    return primitives.AVAILABLE and known_platform() == "cpu" and on_one_device()
+def _may_look(x: jax.Array) -> bool:
+    """Whether this is a lowering for a CPU whose arrays are all on one device, and of no mesh."""
+    of_no_mesh = jax.typeof(x) == jax.typeof(jnp.zeros(x.shape, x.dtype))
+    return primitives.AVAILABLE and known_platform() == "cpu" and on_one_device() and of_no_mesh
 
 
 def _either(
@@ -190,7 +191,7 @@ def _either(
     that either needs is set aside in advance. What does not depend on the number of the round would be moved out of the
     loop, and always evaluated.
     """
-    if not _may_look():
+    if not all(map(_may_look, arrays)):
         return exact(*arrays)
     rows = len(arrays[0])
     halves = arrays[0].nbytes > _LARGE and rows % 2 == 0 and 0 not in window.pooled_axes

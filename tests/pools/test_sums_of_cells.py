@@ -82,6 +82,22 @@ def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
         np.testing.assert_allclose(in_batches[::2], clean[::2], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit])
+def test_meshes_of_one_device(kind: Any) -> None:
+    # Types of arrays say where they are in an explicit mesh, and in `shard_map`.
+    x = np.random.default_rng(5).normal(size=(2, 5, 5)).astype(np.float32)
+
+    def gradient(x: jax.Array) -> jax.Array:
+        return jax.grad(lambda x: (jaxpool.smooth_max_pool(x, 2.0, (3, 3), 1) ** 2).sum())(x)
+
+    expected = gradient(x)
+    with jax.set_mesh(jax.make_mesh((1,), ("items",), axis_types=(kind,))):
+        items = jax.device_put(x, jax.P("items"))
+        shards = jax.shard_map(gradient, in_specs=jax.P("items"), out_specs=jax.P("items"))
+        for function in (gradient, shards):
+            np.testing.assert_allclose(jax.jit(function)(items), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_halves_of_large_arrays() -> None:
     x = np.random.default_rng(4).normal(size=(2, 740, 740)).astype(np.float32)
     x[0, 0, 0] = 1e3
