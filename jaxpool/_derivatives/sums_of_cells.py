@@ -4,7 +4,7 @@ exp(β·x) and x² are one number per cell, whatever windows hold it. They may o
 the others, so that the exact pools take exponentials of distances to a number of each window, and squares of ratios,
 for every cell of a window. Where all cells are of a moderate size neither happens: the pool is then a function of plain
 sums over the windows. That is decided while a program runs. It pays on a CPU; elsewhere arithmetic is hidden behind the
-memory's time, and several devices would have to agree.
+memory's time. Several devices would have to agree, and would exchange borders again to linearise the exact pool anew.
 """
 
 from collections.abc import Callable
@@ -66,7 +66,8 @@ def pool_by_sums_of_cells(
     x: jax.Array, window: Window, family: SumsOfCells, exact: ExactPool, number: float, rule: str
 ) -> jax.Array:
     """The exact pool of an array without absent cells, by sums of its cells where that pays and the data allow it."""
-    if default_platform() != "cpu" or not shares_terms_of_cells(window):
+    may_pay = default_platform() == "cpu" and jax.device_count() == 1 and shares_terms_of_cells(window)
+    if not may_pay:
         return with_rule(rule, exact)(x)
     return with_rule(rule, lambda x: _values_and_sums(_Pool(window, family, exact, number), x)[0])(x)
 
