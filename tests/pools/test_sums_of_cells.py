@@ -85,7 +85,7 @@ def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
 @pytest.mark.parametrize("kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit])
 def test_meshes_of_one_device(kind: Any) -> None:
     # Types of arrays say where they are in an explicit mesh, and in `shard_map`.
-    x = np.random.default_rng(5).normal(size=(2, 5, 5)).astype(np.float32)
+    x = jnp.asarray(np.random.default_rng(5).normal(size=(2, 5, 5)), np.float32)
 
     def gradient(x: jax.Array) -> jax.Array:
         return jax.grad(lambda x: (jaxpool.smooth_max_pool(x, 2.0, (3, 3), 1) ** 2).sum())(x)
