@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -20,7 +20,7 @@ from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, 
 from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import Weight, weighted_sums
-from jaxpool._derivatives.sums_of_cells import Terms, pool_by_sums_of_cells
+from jaxpool._derivatives.sums_of_cells import ExactPool, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import expand_rank, shared_along_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -108,7 +108,7 @@ def _soft_means(
         x = -x if number < 0 else x
         under_number = _UnderNumber(window, abs(number))
         if mask is None:
-            y = pool_by_sums_of_cells(x, window, _SUMS, under_number, abs(number), rule)
+            y = pool_by_sums_of_cells(x, _SUMS, under_number, abs(number), rule)
         else:
             y = with_rule(rule, under_number)(x, mask)
     else:
@@ -123,18 +123,14 @@ def _soft_means(
 
 
 @dataclass(frozen=True)
-class _UnderNumber:
+class _UnderNumber(ExactPool):
     """The pool under a number β ≥ 0."""
 
-    window: Window
     beta: float
 
     def __call__(self, x: jax.Array, mask: jax.Array | None = None, /) -> jax.Array:
         beta = without_tiny(jnp.full((1,) * x.ndim, self.beta, x.dtype))
         return _means(x, beta, mask, window=self.window, signs={1} if self.beta > 1e-30 else {0, 1})
-
-    def behind_one_axis(self) -> _UnderNumber:
-        return replace(self, window=self.window.behind_one_axis())
 
 
 # With any shift c of a window and e(i) = exp(β·(x(i) - c)), its mean under the softmax w(i) = e(i)/Σ e is

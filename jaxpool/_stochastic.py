@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from jaxpool._arguments import Rule, check_key
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.powers import quotient
 from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values
-from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms, pool_by_sums_of_cells
+from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import fold_offsets
@@ -108,22 +108,17 @@ def _means(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> j
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
-    return pool_by_sums_of_cells(x, window, _SUMS, _MeansByNorms(window), 1.0, rule).astype(dtype)
+    return pool_by_sums_of_cells(x, _SUMS, _MeansByNorms(window), 1.0, rule).astype(dtype)
 
 
 @dataclass(frozen=True)
-class _MeansByNorms:
-    window: Window
-
+class _MeansByNorms(ExactPool):
     def __call__(self, x: jax.Array, /) -> jax.Array:
         positive = jnp.where(x <= 0, 0, x)
         first, second = (norms(positive, None, None, self.window, p, "jvp") for p in (1.0, 2.0))
         dead = (first == 0) | jnp.isinf(first)
         ratio = quotient(jnp.where(dead, 0, second), jnp.where(dead, 1, first))
         return jnp.where(jnp.isinf(first), first, jnp.where(dead, 0, second) * ratio)
-
-    def behind_one_axis(self) -> _MeansByNorms:
-        return replace(self, window=self.window.behind_one_axis())
 
 
 def _powers(x: jax.Array, _: float) -> Terms:

@@ -21,7 +21,7 @@ from jaxpool._arguments import check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
-from jaxpool._derivatives.sums_of_cells import SumsOfCells, Terms, pool_by_sums_of_cells
+from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import (
     Cells,
     Filled,
@@ -112,21 +112,17 @@ def pool_log_exponentials(
         x, mask, window = with_zeros(x, mask, window)
         pool = replace(pool, stages_on_many_devices=x.shape == sizes)
     x = without_uncovered(x, window, learnt=beta is not None)
-    present = _present(mask, window, x.ndim) if pool.is_mean else mask
     limit = float(jnp.finfo(x.dtype).max) * 2.0**-28
 
     def one(sign: float | jax.Array, learnt: jax.Array | None, fixed: float | None = None) -> jax.Array:
-        cells = sign * x if present is None else jnp.where(present, sign * x, -jnp.inf)
-        multiplicity = present.astype(x.dtype) if present is not None and pool.is_mean else None
-        # The cells were of this dtype, which holds the largest one exactly.
-        return sign * weighted_pool(cells, learnt, window, pool, fixed, rule, multiplicity, shift_dtype=dtype)
+        return sign * _of_present(sign * x, mask, learnt, fixed, window, pool, rule, dtype)
 
     if beta is None:
         assert number is not None
         sign, magnitude = math.copysign(1, number), min(abs(number), limit)
         if mask is None:
             exact = _UnderNumber(window, pool, magnitude, dtype)
-            values = sign * pool_by_sums_of_cells(sign * x, window, sums, exact, magnitude, rule)
+            values = sign * pool_by_sums_of_cells(sign * x, sums, exact, magnitude, rule)
         else:
             values = one(sign, None, magnitude)
     else:
@@ -143,21 +139,32 @@ def pool_log_exponentials(
 
 
 @dataclass(frozen=True)
-class _UnderNumber:
+class _UnderNumber(ExactPool):
     """The pool under a number β > 0 of an array without absent cells, whose dtype was this one."""
 
-    window: Window
     pool: WeightedPool
     beta: float
     dtype: np.dtype
 
     def __call__(self, x: jax.Array, /) -> jax.Array:
-        present = _present(None, self.window, x.ndim) if self.pool.is_mean else None
-        multiplicity = None if present is None else present.astype(x.dtype)
-        return weighted_pool(x, None, self.window, self.pool, self.beta, "jvp", multiplicity, shift_dtype=self.dtype)
+        return _of_present(x, None, None, self.beta, self.window, self.pool, "jvp", self.dtype)
 
-    def behind_one_axis(self) -> "_UnderNumber":
-        return replace(self, window=self.window.behind_one_axis())
+
+def _of_present(
+    x: jax.Array,
+    mask: jax.Array | None,
+    learnt: jax.Array | None,
+    number: float | None,
+    window: Window,
+    pool: WeightedPool,
+    rule: str,
+    dtype: np.dtype,
+) -> jax.Array:
+    """The pool of the cells that the mask holds; they were of this dtype, which holds the largest one exactly."""
+    cells = x if mask is None else jnp.where(mask, x, -jnp.inf)
+    present = _present(mask, window, x.ndim) if pool.is_mean else None
+    multiplicity = None if present is None else present.astype(x.dtype)
+    return weighted_pool(cells, learnt, window, pool, number, rule, multiplicity, shift_dtype=dtype)
 
 
 def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:

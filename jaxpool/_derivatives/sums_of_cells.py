@@ -7,10 +7,11 @@ sums over the windows. That is decided while a program runs. It pays on a CPU; e
 memory's time. Several devices would have to agree, and would exchange borders again to linearise the exact pool anew.
 """
 
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,6 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._engine import primitives
 from jaxpool._engine.cpu.choose import shares_terms_of_cells
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
@@ -33,16 +33,19 @@ _LARGE = 2**22
 Terms = tuple[jax.Array, ...]
 
 
-class ExactPool(Protocol):
+@dataclass(frozen=True)
+class ExactPool(abc.ABC):
     """The pool for all data, with its derivatives; static in the traced program."""
 
+    window: Window
+
+    @abc.abstractmethod
     def __call__(self, x: jax.Array, /) -> jax.Array:
         """The values of the windows."""
-        ...
 
-    def behind_one_axis(self) -> "ExactPool":
+    def behind_one_axis(self) -> Self:
         """The same pool of arrays that have one more axis in front."""
-        ...
+        return replace(self, window=self.window.behind_one_axis())
 
 
 @dataclass(frozen=True)
@@ -62,14 +65,12 @@ class SumsOfCells:
     is_moderate: Callable[[jax.Array, float], jax.Array]
 
 
-def pool_by_sums_of_cells(
-    x: jax.Array, window: Window, family: SumsOfCells, exact: ExactPool, number: float, rule: str
-) -> jax.Array:
+def pool_by_sums_of_cells(x: jax.Array, family: SumsOfCells, exact: ExactPool, number: float, rule: str) -> jax.Array:
     """The exact pool of an array without absent cells, by sums of its cells where that pays and the data allow it."""
-    may_pay = default_platform() == "cpu" and jax.device_count() == 1 and shares_terms_of_cells(window)
+    may_pay = default_platform() == "cpu" and jax.device_count() == 1 and shares_terms_of_cells(exact.window)
     if not may_pay:
         return with_rule(rule, exact)(x)
-    return with_rule(rule, lambda x: _values_and_sums(_Pool(window, family, exact, number), x)[0])(x)
+    return with_rule(rule, lambda x: _values_and_sums(_Pool(family, exact, number), x)[0])(x)
 
 
 # Notation: window o holds the cells W(o); t_k are the terms; a dot marks a tangent, a bar a cotangent.
@@ -86,13 +87,16 @@ def pool_by_sums_of_cells(
 class _Pool:
     """One pool, in both ways."""
 
-    window: Window
     family: SumsOfCells
     exact: ExactPool
     number: float
 
+    @property
+    def window(self) -> Window:
+        return self.exact.window
+
     def behind_one_axis(self) -> "_Pool":
-        return replace(self, window=self.window.behind_one_axis(), exact=self.exact.behind_one_axis())
+        return replace(self, exact=self.exact.behind_one_axis())
 
     def terms(self, x: jax.Array) -> Terms:
         return self.family.terms(x, self.number)
@@ -180,7 +184,7 @@ class _Derivative(LinearMap):
 def _may_look(x: jax.Array) -> bool:
     """Whether this is a lowering for a CPU whose arrays are all on one device, and of no mesh."""
     of_no_mesh = jax.typeof(x) == jax.typeof(jnp.zeros(x.shape, x.dtype))
-    return primitives.AVAILABLE and known_platform() == "cpu" and on_one_device() and of_no_mesh
+    return known_platform() == "cpu" and on_one_device() and of_no_mesh
 
 
 def _either(
