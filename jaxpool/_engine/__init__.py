@@ -1,1 +1,1 @@
-"""How windows are evaluated: reductions, winners and the linear maps along windows. Knows no pool by name."""
+"""How windows are evaluated: reductions, winners, and linear maps over windows. No pool is known here by name."""

@@ -1,9 +1,9 @@
 """The gather form of a map from windows to cells by base dilation, for TPUs: outputs are as far apart as windows.
 
-With stride - 1 fills after each output, cell i is at the offset j of the window at the position i + low - j·dilation.
-So the map is a sum over all offsets of slices that are shifted by single cells. That is more terms than windows that
-hold a cell, but all have the cells' own shape. An axis broadcast behind another one and merged with it, which is what
-fewer terms take, makes a TPU move its rows one by one: gradients of 3×3/2 norms took three times the cycles.
+With stride - 1 fills after each output, cell i is at offset j of the window at position i + low - j·dilation. The map
+is then a sum over all offsets of slices, shifted by single cells. That is more terms than there are windows that hold
+a cell, but every term has the shape of the cells. Fewer terms would need an axis broadcast next to another and merged
+with it, which makes a TPU move the rows one by one: gradients of 3×3/2 norms took three times the cycles.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ def gather_by_base_dilation(
     combine: Operation,
     table: Callable[[Any], Any] | None,
 ) -> jax.Array:
-    """What `gather.gather_windows` computes, for fixed windows; no contribution has to ask what the windows hold."""
+    """Compute `gather.gather_windows` for fixed windows; no contribution has to check which cells the windows hold."""
     cells = tuple(array for array, _ in inputs)
     dilated = [_dilate(array, fill, window) for array, fill in outputs]
     total = None
@@ -39,20 +39,20 @@ def gather_by_base_dilation(
 
 
 def _dilate(array: jax.Array, fill: Any, window: Window) -> jax.Array:
-    """The outputs with fills between and around them, for every cell at every offset; with 1 along an axis, that."""
+    """Put fills between and around the outputs, for every cell and offset; axes of size 1 stay as they are."""
     config = [(0, 0, 0)] * array.ndim
     for axis in window.axes:
         if array.shape[axis.axis] == axis.output:
             before = axis.extent - 1 - axis.low
             after = axis.size + axis.low - (axis.output - 1) * axis.stride - 1
-            # Where an axis is sharded, the compiler misplaces a single output with cells between it and none.
+            # Along a sharded axis the compiler misplaces a single output that has interior padding.
             config[axis.axis] = before, after, axis.stride - 1 if axis.output > 1 else 0
     fill = np.array(fill, array.dtype)[()]
     return lax.pad(private_copy(array, fill), fill, config)
 
 
 def _holders(dilated: jax.Array, window: Window, offset: Sequence[int]) -> jax.Array:
-    """The outputs of the windows that hold the cells at this offset, for all cells."""
+    """For every cell, the output of the window that holds it at this offset."""
     for axis, along in zip(window.axes, offset, strict=True):
         if dilated.shape[axis.axis] > 1:
             start = axis.extent - 1 - along * axis.dilation

@@ -1,12 +1,12 @@
 """Bins of unequal sizes laid out as windows of one size, and back.
 
-Neighbouring bins may share a cell. `copy_to_tiles` gives every bin a copy of its cells, side by side, filled up to the
-size of the largest bin: from there on the bins are windows that tile the axis, and whatever evaluates windows evaluates
-them. `combine_copies` is the way back. The two relations mirror each other: as bin o of m holds the cells of n that
-overlap it when both axes are drawn at the same length, so cell u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n),
-which is the formula of the bins with m and n exchanged. Both maps are one gather from positions known while tracing,
-and their cost is linear in the cells. Where m and n have a common divisor the pattern repeats: each period is gathered
-by itself, so that a sharded axis needs no other shard's cells if the shards hold whole periods.
+Neighbouring bins may share a cell. `copy_to_tiles` gives every bin a copy of its cells, side by side and filled up to
+the size of the largest bin. The bins are then windows that tile the axis, and any code for windows can evaluate them.
+`combine_copies` is the inverse. The two mirror each other. Bin o of m holds the cells of n that overlap it when both
+axes are drawn at the same length, so cell u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins
+with m and n exchanged. Each map is one gather from positions known while tracing, at a cost linear in the cells. If m
+and n have a common divisor, the pattern repeats, and each period is gathered separately, so that a sharded axis needs
+no cells from other shards if each shard holds whole periods.
 """
 
 from typing import Any
@@ -23,16 +23,16 @@ from jaxpool._geometry.window import Window
 
 
 def as_tiles(window: Window) -> Window:
-    """The windows on the array that `copy_to_tiles` makes."""
+    """Return the windows on the result of `copy_to_tiles`."""
     return Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
 
 
 def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
-    """Give every bin a copy of its cells; those that a smaller bin lacks hold `fill`."""
+    """Give every bin a copy of its cells; smaller bins are filled up with `fill`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             period = axis.period()
-            # The oldest JAX misplaces entries when it evaluates a gather of constants, masks say, while compiling.
+            # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
             periods = _split(barrier(array), axis, period.size)
             bins = take(periods, _cells_of_bins(period), axis.axis + 1, fill, unique=False)
             array = _merge(lax.collapse(bins, axis.axis + 1, axis.axis + 3), axis)
@@ -40,9 +40,9 @@ def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
 
 
 def combine_copies(array: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Combine the copies of every cell by `op`, a sum or a maximum of unsigned integers.
+    """Combine the copies of every cell by `op`: a sum, or a maximum of unsigned integers.
 
-    With a sum that is the transpose of `copy_to_tiles`.
+    With a sum this is the transpose of `copy_to_tiles`.
     """
     for axis in window.axes:
         if isinstance(axis, BinAxis):
@@ -54,7 +54,7 @@ def combine_copies(array: jax.Array, window: Window, op: Operation) -> jax.Array
 
 
 def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
-    """The pooled axis as two, of periods and of the entries in each."""
+    """Split the pooled axis into two: periods, and the entries in each."""
     shape = array.shape
     return array.reshape((*shape[: axis.axis], shape[axis.axis] // size, size, *shape[axis.axis + 1 :]))
 
@@ -64,37 +64,37 @@ def _merge(array: jax.Array, axis: BinAxis) -> jax.Array:
 
 
 def _cells_of_bins(axis: BinAxis) -> np.ndarray:
-    """The cells of each bin, of shape (bins, kernel); numbers beyond the axis where it has fewer."""
+    """The cells of each bin, of shape (bins, kernel); numbers beyond the axis where a bin has fewer."""
     positions = np.arange(axis.kernel)
     cells = axis.starts[:, None] + positions
     return np.where(positions < axis.counts(padding=False)[:, None], cells, axis.size)
 
 
 def _copies_of_cells(axis: BinAxis) -> np.ndarray:
-    """The positions of the copies of each cell, of shape (copies at most, cells); beyond the array for none."""
+    """Positions of the copies of each cell, of shape (most copies, cells); beyond the array where there is none."""
     first, last = (bound(axis.output, axis.size) for bound in (first_cells, last_cells))
     bins = first + np.arange(np.max(last - first))[:, None]
     cells = np.arange(axis.size)
     starts = np.append(axis.starts, 0)[np.minimum(bins, axis.output)]
-    # No two numbers may be equal, also among those beyond the array.
+    # All numbers must be distinct, including those beyond the array.
     missing = axis.output * axis.kernel + np.arange(bins.size).reshape(bins.shape)
     return np.where(bins < last, bins * axis.kernel + cells - starts, missing)
 
 
 def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
-    """The entries at `positions`, of two axes, in place of an axis; `fill` for those beyond it."""
+    """Replace an axis by the entries at `positions`, which have two axes; those beyond the axis are `fill`."""
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + 1 for n in behind)
     starts = positions[..., None].astype(np.int32)
     if known_platform() == "gpu":
-        # Single entries, in the order of the result. Of whole slices a GPU's compiler would put positions first, and
-        # transpose the array for it, in a kernel of its own.
+        # Single entries, in the order of the result. For whole slices the GPU compiler would put the positions first
+        # and transpose the array in a separate kernel.
         numbers = lax.GatherDimensionNumbers((), (axis,), (axis,), behind, before)
         sizes = (1,) * array.ndim
         shape = (*array.shape[:axis], *positions.shape, *array.shape[axis + 1 :], 1)
         starts = lax.broadcast_in_dim(constant(starts), shape, (axis, axis + 1, len(shape) - 1))
     else:
-        # Whole slices: of all other axes the entries are copied together.
+        # Whole slices: entries along all other axes are copied together.
         numbers = lax.GatherDimensionNumbers(before, (axis,), (axis,))
         sizes = tuple(1 if n == axis else size for n, size in enumerate(array.shape))
     return lax.gather(array, starts, numbers, sizes, unique_indices=unique, mode="fill", fill_value=fill)

@@ -1,9 +1,9 @@
-"""Ranks by bisection: the bits of a value found one after the other, by counting the cells below.
+"""Ranks by bisection: the bits of a value are found one after the other, by counting the cells below it.
 
-Floats and integers alike are taken for unsigned numbers in the same order, their *keys*. The key of rank r is the
-largest number that at most r keys are below. From the highest bit on, a bit of it is 1 if at most r keys are below
-what it would make: as many rounds as bits, each a count over shifted slices. No array holds more than one cell
-per window, whatever the windows' size, and the rank may be another one for every window.
+Floats and integers alike are mapped to unsigned numbers in the same order, their *keys*. The key of rank r is the
+largest number with at most r keys below it. Starting from the highest, a bit is set if the number with that bit has at
+most r keys below it. That takes as many rounds as there are bits, each a count over shifted slices. No array holds more
+than one cell per window, however large the windows are, and each window may have a rank of its own.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from jaxpool._geometry.window import Window
 
 
 def select_by_bisection(padded: jax.Array, window: Window, rank: int | np.ndarray | jax.Array) -> jax.Array:
-    """The value of that rank in every window, which tile the array; NaN where a window holds NaN."""
+    """The value of that rank in every window of a tiled array; NaN where a window holds NaN."""
     keys = _keys(padded)
     bits = 8 * keys.dtype.itemsize
     rank = jnp.asarray(rank, np.int32)
@@ -35,7 +35,7 @@ def select_by_bisection(padded: jax.Array, window: Window, rank: int | np.ndarra
         below = fold_offsets(count, jnp.zeros(found.shape, np.int32), (keys,), window)
         return jnp.where(below <= rank, candidate, found)
 
-    # Not zeros_like, whose type inside `jax.shard_map` would not vary among devices.
+    # Not zeros_like: inside `jax.shard_map` its type would not vary over devices.
     cells = at_offset(keys, window, next(offsets_in(window)))
     values = _values(lax.fori_loop(0, bits, settle, cells ^ cells), padded.dtype)
     if not jnp.issubdtype(padded.dtype, jnp.floating):
@@ -49,7 +49,7 @@ def select_by_bisection(padded: jax.Array, window: Window, rank: int | np.ndarra
 
 
 def _keys(array: jax.Array) -> jax.Array:
-    """Unsigned integers in the order of the values: NaN anywhere, and -0 right below 0."""
+    """Unsigned integers in the order of the values: NaN may be anywhere, and -0 is just below 0."""
     if array.dtype == np.bool_:
         return array.astype(np.uint8)
     bits, sign = _bits_and_sign(array.dtype)
@@ -69,7 +69,7 @@ def _values(keys: jax.Array, dtype: np.dtype) -> jax.Array:
 
 
 def _bits_and_sign(dtype: np.dtype) -> tuple[np.dtype, Any]:
-    """The unsigned dtype of that size, and its highest bit; 0 where the dtype is unsigned itself."""
+    """The unsigned dtype of the same size and its highest bit, or 0 if the dtype is unsigned itself."""
     bits = np.dtype(f"uint{8 * dtype.itemsize}")
     highest = 0 if jnp.issubdtype(dtype, jnp.unsignedinteger) else 1 << (8 * dtype.itemsize - 1)
     return bits, np.array(highest, bits)[()]

@@ -1,8 +1,8 @@
 """Windows that share no cells, seen as blocks: an axis of windows and an axis of cells, which is folded.
 
-A fold combines a dozen slices at a time until one is left. Every slice is contiguous and elementwise operations combine
-them, so that NaN is kept whatever the size, where a reduction of the platform may drop it; and a sum of n cells is a
-tree of log n levels, whose rounding does not grow with n.
+A fold combines a dozen slices at a time until one is left. Every slice is contiguous. Elementwise operations combine
+the slices, so NaN is kept at any size, where the platform's own reduction may drop it. A sum of n cells becomes a tree
+of about log n levels, so its rounding error grows slowly with n.
 """
 
 import math
@@ -22,7 +22,7 @@ from jaxpool._geometry.window import Window
 
 
 def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce windows that tile an array by `lax.max`, `lax.min` or `lax.add`."""
+    """Reduce windows that tile an array, by `lax.max`, `lax.min` or `lax.add`."""
     cells, axes = split_blocks(padded, window)
     return join_blocks(fold(cells, axes, op), axes, window)
 
@@ -32,22 +32,22 @@ def first_in_blocks(
 ) -> tuple[jax.Array, jax.Array]:
     """The extreme of windows that tile an array, and the first offset of a cell that has it.
 
-    A cell's offset is its number in the window times `place_value`, plus what it brings along in `offsets`.
+    The offset of a cell is its number in the window times `place_value`, plus its entry in `offsets`.
     """
     cells, axes = split_blocks(padded, window)
     best = stage(lambda cells: fold(cells, axes, op), cells)
 
     def first_of_best(cells: jax.Array, best: jax.Array, offsets: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-        # A window that holds NaN has NaN as its best.
+        # The best of a window that holds NaN is NaN.
         found = (cells == best) | (cells != cells)
-        # In 32 bits, whose minimum compiles to faster code than that of bytes.
+        # In 32 bits: their minimum compiles to faster code than that of bytes.
         numbers = np.uint32(0) if offsets is None else offsets.astype(np.uint32)
         step = int(place_value) * math.prod(cells.shape[axis] for axis in axes)
         for axis in axes:
             step //= cells.shape[axis]
             shape = [cells.shape[axis] if number == axis else 1 for number in range(cells.ndim)]
             numbers += lax.broadcasted_iota(np.uint32, shape, axis) * np.uint32(step)
-        # The lowest bit says whether the cell is negative, as a maximum of -0 and 0 does not.
+        # The lowest bit is the sign of the cell, which a maximum of -0 and 0 does not keep.
         keys = numbers * np.uint32(2)
         if jnp.issubdtype(cells.dtype, jnp.floating):
             keys += jnp.signbit(cells).astype(np.uint32)
@@ -62,7 +62,7 @@ def first_in_blocks(
 
 
 def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
-    """Combine all cells along `axes`, which stay with size 1."""
+    """Combine all cells along `axes`, which keep size 1."""
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
             width = -(-cells // choose.slices_at_once(cells))
@@ -71,7 +71,7 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
 
 
 def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.Array]:
-    """The array cut into slices; a last one that is short starts earlier, and only a sum minds the cells it repeats."""
+    """Cut the array into slices; a short last one starts earlier, and a sum sets the cells it repeats to 0."""
     cells = array.shape[axis]
     short = cells % width
     *slices, last = lax.split(array, [width] * (cells // width) + [short] * (short > 0), axis)
@@ -85,7 +85,7 @@ def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.
 
 
 def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]]:
-    """Split every pooled axis into windows and their cells, and say which axes are of cells: neighbours become one."""
+    """Split every pooled axis into windows and cells, and return the axes of cells; adjacent ones become one."""
     axes: list[int] = []
     added = 0
     for axis in window.axes:
@@ -104,5 +104,5 @@ def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int
 
 
 def join_blocks(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:
-    """Drop the axes of cells, of which one is left each, and keep those of windows, a single window too."""
+    """Drop the axes of cells, which have size 1, and keep those of windows, even of a single window."""
     return lax.expand_dims(lax.squeeze(array, axes), [axis.axis for axis in window.axes if axis.output == 1])

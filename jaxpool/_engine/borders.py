@@ -1,11 +1,11 @@
-"""Shifted slices of arrays along sharded axes, for which devices send each other the cells at borders, and no others.
+"""Shifted slices of arrays along sharded axes, for which devices exchange only the cells at the borders of shards.
 
-An array that is padded or cropped along a sharded axis has a size that the devices do not divide. So the compiler moves
-all rows of the shards by a few places, and again for every slice. A shift keeps the size, with fills for cells from
-outside: cells stay where they are, but for those that the next shard reads. Every shift starts from the one before, so
-that none of these is sent twice. Where slices reach beyond the next shard, arrays are padded as on one device. So they
-are along all other axes: padding is one branch for every cell, and each shift is. And so they are on TPUs, whose
-windowed operations exchange what they need.
+Padding or cropping a sharded axis gives a size that the devices do not divide. The compiler then moves all rows of the
+shards by a few places, and does so again for every slice. A shift keeps the size and fills in the cells from outside:
+cells stay where they are, except those that the next shard reads. Every shift starts from the previous one, so that no
+cell is sent twice. Arrays are padded as on one device where slices reach beyond the next shard; along all other axes,
+where one padding costs a branch per cell and so would every shift; and on TPUs, whose windowed operations exchange what
+they need.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from jaxpool._engine.platforms import devices_along, known_platform
 
 @dataclass(frozen=True)
 class Sliced:
-    """An axis of `size` cells and the slices wanted: `count` cells, one in `stride`, from each of `starts` on."""
+    """An axis of `size` cells and the wanted slices: `count` cells at a `stride`, from each of `starts`."""
 
     rank: int
     axis: int
@@ -35,37 +35,37 @@ class Sliced:
 
     @property
     def length(self) -> int:
-        """Cells from the first to the last one of a slice."""
+        """Cells from the first to the last cell of a slice."""
         return (self.count - 1) * self.stride + 1
 
     @property
     def shifts(self) -> dict[int, int]:
-        """By start the least shift after which the slice is within the array."""
+        """For every start, the least shift after which the slice is within the array."""
         return {start: min(start, 0) or max(0, start + self.length - self.size) for start in self.starts}
 
     @property
     def around(self) -> tuple[int, int]:
-        """The padding that all slices need, below 0 for cells that none has."""
+        """The padding that all slices need; negative for cells that no slice has."""
         return -min(self.starts), max(self.starts) + self.length - self.size
 
     @property
     def is_shared(self) -> bool:
-        """Whether devices share the axis, and have something to send, each to the next ones alone."""
+        """Whether devices share the axis and exchange cells with their immediate neighbours only."""
         reach, devices = max(map(abs, self.shifts.values())), devices_along(self.axis, self.rank)
         fits = self.length <= self.size and 0 < reach <= self.size // devices
         return devices > 1 and fits and known_platform() != "tpu"
 
 
 def slices_of(array: jax.Array, axes: Sequence[Sliced], fill: Any) -> Callable[[tuple[int, ...]], jax.Array]:
-    """The slice of the array from a start along each of the axes on; cells outside hold `fill`."""
+    """Return a function from a start along each axis to that slice of the array; cells outside hold `fill`."""
     fill = np.array(fill, array.dtype)[()]
-    # What is sent has no padding in it yet.
+    # Cells are exchanged before any padding is added.
     shared, others = ([axis for axis in axes if axis.is_shared == wanted] for wanted in (True, False))
     around = {axis.axis: axis.around for axis in others}
 
     @cache
     def shifted(starts: tuple[int, ...]) -> dict[int, jax.Array]:
-        """By amount the array sliced along the first of the shared axes, and shifted along the next one."""
+        """For every amount, the array sliced along the first shared axes and shifted along the next one."""
         return _shift(along_shared(starts), shared[len(starts)], fill)
 
     @cache
@@ -92,12 +92,12 @@ def slices_of(array: jax.Array, axes: Sequence[Sliced], fill: Any) -> Callable[[
 
 
 def _slice(array: jax.Array, axis: Sliced, first: int) -> jax.Array:
-    # Where an axis is sharded, the compiler loses single cells that it is to take at a stride.
+    # Along a sharded axis the compiler loses a single cell that is taken with a stride.
     return lax.slice_in_dim(array, first, first + axis.length, axis.stride if axis.count > 1 else 1, axis.axis)
 
 
 def _shift(array: jax.Array, axis: Sliced, fill: Any) -> dict[int, jax.Array]:
-    """By amount the array whose cell i along the axis is cell i + amount of the given one."""
+    """For every amount, the array whose cell i along the axis is cell i + amount of the given one."""
     found = {0: array}
     amounts = sorted({*axis.shifts.values()} - {0}, key=abs)
     for one_way in ([amount for amount in amounts if amount < 0], [amount for amount in amounts if amount > 0]):

@@ -1,6 +1,6 @@
 """The geometry of boxes: where the samples of each bin are along an axis, and which cells each bin holds.
 
-A box is given in cells, low corner and high corner, and is data: it may be traced, and learnt.
+A box is given by its low and high corners, in cells. It is data: it may be traced and learnt.
 """
 
 import jax
@@ -8,22 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# Cells beyond every array. Of a box between the two no sample is at 0: it would be (k + 1/2)/N = 1/3 for integers.
+# Cells beyond every array. A box from one to the other has no sample at 0: that needs (k + 1/2)/N = 1/3 with integers.
 _FAR_BELOW, _FAR_ABOVE = -1e18, 2e18
 
 
 def unknown(boxes: jax.Array, rank: int) -> jax.Array:
-    """Which boxes have a NaN, for the pools of an array of that rank."""
+    """Which boxes have a NaN, broadcastable against their pools of an array of that rank."""
     return jnp.isnan(lax.stop_gradient(boxes)).any(1).reshape(-1, *[1] * rank)
 
 
 def finite(boxes: jax.Array) -> jax.Array:
-    """The boxes with 0 for those that have a NaN, and corners so near that their difference does not overflow."""
+    """The boxes, with 0 for those that have a NaN and corners clipped so that their difference does not overflow."""
     return jnp.where(unknown(boxes, 1), jnp.zeros_like(boxes), jnp.clip(boxes, _FAR_BELOW, _FAR_ABOVE))
 
 
 def sample_positions(low: jax.Array, high: jax.Array, bins: int, ratio: int, aligned: bool) -> jax.Array:
-    """Positions, in cells whose centres are the integers, of `ratio` samples in each bin: (count, bins, ratio)."""
+    """Positions of `ratio` samples in each bin, of shape (count, bins, ratio); cell centres are the integers."""
     if aligned:
         low, high = low - 0.5, high - 0.5
     length = high - low
@@ -36,10 +36,10 @@ def sample_positions(low: jax.Array, high: jax.Array, bins: int, ratio: int, ali
 
 
 def neighbours(positions: jax.Array, cells: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The cell at or below each position, the share of the next one, and which positions are on the axis at all.
+    """The cell at or below each position, the share of the next one, and which positions are on the axis.
 
-    Up to a cell beyond the centres of the first and the last cell, that cell counts alone; a NaN is on the
-    axis, and a share of its own.
+    Up to one cell beyond the centre of the first or last cell, only that cell counts. A NaN counts as on the axis, and
+    its share is NaN.
     """
     inside = ~((positions < -1) | (positions > cells))
     clamped = jnp.where(inside, positions, jnp.zeros_like(positions))
@@ -51,10 +51,10 @@ def neighbours(positions: jax.Array, cells: int) -> tuple[jax.Array, jax.Array, 
 
 
 def bin_bounds(low: jax.Array, high: jax.Array, bins: int, cells: int) -> tuple[jax.Array, jax.Array]:
-    """The first cell of each bin, and the first one beyond it: two arrays (count, bins).
+    """The first cell of each bin and the first cell after it: two arrays of shape (count, bins).
 
-    Bin o of m holds the cells u of the box, of l in all, with ⌊o·l/m⌋ ≤ u < ⌈(o+1)·l/m⌉. Integers all along,
-    within int32 however far away the corners are.
+    Of a box of l cells, bin o of m holds the cells u with ⌊o·l/m⌋ ≤ u < ⌈(o+1)·l/m⌉. All arithmetic is on integers
+    and stays within int32 however far away the corners are.
     """
     first, last = (_rounded(corner, 2**29 // bins) for corner in (low, high))
     length = jnp.maximum(last - first + 1, 1)[:, None]
@@ -64,7 +64,7 @@ def bin_bounds(low: jax.Array, high: jax.Array, bins: int, cells: int) -> tuple[
 
 
 def _rounded(corner: jax.Array, limit: int) -> jax.Array:
-    """To the nearest integer, halves away from 0; 0 for NaN."""
+    """The nearest integer, with halves rounded away from 0; 0 for NaN."""
     whole = jnp.trunc(corner)
     whole += jnp.where(jnp.abs(corner - whole) >= 0.5, jnp.sign(corner), jnp.zeros_like(corner))
     return jnp.nan_to_num(jnp.clip(whole, -limit, limit)).astype(np.int32)

@@ -1,8 +1,8 @@
 """Arrays that padding words extend by copies of their own cells: "WRAP", "REFLECT" and "EDGE".
 
-The copies are real cells. A pool of an extended array is a pool without padding: where a call gives such a word, the
-cores of all functions first extend their array and its mask. Copying is linear, and the transpose of its tangent map,
-which adds up what the copies of a cell receive, is JAX's own.
+The copies are real cells, so a pool of an extended array is a pool without padding. Where a call gives such a word, the
+core of every function first extends its array and mask. Copying is linear. JAX derives the transpose of its tangent
+map, which adds up the cotangents of the copies of each cell.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from jaxpool._geometry.window import Window, WindowAxis
 
 
 def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
-    """The array and the mask with their copied cells, and the window on them; all as they are without such a word.
+    """The array and the mask with their copied cells, and the window on them; unchanged without such a word.
 
-    16-bit floats become float32, so that the cotangents of the copies of a cell are added up in it, and rounded once.
+    16-bit floats become float32, so that the cotangents of the copies of a cell are added in float32 and rounded once.
     """
     if window.extension is None:
         return x, mask, window
@@ -43,7 +43,7 @@ def _extend(array: jax.Array, window: Window) -> jax.Array:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _copy(array: jax.Array, axis: WindowAxis, word: str) -> jax.Array:
-    """The array extended along one axis: on GPUs read cell by cell, which fuses into what reads it."""
+    """Extend the array along one axis; on GPUs by reading it cell by cell, which fuses with the consumer."""
     cells = copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, word)
 
     def read(array: jax.Array) -> jax.Array:
@@ -54,18 +54,18 @@ def _copy(array: jax.Array, axis: WindowAxis, word: str) -> jax.Array:
 
 @_copy.defjvp
 def _copy_jvp(axis: WindowAxis, word: str, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    # Stretches, whose transpose adds slices, where that of reading would scatter.
+    # In stretches, whose transpose adds slices; the transpose of a gather would scatter.
     return _copy(*primals, axis, word), _concatenate(*tangents, axis=axis, word=word)
 
 
 def _concatenate(array: jax.Array, *, axis: WindowAxis, word: str) -> jax.Array:
     array = lax.concatenate(list(_stretches(array, axis, word)), axis.axis)
-    # Else every cell of every window would be looked up in the stretches anew.
+    # Otherwise every cell of every window would be looked up in the stretches again.
     return materialize(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
 
 
 def _stretches(array: jax.Array, axis: WindowAxis, word: str) -> Iterator[jax.Array]:
-    """The parts of the extended axis in which the number of the copied cell rises by 1, falls by 1 or stays."""
+    """The parts of the extended axis along which the number of the copied cell rises by 1, falls by 1 or stays."""
     cells = copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, word)
     while cells.size:
         steps = np.diff(cells)

@@ -1,7 +1,7 @@
-"""Sums of windows whose cells are weighted by their offset, a correlation with a separable kernel, and its transpose.
+"""Window sums with a weight for each offset, a correlation with a separable kernel, and their transpose.
 
-The weight of a cell is a product of one number per axis. These are Python numbers of the traced program. The transpose
-adds up, for every cell, the windows that hold it, each times a weight from a table that is known while tracing.
+The weight of a cell is a product of one number per axis. These are Python numbers, constant in the traced program. The
+transpose adds, for every cell, the windows that hold it, each times a weight from a table that is known while tracing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,14 +20,14 @@ from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
 
-# The weights of the cells along each axis of a window, by their offset.
+# The weights along each axis of a window, by offset.
 Weights = Sequence[Sequence[float]]
-# The windows that are taken one after the other, the last axes first.
+# The windows to apply one after the other, the last axes first.
 Order = Callable[[Window], Sequence[Window]]
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
-    """Sums of windows whose cells are weighted by their offset; padded cells are 0."""
+    """Sum every window with a weight for each offset; padded cells are 0."""
     for number, (part, of_cells) in enumerate(_parts(window, weights, order)):
         x = materialize(x) if number and blurs_in_stages(window) else x
         table = of_cells.astype(x.dtype)
@@ -59,7 +59,7 @@ def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights
 
 
 def _parts(window: Window, weights: Weights, order: Order) -> Iterator[tuple[Window, np.ndarray]]:
-    """The windows in turn, and the weights of their cells in row-major order."""
+    """The windows in order, each with the weights of its cells in row-major order."""
     along = {axis.axis: np.asarray(each) for axis, each in zip(window.axes, weights, strict=True)}
     for part in order(window):
         table = np.ones(1)

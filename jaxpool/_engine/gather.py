@@ -1,11 +1,10 @@
 """The gather form of a map from windows to cells: for every cell, a sum over the windows that hold it.
 
-Notation, for one axis: window o holds the real cell i at offset j when i + low = o·stride + j·dilation. Write the
-cells as i = q·stride + r with 0 ≤ r < stride, the axis as two, one of q and one of r, and low as first·stride +
-shift, with 0 ≤ shift < stride. The windows that hold a cell are among o = first + q - t, each with j = (t·stride + r
-+ shift)/dilation where that is a whole number from 0 and below the kernel size. So the map is a sum over t of shifted
-slices of the outputs, broadcast along r: as many terms as windows overlap, whatever their size. How an axis is split
-is in `split_axes`.
+Notation, for one axis: window o holds the real cell i at offset j if i + low = o·stride + j·dilation. Write the cells
+as i = q·stride + r with 0 ≤ r < stride, which splits the axis into one of q and one of r. Write low = first·stride +
+shift with 0 ≤ shift < stride. The windows that hold a cell are among o = first + q - t, each with j = (t·stride + r +
+shift)/dilation if that is a whole number from 0 to kernel - 1. So the map is a sum over t of shifted slices of the
+outputs, broadcast along r: as many terms as windows overlap, whatever their size. `split_axes` splits the axes.
 """
 
 import itertools
@@ -38,12 +37,11 @@ def gather_windows(
 ) -> jax.Array:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
-    `contribution(numbers, covered, windows, cells)` gets the row-major numbers of the cells in their windows; which of
-    the cells the windows hold at all (the others must get 0); the entries of `outputs` at the windows (arrays of the
-    output's shape, or with 1 along the pooled axes, each with the value that it has outside); and those of `inputs` at
-    the cells (arrays of the input's shape, each with the value that it has beyond it), all of them broadcastable
-    against each other. It returns the array that `combine` adds up. With a `table` it gets what this makes of the
-    numbers while tracing, in place of them.
+    `outputs` are arrays of the output's shape, or of size 1 along the pooled axes; `inputs` are arrays of the input's
+    shape. Each comes with its value outside. `contribution(numbers, covered, windows, cells)` gets the row-major
+    numbers of the cells in their windows; which of the cells the windows hold at all (the others must get 0); the
+    entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other. It
+    returns an array, and `combine` adds these up. A `table`, if given, is applied to the numbers while tracing.
     """
     if known_platform() == "tpu" and choose.dilates_outputs(window):
         return gather_by_base_dilation(contribution, outputs, window, inputs, combine, table)
@@ -73,7 +71,7 @@ def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
 
 
 def _numbers(axes: Sequence[SplitAxis], steps: Sequence[int], sizes: Sequence[int]) -> tuple[jax.Array | int, Covered]:
-    """Row-major numbers in the window of the cells at all r, and which of them there are."""
+    """Row-major numbers in the window of the cells at all r, and which of these cells exist."""
     numbers: jax.Array | int = 0
     covered: Covered = True
     for position, (axis, step) in enumerate(zip(axes, steps, strict=True)):
@@ -89,7 +87,7 @@ def _numbers(axes: Sequence[SplitAxis], steps: Sequence[int], sizes: Sequence[in
 
 
 def _cover_inputs(array: jax.Array, fill: Any, axes: Sequence[SplitAxis]) -> jax.Array:
-    """The cells of all q, whole."""
+    """The cells of all q, padded to whole rows."""
     widths = {
         axis.along.axis: (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size) for axis in axes
     }

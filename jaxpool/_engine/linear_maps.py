@@ -1,11 +1,11 @@
-"""Linear maps whose transposes are written out.
+"""Linear maps with explicit transposes.
 
 The derivatives of a pool are linear in the tangent or the cotangent. JAX can transpose one into the other, but turns
-gathers into scatters, and takes branches apart on the way. Here both directions are written out, as the two
-methods of a `LinearMap`, and an operation evaluates one and transposes into the other: forward mode gets a tangent map
-as good as the cotangent map, reverse mode keeps the residuals of the map and nothing else, and a linear pool is linear
-to JAX. Both are traced while the program is lowered, for one platform alone. Derivatives with respect to the residuals,
-which some maps have, are JAX's own.
+gathers into scatters and evaluates both sides of branches. Here both directions are explicit, as the two methods of a
+`LinearMap`; a primitive evaluates one and transposes into the other. So forward mode gets a tangent map as good as the
+cotangent map, reverse mode keeps only the residuals of the map, and a linear pool is linear to JAX. Both are traced
+while the program is lowered, for one platform only. Some maps also have derivatives with respect to the residuals;
+JAX derives these.
 """
 
 import abc
@@ -24,24 +24,24 @@ from jaxpool._engine.platforms import inside, known_platform
 
 @dataclasses.dataclass(frozen=True)
 class LinearMap(abc.ABC):
-    """A map that is linear in its first argument, and its transpose, each written out.
+    """A map that is linear in its first argument, with an explicit transpose.
 
-    The argument and the result are an array or a tuple of them. Both directions get the same residuals after it, which
-    are constants to all derivatives (winners' offsets, say) unless a map says that they vary.
+    The argument and the result are an array or a tuple of arrays. Both directions get the same residuals after it.
+    Derivatives treat residuals (such as winners' offsets) as constants, unless the map declares that they vary.
     """
 
     residuals_vary: ClassVar[bool] = False
 
     @abc.abstractmethod
     def forward(self, *arrays: Any, **_: Any) -> Any:
-        """The map of the vector, which is followed by the residuals."""
+        """Apply the map to the vector; the arguments are the vector, then the residuals."""
 
     @abc.abstractmethod
     def transpose(self, *arrays: Any, **_: Any) -> Any:
-        """The cotangent of the vector from that of the result, which is followed by the residuals."""
+        """Map the cotangent of the result, followed by the residuals, to that of the vector."""
 
     def behind_one_axis(self) -> "LinearMap":
-        """The same map of arrays that have one more axis in front."""
+        """The same map for arrays with one more leading axis."""
         behind = {field.name: _behind_one_axis(getattr(self, field.name)) for field in dataclasses.fields(self)}
         return dataclasses.replace(self, **behind)
 
@@ -53,11 +53,10 @@ def _behind_one_axis(static: Any) -> Any:
 
 
 def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: Any = None) -> Any:
-    """The map of a vector, which JAX transposes into the map's own transpose; its result has the type of `like`.
+    """Apply a map to a vector, so that JAX transposes it into the map's own transpose; the result has `like`'s type.
 
-    A batch stays one array, so that a branch that depends on values is taken once for all of it, instead of evaluating
-    both sides. The map is traced while the program is lowered, for one platform alone. Without primitives
-    JAX transposes the map as it is written.
+    A batch stays one array, so a branch on values is taken once for the whole batch and never evaluated on both sides.
+    The map is traced while the program is lowered, for one platform only. Without primitives JAX transposes `forward`.
     """
     if not primitives.AVAILABLE:
         constants = residuals if linear_map.residuals_vary else jax.tree.map(lax.stop_gradient, residuals)
@@ -73,7 +72,7 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
 
 @dataclasses.dataclass(frozen=True)
 class _Direction(primitives.CustomPrimitive, name="linear_map"):
-    """A map or its transpose, with the structures of what is given to it, for a platform or for any."""
+    """A map or its transpose, with the structures of its arguments, for one platform or for all."""
 
     linear_map: LinearMap
     vector: Any
@@ -87,14 +86,14 @@ class _Direction(primitives.CustomPrimitive, name="linear_map"):
             return self.results(*arrays)
 
     def results(self, *arrays: jax.Array) -> list[jax.Array]:
-        """The result, flat, of the flat vector and residuals."""
+        """The flat result for a flat vector and flat residuals."""
         vector = jax.tree.unflatten(self.vector, arrays[: self.vector.num_leaves])
         residuals = jax.tree.unflatten(self.residuals, arrays[self.vector.num_leaves :])
         direction = self.linear_map.transpose if self.transposed else self.linear_map.forward
         return jax.tree.leaves(direction(vector, *residuals))
 
     def types(self, *arrays: jax.Array) -> Sequence[Any]:
-        """Those of the result."""
+        """The types of the result."""
         return jax.make_jaxpr(partial(self.evaluate, "gpu"))(*arrays).out_avals
 
     def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:

@@ -1,11 +1,11 @@
-"""Loops over the offsets in large windows, and the way back for cells that every window chooses for itself.
+"""Loops over the offsets in large windows, and cotangents of cells that every window chooses independently.
 
-Small windows are written out. Larger ones are written out one block of their cells at a time, and the program loops
-over the blocks: it compiles in the time of one.
+Small windows are unrolled. Larger ones are unrolled one block of cells at a time, and the program loops over the
+blocks, so it compiles as fast as a single block.
 
-Where the winner of a window is the winner of its row, and windows that share a row share that winner, one axis after
-the other leads back to it. Cells chosen at random or by a rank are no such winners: two windows may choose different
-cells of the same row, and all axes go at once.
+The winner of a window is the winner of its row, and windows that share a row share that winner, so cotangents can be
+routed along one axis after the other. Cells chosen at random or by rank are different: two windows may choose
+different cells of the same row, so all axes are handled at once.
 """
 
 import math
@@ -25,19 +25,19 @@ from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
-# Cells of a window, and of a block of a larger one, that are written out.
+# The most cells that are unrolled: of a window, and of a block of a larger one.
 _MOST_CELLS, _MOST_IN_BLOCK = 64, 32
 
 
 def is_looped(window: Window) -> bool:
-    """Whether the blocks of a window are a loop in the program: beyond 64 cells."""
+    """Whether the program loops over blocks of the window: if it has more than 64 cells."""
     return window.cells > _MOST_CELLS
 
 
 def fold_offsets(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Arrays, window: Window) -> Any:
-    """`step(result, cells, number)` for the cells at every offset, numbered in row-major order, from `start` on.
+    """Fold `step(result, cells, number)` over all offsets, numbered in row-major order; `start` is the first result.
 
-    `padded` are arrays that `pad_windows` made, and `cells` has an entry for each.
+    `padded` are results of `pad_windows`, and `cells` has an entry for each.
     """
     if not is_looped(window):
         result = start
@@ -47,7 +47,7 @@ def fold_offsets(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Ar
 
     def of_block(result: Any, first: Any, block: Window) -> Any:
         starts = _starts(first, window, padded[0].ndim)
-        # Else the CPU's compiler would look for the block's place anew at every cell, without vectors.
+        # Otherwise the CPU compiler would compute the place of the block again at every cell, without vectorizing.
         slices = [materialize(lax.dynamic_slice(array, starts, _block_shape(array.shape, block))) for array in padded]
         for number, offset in enumerate(offsets_in(block)):
             result = step(result, tuple(at_offset(array, block, offset) for array in slices), first + number)
@@ -57,10 +57,10 @@ def fold_offsets(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Ar
 
 
 def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Window) -> Any:
-    """`step(result, first, block)` for every block in row-major order, by the number of its first cell and its sizes.
+    """Fold `step(result, first, block)` over all blocks in row-major order; `first` is the number of the first cell.
 
-    One axis is cut into equal blocks and what is left over. A block has one cell along those before it, and all cells
-    along those behind it.
+    One axis is cut into equal blocks and a remainder. A block has one cell along the axes before it, and all cells
+    along the axes after it.
     """
     kernels = [axis.kernel for axis in window.axes]
     cut = next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > _MOST_IN_BLOCK)
@@ -86,16 +86,16 @@ def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Wi
 
 
 def _block_shape(shape: Sequence[int], block: Window) -> list[int]:
-    """The shape of the cells that all the windows hold at the offsets of a block."""
+    """The shape of the cells that the windows hold at the offsets of a block."""
     sizes = list(shape)
     for axis in block.axes:
-        # An array that is the same along an axis may have size 1 there.
+        # An array that is constant along an axis may have size 1 there.
         sizes[axis.axis] = (axis.output - 1) * axis.stride + axis.extent
     return sizes
 
 
 def _starts(number: Any, window: Window, rank: int) -> list[Any]:
-    """Where the cells of a block start along each axis, by the row-major number of its first cell in the window."""
+    """Where a block starts along each axis, from the row-major number of its first cell in the window."""
     starts, place_value = [jnp.zeros((), np.int32)] * rank, window.cells
     for axis in window.axes:
         place_value //= axis.kernel
@@ -104,7 +104,7 @@ def _starts(number: Any, window: Window, rank: int) -> list[Any]:
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """Send, for each of the cells chosen, each window's cotangent to the cell at its offset."""
+    """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
     if not is_looped(window) or window.tiles:
         return _route_at_once(cotangents, offsets, window)
     shape = list(cotangents[0].shape)
@@ -128,7 +128,7 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
 
 
 def _route_at_once(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """Compare the offsets of every window that holds a cell with that cell's number in it."""
+    """Compare the offsets of every window that holds a cell with the number of the cell in that window."""
     count = len(offsets)
 
     def contribution(numbers: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:

@@ -1,10 +1,10 @@
 """Which lowering of a map runs on which platform.
 
-A map of the engine, such as a reduction or the way back from winners to cells, has a lowering for the CPU and one for
-GPUs, and may have one for TPUs. `by_platform` puts one operation for all of them into the traced program, so that it
-can be exported to every platform; the lowering of a platform is traced when JAX lowers the program for it. Inside
-of a lowering the platform is known, and everything that asks again gets an answer: choices are never nested. An
-operation that is differentiated becomes branches, one for each platform.
+A map of the engine, such as a reduction or the routing of cotangents to winners, has a lowering for the CPU and one for
+GPUs, and may have one for TPUs. `by_platform` puts one operation for all of them into the traced program, which can
+then be exported to every platform; JAX traces the lowering of a platform when it lowers the program for it. Inside a
+lowering the platform is known to everything that asks for it, so choices never nest. Under differentiation the
+operation becomes branches, one per platform.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from jaxpool._engine.platforms import PLATFORMS, default_platform, inside, is_in
 def by_platform(
     *arrays: Any, cpu: Callable[..., Any], gpu: Callable[..., Any], tpu: Callable[..., Any] | None = None
 ) -> Any:
-    """The lowering of the platform applied to the arrays, any of which may be None; a TPU takes a GPU's by default."""
+    """Apply the platform's lowering to the arrays, any of which may be None; TPUs use the GPU lowering by default."""
     lowerings = {"cpu": cpu, "gpu": gpu, "tpu": tpu or gpu}
     known = known_platform()
     if known is not None and is_inside_lowering():
@@ -35,14 +35,14 @@ def by_platform(
     if primitives.AVAILABLE and not any(isinstance(constant, Tracer) for constant in traced.consts):
         values = choice.bind(*leaves, types=traced.out_avals)
     else:
-        # Arrays that a lowering closes over are gone when it is traced again.
+        # Arrays that a lowering closes over no longer exist when it is traced again.
         values = choice.everywhere(*leaves)
     return jax.tree.unflatten(jax.tree.structure(results), values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Choice(primitives.CustomPrimitive, name="choice_of_lowering"):
-    """The lowerings of a map, by platform, of arrays in this structure; batches are taken along these axes, in turn."""
+    """The lowerings of a map by platform, for arrays in this structure, batched along these axes in turn."""
 
     by_platform: dict[str, Callable[..., Any]]
     structure: Any
@@ -50,7 +50,7 @@ class _Choice(primitives.CustomPrimitive, name="choice_of_lowering"):
     batches: tuple[tuple[int | None, ...], ...] = ()
 
     def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
-        """What the lowering of the platform makes of the arrays, flat."""
+        """The flat results of the platform's lowering."""
         platform = self.known or platform
 
         def lowering(*arrays: Any) -> list[Any]:
@@ -62,7 +62,7 @@ class _Choice(primitives.CustomPrimitive, name="choice_of_lowering"):
         return lowering(*arrays)
 
     def everywhere(self, *arrays: Any) -> list[Any]:
-        """The same as branches that JAX differentiates; what is compiled for a platform keeps its own alone."""
+        """The same as branches that JAX differentiates; a program compiled for a platform keeps only its own branch."""
         if self.known is not None:
             return self.evaluate(self.known, *arrays)
         branches = {platform: partial(self.evaluate, platform) for platform in PLATFORMS}

@@ -1,16 +1,15 @@
-"""The doors of the engine: the maps that pools are made of, each with its contract, whatever platform evaluates it.
+"""The entry points of the engine: the maps that pools are made of, each with its contract on every platform.
 
 Shapes. x has any rank; a `Window` names the pooled axes, which go from `size` cells to `output` windows; all other axes
-are batch axes. Padding: cells beyond the array change no result; what they hold, where a map needs it, is its `fill`.
-Ties: among equal cells the first one in row-major order wins. NaN: it wins over every number, the first one over later
-ones, and it reaches the windows that hold it and no others. Rounding: sums are kept in the dtype that comes in, which
-callers widen first unless a door says that it does, and their error grows with the logarithm of the window where that
-has more than 64 cells along an axis. No map scatters, so that results do not depend on the order in which a device does
-its work.
+are batch axes. Padding: cells beyond the array change no result; where a map needs a value for them, it is `fill`.
+Ties: among equal cells the first in row-major order wins. NaN: it wins over every number, and the first NaN over later
+ones; it reaches the windows that hold it and no others. Rounding: sums are kept in the dtype of the argument, which
+callers widen first unless an entry point says that it does so; the error grows with the logarithm of the window along
+axes where it has more than 64 cells. No map scatters, so results do not depend on the order in which a device works.
 
-A door is one and the same for all platforms, or it has a lowering in `cpu/` and one in `xla/`, which is for GPUs and,
-unless they have one of their own, for TPUs. `lowerings` puts the choice into the traced program. Inside of a lowering a
-door is a plain call.
+An entry point is the same for all platforms, or it has a lowering in `cpu/` and one in `xla/`, for GPUs and for TPUs
+without a lowering of their own. `lowerings` puts the choice into the traced program. Inside a lowering an entry point
+is a plain call.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +38,7 @@ from jaxpool._engine.xla import tpu
 from jaxpool._geometry.window import Window
 
 _SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION)
-# On TPUs one axis after the other takes fewer cycles, on CPUs less time.
+# One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
 _CORRELATION_ORDERS = (Window.split, xla_choose.correlation_order, Window.split)
 
 
@@ -50,13 +49,13 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
-    """Send each output's cotangent, over a divisor, to every cell of its window: the transpose of the sum over it."""
+    """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
 
     def divided_first(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
         return lowering(divided(cotangent, divisor), window)
 
     def on_gpu(cotangent: jax.Array) -> jax.Array:
-        # Outputs that are divided beforehand, and read many times, are a kernel of their own.
+        # Dividing the outputs first, which are read many times, would be a separate kernel.
         return divided(xla_reduce.spread(cotangent, window), divisor)
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
@@ -64,11 +63,11 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
 
 
 def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
-    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the cell that has it.
+    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the first cell that has it.
 
-    The offsets are row-major in the window of their group, as recorded by `winners.first_winners`. `masked` are a mask
-    and what `first_present` says of it: then cells that it leaves out never win, and windows that it leaves empty have
-    any value, and an offset along which nothing is sent back.
+    The offsets are row-major in the window of their group, as recorded by `winners.first_winners`. `masked` is a mask
+    and its `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an
+    offset to which no cotangent is sent.
     """
     lowerings = winners.first_winners, xla_select.first_winners, winners.first_winners
     by_selection = zip(lowerings, (*_SELECTIONS, xla_select.SELECTION), strict=True)
@@ -77,7 +76,7 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
 
 
 def first_present(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
-    """Which windows hold a cell of a mask, and the offsets of the first one of them; for none, those of no cell."""
+    """Which windows hold a cell of a mask, and the offsets of the first; without any, those of no cell."""
     find = partial(winners.first_present, groups=tuple(groups))
     return _choose((partial(find, selection=selection) for selection in _SELECTIONS), mask)
 
@@ -85,7 +84,7 @@ def first_present(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array,
 def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
     """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same groups.
 
-    Cotangents of 16 bits are added up in float32 and rounded once.
+    16-bit cotangents are added in float32 and rounded once.
     """
     route = partial(winners.route_to_winners, groups=tuple(groups))
     return _choose((partial(route, selection=selection) for selection in _SELECTIONS), cotangent, offsets)
@@ -93,7 +92,7 @@ def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Wi
 
 @dataclass(frozen=True)
 class ReadWinners(LinearMap):
-    """The cell at each winner's offsets, as recorded for these groups, and the way back to it."""
+    """Read the cell at each winner's offsets, as recorded for these groups; the transpose routes to it."""
 
     groups: tuple[Window, ...]
 
@@ -106,9 +105,9 @@ class ReadWinners(LinearMap):
 
 @dataclass(frozen=True)
 class FindWinners(LinearMap):
-    """The cell that wins by `op`, and the way back to it, found anew among the cells x, which have been kept.
+    """Read the cell that wins by `op`, found again among the cells x; the transpose routes to it.
 
-    The other residual is the extremes.
+    The residuals are x and the extremes.
     """
 
     window: Window
@@ -132,10 +131,10 @@ def on_every_platform(
     on_many_devices: bool = True,
     mark: str | None = None,
 ) -> Any:
-    """`step(*arrays)`, made of slices, gathers and other doors: defined once for all platforms.
+    """Evaluate `step(*arrays)`, made of slices, gathers and other entry points, defined once for all platforms.
 
-    Its barriers and stages act on the CPU alone; elsewhere it may become one loop. With `in_stage` all of it is one
-    stage on the CPU, under a `mark`; if not `on_many_devices`, then only where all arrays are on one.
+    Its barriers and stages act only on the CPU; elsewhere it may become one loop. With `in_stage` it is a single stage
+    on the CPU, under a `mark`; without `on_many_devices`, only if all arrays are on one device.
     """
 
     def on_cpu(*arrays: Any) -> Any:
@@ -151,7 +150,7 @@ def gather_windows(
     window: Window,
     inputs: Sequence[tuple[jax.Array, Any]] = (),
 ) -> jax.Array:
-    """Add up, for every input cell, the contributions of the windows that hold it, as `gather.gather_windows` says."""
+    """For every input cell, add the contributions of the windows that hold it; see `gather.gather_windows`."""
     fills = [fill for _, fill in outputs], [fill for _, fill in inputs]
 
     def gathered(outputs: Sequence[jax.Array], inputs: Sequence[jax.Array]) -> jax.Array:
@@ -167,7 +166,7 @@ def sum_terms(
     window: Window,
     multiplicity: jax.Array | None = None,
 ) -> Any:
-    """Σ multiplicity·term(*cells) over every window, as `window_offsets.sum_terms` says."""
+    """Σ multiplicity·term(*cells) over every window; see `window_offsets.sum_terms`."""
     fills = [fill for _, fill in cells]
 
     def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None) -> Any:
@@ -177,22 +176,22 @@ def sum_terms(
 
 
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
-    """The values of these ranks in every window of x, whose absent cells hold the largest value there is."""
+    """The values of these ranks in every window of x; absent cells hold the largest value of the dtype."""
     return on_every_platform(lambda x: ranks.values_at_ranks(x, window, wanted), x)
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    """The cell of every window at its row-major offset, which is that of a cell of the array."""
+    """The cell of every window at its row-major offset, which must be that of a cell of the array."""
     return on_every_platform(partial(reading.read_at_offsets, window=window), x, offsets)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """Send, for each of the cells chosen, each window's cotangent to the cell at its offset."""
+    """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
     return on_every_platform(partial(loops.route_to_chosen, window=window), list(cotangents), list(offsets))
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
-    """Sums of windows whose cells are weighted by a number for their offset along each axis; padded cells are 0."""
+    """Sum every window with a weight for each offset along each axis; padded cells are 0."""
     step = partial(correlation.correlate, window=window, weights=weights)
     return _choose((partial(step, order=order) for order in _CORRELATION_ORDERS), x)
 

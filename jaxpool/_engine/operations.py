@@ -1,4 +1,4 @@
-"""What windows are reduced by: the operations, their identities, the dtype in which sums are kept, and padding."""
+"""The operations that reduce windows: their identities, the dtype in which sums are kept, and padding."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Operation = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def identity(op: Operation, dtype: Any) -> Any:
-    """The value that leaves `op` unchanged: 0 for `lax.add`, the lowest or highest one for `lax.max`, `lax.min`."""
+    """The identity element of `op`: 0 for `lax.add`, the lowest value for `lax.max`, the highest for `lax.min`."""
     if op is lax.add:
         return np.array(0, dtype)[()]
     if op not in (lax.max, lax.min):
@@ -38,15 +38,15 @@ def accumulation_dtype(dtype: Any) -> np.dtype:
 
 
 def divided(array: jax.Array, divisor: float) -> jax.Array:
-    """The array over a number."""
+    """The array divided by a number."""
     return array if divisor == 1 else array / np.array(divisor, array.dtype)[()]
 
 
 def computed_once(array: jax.Array) -> jax.Array:
-    """The same floats, on the CPU divided by 1, or by themselves where they are NaN; for primal values, not tangents.
+    """The same floats; on the CPU divided by 1, or by themselves if NaN. For primal values, not tangents.
 
-    The compiler for the CPU fuses what is cheap into everything that reads it, and so computes it again for each
-    reader, also where a broadcast makes them many. It takes a division for expensive, and does that once.
+    The CPU compiler fuses cheap operations into every consumer and so repeats them for each, even if a broadcast makes
+    for many. It treats a division as expensive and computes it once.
     """
     if known_platform() != "cpu" or not jnp.issubdtype(array.dtype, jnp.floating):
         return array
@@ -54,7 +54,7 @@ def computed_once(array: jax.Array) -> jax.Array:
 
 
 def pad(array: jax.Array, widths: Mapping[int, tuple[int, int]], fill: Any) -> jax.Array:
-    """Extend axes by so many cells below and above that hold `fill`, or crop them where an amount is negative."""
+    """Extend axes below and above by cells that hold `fill`, or crop them where a width is negative."""
     config = [(*widths.get(axis, (0, 0)), 0) for axis in range(array.ndim)]
     if all(entry == (0, 0, 0) for entry in config):
         return array
@@ -65,14 +65,14 @@ def pad(array: jax.Array, widths: Mapping[int, tuple[int, int]], fill: Any) -> j
 
 
 def barrier(array: Any) -> Any:
-    """On the CPU a barrier for the compiler's simplifier; elsewhere nothing, as a barrier there ends a kernel."""
+    """On the CPU, a barrier for the compiler's simplifier; elsewhere nothing, as a barrier would end a kernel."""
     return lax.optimization_barrier(array) if may_be_cpu() else array
 
 
 def separate_term(product: jax.Array) -> jax.Array:
-    """The same floats, a product that is to be added to others, each of which is computed by itself.
+    """The same product, kept separate from the others that it is added to.
 
-    Compilers make a·c + b·c, for one power of two c, into (a + b)·c, whose sum may overflow where no term does.
+    Compilers rewrite a·c + b·c, for a power of two c, as (a + b)·c, whose sum may overflow where no term does.
     """
     limits = jnp.finfo(product.dtype)
     return lax.reduce_precision(product, limits.nexp, limits.nmant)
@@ -81,12 +81,12 @@ def separate_term(product: jax.Array) -> jax.Array:
 def private_copy(array: jax.Array, fill: Any) -> jax.Array:
     """A private copy of the array: all padding by `fill` reads its operand through one.
 
-    Where a padded axis is sharded, the compiler keeps what it fetched from the neighbours for the next reader of the
-    same operand through the same window, with the padding already in it, and takes no note of the padding's value: a
-    sum would read the -inf that surrounds the cells for a maximum. Off the CPU a barrier would end a kernel. There the
-    array itself is read where `fill` is finite, of which no array has two, or all arrays are on one device; floats are
-    rounded to the precision that they have, once where it is -inf, twice where it is inf, and only numbers of other
-    kinds need a barrier.
+    Along a sharded, padded axis the compiler reuses what it fetched from the neighbours for the next consumer with the
+    same operand and window. That already includes the padding, whose value the compiler ignores: a sum would read the
+    -inf that pads the cells for a maximum. Off the CPU a barrier would end a kernel. There the array itself is enough
+    if all arrays are on one device, or if `fill` is a finite float, of which no array gets two. For ∓inf floats are
+    rounded to their own precision instead, once for -inf and twice for inf. Other dtypes need a barrier if `fill` is
+    not 0.
     """
     if may_be_cpu():
         return lax.optimization_barrier(array)
@@ -101,7 +101,7 @@ def private_copy(array: jax.Array, fill: Any) -> jax.Array:
 
 
 def constant(table: Any) -> Any:
-    """A table as an array of the program that differentiation does not keep; what is none stays as it is."""
+    """Make a table an array of the program that is not kept as a residual; anything but a table is unchanged."""
     if not isinstance(table, np.ndarray):
         return table
     if not primitives.AVAILABLE:

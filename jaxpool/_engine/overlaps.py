@@ -1,4 +1,4 @@
-"""The way back to the cells through all windows that hold them: sums of cotangents, and cotangents of winners."""
+"""Maps from windows back to the cells, through all windows that hold a cell: sums of cotangents, and winners."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ from jaxpool._geometry.window import Window, WindowAxis
 
 
 def spread_by_windows(cotangent: jax.Array, part: Window) -> jax.Array:
-    """Add the windows that hold a cell one by one."""
+    """For every cell, add the windows that hold it one by one."""
 
     def contribution(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
         return windows[0] if covered is True else jnp.where(covered, windows[0], jnp.zeros_like(windows[0]))
@@ -27,11 +27,11 @@ def spread_by_windows(cotangent: jax.Array, part: Window) -> jax.Array:
 
 
 def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
-    """Add the windows that hold a cell by pieces; for a stride or a dilation of 1.
+    """For every cell, add the windows that hold it, in pieces; for a stride or a dilation of 1.
 
-    A window of kernel = blocks·stride + rest cells is so many blocks of `stride` cells and the rest. Block o' of the
-    axis is in the windows from o' - blocks + 1 to o': its cells get the sum over those, a windowed sum of the
-    cotangents, and the cells of the rests get theirs as from windows of their own.
+    A window of kernel = blocks·stride + rest cells consists of `blocks` blocks of `stride` cells, and a rest. Block o'
+    of the axis is in the windows from o' - blocks + 1 to o', so its cells get the sum over these, a windowed sum of the
+    cotangents. The cells of the rests get theirs as from separate windows.
     """
     (axis,) = part.axes
     blocks, rest = divmod(axis.kernel, axis.stride)
@@ -48,7 +48,7 @@ def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
 
 
 def route_by_comparison(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    """Compare the offset of every window that holds a cell with that cell's number in it."""
+    """Compare the offset of every window that holds a cell with the number of the cell in that window."""
 
     def contribution(numbers: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
         chosen = covered & (windows[0] == lax.convert_element_type(numbers, offsets.dtype))
@@ -58,10 +58,10 @@ def route_by_comparison(array: jax.Array, offsets: jax.Array, part: Window, op: 
 
 
 def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    """Undo the steps of `select_in_pieces`, the last one first: each finds the piece that the winner is in.
+    """Undo the steps of `select_in_pieces`, the last one first: each finds the piece that holds the winner.
 
-    A piece is shared by the windows that it is a part of, and those that have their winner in it agree on which of its
-    cells that is, so that one offset per piece is enough.
+    Several windows share a piece. Those with their winner in it agree on which of its cells that is, so one offset per
+    piece is enough.
     """
     (axis,) = part.axes
     if axis.stride > 1:
@@ -70,7 +70,7 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
         cells = step.width == 1
         count = axis.size if cells else array.shape[axis.axis] + step.starts[-1] * axis.dilation
         common = {"step": step, "axis": axis, "first": axis.low if cells else 0, "count": count}
-        # The offsets and what is sent along them are different stages, as in `_route`.
+        # The offsets and the values sent to them are separate stages, as in `_route`.
         array, offsets = (
             stage(partial(_send_to_pieces, op=op, **common), array, offsets),
             offsets if cells else stage(partial(_send_offsets_to_pieces, **common), offsets),
@@ -81,12 +81,12 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
 def _send_to_pieces(
     array: jax.Array, offsets: jax.Array, *, step: Step, axis: WindowAxis, op: Operation, first: int, count: int
 ) -> jax.Array:
-    """What the windows that have their winner in a piece send, for `count` pieces from number `first` on."""
+    """What the windows with their winner in a piece send to it, for `count` pieces from number `first` on."""
     return _send(array, offsets, lambda here, _: here, step, axis, op, first, count)
 
 
 def _send_offsets_to_pieces(offsets: jax.Array, *, step: Step, axis: WindowAxis, first: int, count: int) -> jax.Array:
-    """The offset of its winner in every piece that has a window's winner in it, 0 in others."""
+    """The winner's offset in every piece that holds a window's winner; 0 in others."""
     return _send(offsets, offsets, lambda here, start: here - start, step, axis, lax.max, first, count)
 
 
@@ -100,7 +100,7 @@ def _send(
     first: int,
     count: int,
 ) -> jax.Array:
-    """Combine, for every piece, `into(array, start)` of those windows that have their winner in it."""
+    """For every piece, combine `into(array, start)` over the windows that have their winner in it."""
     reach = step.starts[-1] * axis.dilation
     widths = {axis.axis: (reach - first, first + count - array.shape[axis.axis])}
     array, offsets = (barrier(pad(each, widths, 0)) for each in (array, offsets))

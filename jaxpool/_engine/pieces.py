@@ -1,11 +1,11 @@
-"""Large windows put together from pieces: log(kernel) steps instead of one per cell.
+"""Large windows assembled from pieces: log(kernel) steps instead of one per cell.
 
 With M(w, i) the result for the w cells from i on, a window of k cells is M(k, i) = M(w, i) ∘ M(w, i+w) ∘ … ∘
-M(w, i+k-w): a few pieces of w cells, each put together from pieces again, down to single cells. The last two pieces of
-a window may overlap, so ∘ must not mind to meet a cell twice: a maximum, a minimum, a choice of the better one. A sum
-does mind: its windows are made of sums of 1, b, b², … cells, as many of each as the digits of k in base b say. As each
-step adds up its pieces by halves, the rounding of a sum grows with log2(k). Up to 8 pieces at a time cost less than
-two, as every step reads and writes whole arrays.
+M(w, i+k-w): a few pieces of w cells, each made of smaller pieces, down to single cells. The last two pieces of a window
+may overlap, so ∘ must be idempotent: a maximum, a minimum, or a choice of the better cell. A sum is not: its windows
+are made of sums of 1, b, b², … cells, as many of each as the digits of k in base b say. Each step adds its pieces
+pairwise, so the rounding error of a sum grows with log2(k). Up to 8 pieces per step cost less than two, as every step
+reads and writes whole arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _MOST_PIECES = 8
 
 @dataclass(frozen=True)
 class Step:
-    """One step: windows of `kernel` cells made of pieces of `width` cells, which start at `starts`."""
+    """One step: windows of `kernel` cells made of pieces of `width` cells that start at `starts`."""
 
     kernel: int
     width: int
@@ -39,7 +39,7 @@ class Step:
 
 
 def steps(kernel: int) -> list[Step]:
-    """The steps that make windows of `kernel` cells from single cells, all with about as many pieces."""
+    """The steps that make windows of `kernel` cells from single cells, with about the same number of pieces each."""
     pieces = _pieces(kernel)
     made = []
     while kernel > 1:
@@ -50,7 +50,7 @@ def steps(kernel: int) -> list[Step]:
 
 
 def _pieces(kernel: int) -> int:
-    """The fewest pieces at a time with which as few steps as possible make a window."""
+    """The least number of pieces per step that makes a window in the least number of steps."""
     count = 1
     while _MOST_PIECES**count < kernel:
         count += 1
@@ -58,9 +58,9 @@ def _pieces(kernel: int) -> int:
 
 
 def fold_in_pieces(padded: Arrays, part: Window, join: Callable[[Arrays, Arrays, int], Arrays]) -> Arrays:
-    """Combine the cells of every window of one axis of two cells or more.
+    """Combine the cells of every window along one axis, of two cells or more.
 
-    `join(first, later, start)` combines what comes first with a piece that starts `start` cells after the window.
+    `join(first, later, start)` combines the result so far with a piece that starts `start` cells into the window.
     """
     (axis,) = part.axes
     for step in steps(axis.kernel):
@@ -80,10 +80,10 @@ def fold_in_pieces(padded: Arrays, part: Window, join: Callable[[Arrays, Arrays,
 
 
 def sum_in_pieces(padded: jax.Array, part: Window) -> jax.Array:
-    """The sum of the cells of every window of one axis."""
+    """The sum of the cells of every window along one axis."""
     (axis,) = part.axes
     base = _pieces(axis.kernel)
-    # Sums of 1, base, base², … cells from every cell on that starts so many.
+    # Sums of 1, base, base², … cells, starting at every cell that has so many after it.
     sums, width = [padded], 1
     while width * base <= axis.kernel:
 
@@ -106,19 +106,19 @@ def sum_in_pieces(padded: jax.Array, part: Window) -> jax.Array:
 
 
 def _pieces_at(array: jax.Array, axis: WindowAxis, start: int, count: int, stride: int) -> jax.Array:
-    """The pieces that start so many cells after each of `count` windows."""
+    """The pieces that start `start` cells into each of `count` windows."""
     first = start * axis.dilation
     return lax.slice_in_dim(array, first, first + (count - 1) * stride + 1, stride, axis.axis)
 
 
 def _total(terms: Sequence[jax.Array]) -> jax.Array:
-    """The sum by halves."""
+    """The pairwise sum."""
     middle = len(terms) // 2
     return lax.add(_total(terms[:middle]), _total(terms[middle:])) if middle else terms[0]
 
 
 def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """The results of a few pieces of the window, themselves made of pieces, log8(kernel) times."""
+    """Combine the results of a few pieces of the window, themselves made of pieces, log8(kernel) times."""
     padded = pad_windows(x, window, identity(op, x.dtype))
     if op is lax.add:
         return sum_in_pieces(padded, window)
@@ -127,7 +127,7 @@ def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def select_in_pieces(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """The best one of the winners of a few pieces, log8(kernel) times: a cell in two pieces is the winner of both."""
+    """Take the best winner of a few pieces, log8(kernel) times; a cell in two pieces may be the winner of both."""
 
     def join(first: Arrays, later: Arrays, start: int) -> Winner:
         return better((first[0], first[1]), (later[0], later[1] + times(place_value, start)), op)

@@ -1,7 +1,7 @@
-"""The platform that a program is traced for: known inside of a lowering, and where a caller names one.
+"""The platform that a program is traced for: known inside a lowering, and where a caller names one.
 
-What a rule keeps for its backward pass is chosen while tracing, for the platform that is named or that JAX runs on by
-default. Every platform evaluates the formats of all of them.
+What a rule keeps for its backward pass is chosen while tracing, for the named platform or JAX's default one. Every
+platform can evaluate the formats of all platforms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,26 +16,26 @@ PLATFORMS = ("cpu", "gpu", "tpu")
 
 
 class Layout(NamedTuple):
-    """Where a program has its arrays.
+    """Where the arrays of a program are.
 
     Attributes:
-        devices: On how many devices; 0 where nobody knows.
-        sharded: Axes along which devices share arrays that the program is given, each with the rank of the array.
-            Those that it makes of them are mostly sharded alike, which is settled when it is compiled.
+        devices: The number of devices; 0 if unknown.
+        sharded: Axes along which the program's arguments are sharded, each with the rank of the array. Intermediate
+            arrays are mostly sharded alike, which is decided when the program is compiled.
     """
 
     devices: int = 0
     sharded: frozenset[tuple[int, int]] = frozenset()
 
 
-# Parts of the key under which JAX keeps what it has traced.
+# Parts of the key of JAX's tracing cache.
 _platform = jax.make_user_context(None)
 _inside_lowering = jax.make_user_context(False)
 _layout = jax.make_user_context(Layout())
 
 
 def only_for(platform: str) -> AbstractContextManager[None]:
-    """Trace for one of `PLATFORMS` alone: for compiling ahead of time, and to run its lowerings on another platform."""
+    """Trace for one of `PLATFORMS` only: to compile ahead of time, or to run its lowerings on another platform."""
     if platform not in PLATFORMS:
         raise ValueError(f"only_for: platform is one of {PLATFORMS}, got {platform!r}")
     return _platform(platform)
@@ -43,7 +43,7 @@ def only_for(platform: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def inside(platform: str, layout: Layout | None = None) -> Iterator[None]:
-    """Inside of a lowering for a platform, and maybe for arrays in a layout, where whatever asks gets an answer."""
+    """Trace inside a lowering for a platform, and possibly for a layout of arrays, both then known to all functions."""
     with _platform(platform), _inside_lowering(True):
         if layout is None:
             yield
@@ -53,40 +53,40 @@ def inside(platform: str, layout: Layout | None = None) -> Iterator[None]:
 
 
 def known_platform() -> str | None:
-    """The platform that what is traced is for, or None where it is for all of them."""
+    """The platform of the program being traced, or None if it is for all of them."""
     return _platform.value
 
 
 def is_inside_lowering() -> bool:
-    """Whether what is traced is a lowering, for the known platform."""
+    """Whether a lowering is being traced, for the known platform."""
     return _inside_lowering.value
 
 
 def may_be_cpu() -> bool:
-    """Whether what is traced may run on a CPU, and must keep its compiler's habits in mind."""
+    """Whether the program may run on a CPU, whose compiler needs special care."""
     return known_platform() in (None, "cpu")
 
 
 def on_one_device() -> bool:
-    """Whether all arrays are known to be on one device: asked by lowerings, while they are lowered."""
+    """Whether all arrays are known to be on one device; for use in lowerings only."""
     return _layout.value.devices == 1
 
 
 def devices_along(axis: int, rank: int) -> int:
-    """How many devices may share that axis of arrays of that rank, as far as lowerings know; 1 where none seems to."""
+    """How many devices may share this axis of arrays of this rank, as far as lowerings know; 1 if none seem to."""
     return _layout.value.devices if (axis, rank) in _layout.value.sharded else 1
 
 
 def default_platform() -> str:
-    """The platform for which formats are chosen: the known one, or that of JAX's default devices."""
+    """The platform for which formats are chosen: the known one, or JAX's default."""
     backend = known_platform() or jax.default_backend()
     return backend if backend in PLATFORMS else "gpu"
 
 
 def numbers_along(shape: Sequence[int], axis: int) -> Any:
-    """The numbers 0, 1, … along an axis, in int32: where it may be a CPU, or if they are many, an iota, else a table.
+    """The int32 numbers 0, 1, … along an axis: an iota if it may be a CPU or the axis is long, else a table.
 
-    On GPUs an iota, and all that is computed of it, becomes a kernel of its own.
+    On GPUs an iota, with everything computed from it, becomes a separate kernel.
     """
     if may_be_cpu() or shape[axis] > 64:
         return lax.broadcasted_iota(np.int32, shape, axis)

@@ -1,7 +1,7 @@
-"""Windows at positions that are data: of those that start at every cell of an axis, the ones that start at given cells.
+"""Windows at positions that are data: of the windows that start at every cell of an axis, those at given cells.
 
-Each entry of the batch axes has positions of its own, in ascending order, no two equal. So an entry of the result goes
-back to one position alone, and a position gets at most one entry: the map and its transpose are both a gather.
+Each entry of the batch axes has its own positions, in strictly ascending order. So an entry of the result goes back to
+exactly one position, and a position gets at most one entry: the map and its transpose are both gathers.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from jaxpool._geometry.window import WindowAxis
 
 
 def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array:
-    """The first cells of `count` windows along an axis, ascending, no two equal, for samples of size 1 along it.
+    """The first cells of `count` windows along an axis, strictly ascending, for samples of size 1 along it.
 
-    The last window ends with the axis, and those before it start at ⌊(i + u)·α⌋ - ⌊u·α⌋ with α = (n - k)/(m - 1) ≥ 1,
-    computed in the dtype of the samples, whose rounding decides where a product falls beside an integer.
+    The last window ends with the axis; those before it start at ⌊(i + u)·α⌋ - ⌊u·α⌋ with α = (n - k)/(m - 1) ≥ 1,
+    computed in the dtype of the samples, whose rounding decides for products next to an integer.
     """
     room = axis.size - axis.kernel
     shape = [count if a == axis.axis else 1 for a in range(samples.ndim)]
@@ -30,27 +30,27 @@ def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array
         alpha = samples.dtype.type(room) / samples.dtype.type(count - 1)
         steps = (samples + numbers.astype(samples.dtype)) * alpha
         starts = jnp.where(numbers < count - 1, steps.astype(np.int32) - (samples * alpha).astype(np.int32), starts)
-    # Samples in [0, 1) give such starts, but for rounding on axes of thousands of cells; it is enforced for any others.
+    # Samples in [0, 1) give such starts, up to rounding on axes of thousands of cells; for others this enforces them.
     return lax.cummax(jnp.clip(starts - numbers, 0, room - count + 1), axis.axis) + numbers
 
 
 def at_positions(array: jax.Array, positions: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
     """The entries of an array at positions along an axis.
 
-    `positions`, of the same rank, has size 1 along the axes in `whole`, which share them, and one entry for each result
-    along `axis`. All of them are on the axis.
+    `positions` has the same rank, size 1 along the axes in `whole`, which share the positions, and one entry along
+    `axis` for each result. All positions are on the axis.
     """
     if jnp.issubdtype(array.dtype, jnp.inexact):
         return apply_linear_map(_ReadAtPositions(axis, array.shape[axis], whole), array, positions)
     return _gather(array, positions, axis, whole)
 
 
-# Notation: entry o of the result is read at the position s(o), s ascending; a dot marks a tangent, a bar a cotangent.
+# Notation: entry o of the result is read at position s(o), s ascending; a dot marks a tangent, a bar a cotangent.
 #
 #     y(o) = x(s(o))        ẏ(o) = ẋ(s(o))        x̄(p) = ȳ(o) where s(o) = p for some o, 0 elsewhere
 #
-# There is one such o at the most: the last one with s(o) ≤ p, if any. So the third formula is a gather too, from o
-# where there is one and from beyond the end, where there are zeros, for all others. The second is the map itself.
+# There is at most one such o: the last with s(o) ≤ p, if any. So the third formula is a gather too: from o if it
+# exists, and otherwise from beyond the end, which reads 0. The second is the map itself.
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class _ReadAtPositions(LinearMap):
 
 
 def _sources(positions: jax.Array, axis: int, size: int) -> jax.Array:
-    """The number of the result that is read at each cell of the axis; a number beyond them all where there is none."""
+    """The number of the result that is read at each cell of the axis; beyond all results where there is none."""
     count, cells = positions.shape[axis], np.arange(size, dtype=np.int32)
-    # Few comparisons with every position are faster than a search, whose reads are scattered.
+    # Comparing with a few positions is faster than a search, whose reads are scattered.
     method = "compare_all" if count <= 128 else "scan_unrolled"
 
     @partial(jnp.vectorize, signature="(o)->(p)")
@@ -85,7 +85,7 @@ def _sources(positions: jax.Array, axis: int, size: int) -> jax.Array:
 
 
 def _gather(array: jax.Array, positions: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
-    """Zeros for positions beyond the end."""
+    """Gather at positions along an axis; 0 for positions beyond the end."""
     kept = [a for a in range(array.ndim) if a not in whole]
     batch = [a for a in kept if a != axis]
     dimensions = lax.GatherDimensionNumbers(

@@ -1,9 +1,9 @@
-"""Operations with rules of their own, as primitives of JAX: all that jaxpool uses of JAX that JAX does not promise.
+"""Operations with custom rules, as JAX primitives: the only module that uses interfaces JAX does not guarantee.
 
-`jax.extend.core` and `jax.interpreters` let an operation be lowered for each platform in a way of its own, while the
-program is lowered, with derivatives and batches that are written out. JAX keeps them open without a promise, so that
-they are used in this module alone. Where a version of JAX lacks them `AVAILABLE` is false, and whoever has an
-`CustomPrimitive` takes what JAX documents in its place: the same results, by programs that JAX differentiates itself.
+With `jax.extend.core` and `jax.interpreters` an operation can be lowered differently for each platform, while the
+program is lowered, and its derivatives and batching can be written by hand. JAX makes no promise about them, so only
+this module uses them. Where a version of JAX lacks them, `AVAILABLE` is false, and every user of a `CustomPrimitive`
+falls back on documented JAX: the same results, from programs that JAX differentiates itself.
 """
 
 import abc
@@ -29,69 +29,69 @@ except ImportError:
 
 
 class CustomPrimitive(abc.ABC):
-    """What is static about an operation, and its rules: an instance goes with the arrays into the traced program.
+    """The static part of an operation, and its rules: an instance enters the traced program with the arrays.
 
     Attributes:
-        lowered: Lowerings by platform, of a context and values of the compiler. On other platforms `evaluate` is
-            traced.
+        lowered: Lowerings by platform, as functions of a lowering context and compiler values. On other platforms
+            `evaluate` is traced.
     """
 
     lowered: ClassVar[Mapping[str, Callable[..., Any]]] = {}
     _primitive: ClassVar[Any] = None
 
     def __init_subclass__(cls, name: str) -> None:
-        """Give every kind of operation a primitive of its own, of that name in traced programs."""
+        """Give every subclass its own primitive, with this name in traced programs."""
         super().__init_subclass__()
         if AVAILABLE:
             cls._primitive = _registered(name, cls.lowered)
 
     @abc.abstractmethod
     def evaluate(self, platform: str, *arrays: Any) -> Sequence[Any]:
-        """The results on a platform, by other operations."""
+        """The results on a platform, in terms of other operations."""
 
     def run(self, *arrays: Any, types: tuple[Any, ...]) -> Sequence[Any]:
-        """The results of arrays that are no part of a traced program."""
+        """The results for concrete arrays, outside any traced program."""
         return jax.jit(partial(self.bind, types=types))(*arrays)
 
     def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
-        """The results, of these types, and their tangents; any tangent may be a symbol for 0, as `is_zero` says."""
+        """The results, of these types, and their tangents; any tangent may be a symbolic zero (`is_zero`)."""
         raise NotImplementedError(f"{self} has no derivative")
 
     def transpose(self, cotangents: Sequence[Any], arrays: Sequence[Any]) -> Sequence[Any]:
-        """The cotangents of the arrays that are unknown, as `is_unknown` says, and None for the others."""
+        """The cotangents of the arrays for which `is_unknown` holds, and None for the others."""
         raise NotImplementedError(f"{self} has no transpose")
 
     def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The results of batches along these axes, and along which axes they are batches."""
+        """The results for arrays batched along these axes, and the batch axes of the results."""
         raise NotImplementedError(f"{self} has no batches")
 
     def bind(self, *arrays: Any, types: Sequence[Any]) -> list[Any]:
-        """The operation as a part of the traced program, whose results have these types."""
+        """Add the operation, whose results have these types, to the traced program."""
         return self._primitive.bind(*arrays, operation=self, types=tuple(types))
 
 
 def is_zero(tangent: Any) -> bool:
-    """Whether a tangent or cotangent is a symbol for 0."""
+    """Whether a tangent or cotangent is a symbolic zero."""
     return isinstance(tangent, ad.Zero)
 
 
 def zero_like(result: Any) -> Any:
-    """The symbol for a tangent of 0 of a result, or a cotangent of 0 of a type."""
+    """The symbolic zero for the tangent of a result or the cotangent of a type."""
     return ad.Zero(jax.typeof(result) if isinstance(result, jax.Array) else result)
 
 
 def without_symbols(tangents: Sequence[Any]) -> list[Any]:
-    """The tangents, with arrays of zeros for symbols."""
+    """The tangents, with symbolic zeros replaced by arrays of zeros."""
     return list(map(ad.instantiate_zeros, tangents))
 
 
 def sum_of_tangents(first: Any, second: Any) -> Any:
-    """The sum of two, either of which may be a symbol for 0."""
+    """The sum of two tangents, either of which may be a symbolic zero."""
     return ad.add_tangents(first, second)
 
 
 def is_unknown(array: Any) -> bool:
-    """Whether a rule of transposition is to find the cotangent of this array; only its type is known."""
+    """Whether a transpose rule has to find the cotangent of this array, of which only the type is known."""
     return ad.is_undefined_primal(array)
 
 
@@ -101,11 +101,11 @@ def type_of(array: Any) -> Any:
 
 
 def lower_as_call(context: Any, array: Any, *others: Any) -> Any:
-    """A call that returns the array, marked for the compiler as one that stays; a lowering of an operation."""
+    """Lower an operation to a call that returns the array and that the compiler must not inline."""
     first = jax.make_jaxpr(lambda array, *_: array)(*context.avals_in)
     results = mlir.core_call_lowering(context, array, *others, name="stage", call_jaxpr=first)
     call = results[0].owner
-    # In an explicit mesh an operation that follows gives the result its sharding.
+    # In an explicit mesh, a later operation gives the result its sharding.
     while call.name != "func.call":
         call = call.operands[0].owner
     call.attributes["mhlo.frontend_attributes"] = mlir.ir.DictAttr.get({"inlineable": mlir.ir.StringAttr.get("false")})
@@ -113,7 +113,7 @@ def lower_as_call(context: Any, array: Any, *others: Any) -> Any:
 
 
 def lower_by(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """The lowering of an operation that traces a function of its arrays."""
+    """Lower an operation by tracing a function of its arrays."""
     return mlir.lower_fun(function, multiple_results=True)
 
 
@@ -127,7 +127,7 @@ def _registered(name: str, lowered: Mapping[str, Callable[..., Any]]) -> Any:
     batching.primitive_batchers[primitive] = lambda arrays, axes, operation, types: operation.batch(arrays, axes)
     for platform in PLATFORMS:
         lower = lowered.get(platform, partial(_lower, platform))
-        # What is registered without a platform serves all others.
+        # A lowering registered without a platform serves all others.
         mlir.register_lowering(primitive, lower, platform=None if platform == "gpu" else platform)
     return primitive
 
@@ -147,9 +147,9 @@ def _lower(platform: str, context: Any, *arrays: Any, operation: CustomPrimitive
 
 
 def _layout_of(module: Any) -> Layout:
-    """Where the program that is lowered has its arrays."""
+    """Where the arrays of the program being lowered are."""
     devices = getattr(module.axis_context, "num_devices", None) or 0
-    # What is exported for one device may be called with arrays on several.
+    # A program exported for one device may be called with arrays on several.
     if module.lowering_parameters.for_export:
         return Layout()
     if devices < 2:

@@ -1,8 +1,8 @@
-"""Largest cells of ranges that are data: of each of many boxes, the first winner in every bin.
+"""Largest cells of ranges that are data: for each of many boxes, the first winner in every bin.
 
 A loop reads one cell of every bin of all boxes at a time, in row-major order, for as many steps as the largest bin has
-cells: what it carries are values and positions of results. One axis after the other would take fewer steps, but carry
-the bins along the first axis times all cells along the others, eight times the cells for some hundred boxes.
+cells. It carries only the values and positions of the results. One axis after the other would take fewer steps, but
+carry the bins along the first axis times all cells along the others: eight times the cells for a hundred boxes or so.
 """
 
 import math
@@ -20,11 +20,11 @@ Winner = tuple[jax.Array, jax.Array]
 def first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]]) -> jax.Array:
     """Row-major positions, along the leading axes of the cells, of the first largest cell of every range; -1 for none.
 
-    `bounds` are, for each of the leading axes, the first cell of each range and the first one stop, one row per box.
-    The result has the boxes as its first axis, then the ranges along each axis, then the other axes of the cells.
+    `bounds` gives, for each leading axis, the first cell of each range and the first cell after it, one row per box.
+    The axes of the result are the boxes, the ranges along each axis, and the other axes of the cells.
     """
     count = len(bounds)
-    # Each axis of ranges by itself, so that they broadcast against each other: (boxes, 1, …, ranges, …, 1).
+    # Each axis of ranges separately, so that they broadcast against each other: (boxes, 1, …, ranges, …, 1).
     spread = [
         tuple(jnp.expand_dims(bound, [1 + other for other in range(count) if other != axis]) for bound in ends)
         for axis, ends in enumerate(bounds)
@@ -44,20 +44,20 @@ def first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]
         wins = _behind(is_inside, values) & _wins(values, *best)
         return jnp.where(wins, values, best[0]), jnp.where(wins, _behind(positions, values), best[1])
 
-    # A range starts without a winner; what its value is then is read by nobody.
+    # A range starts without a winner, so its first value is never used.
     start = cells.at[tuple(first for first, _ in spread)].get(mode="clip")
-    # The counter is of the type of its end, which says where its batch axis is.
+    # The counter has the type of its limit, which includes the batch axis.
     steps = math.prod(lengths[1:], start=lengths[0])
     return lax.fori_loop(jnp.zeros_like(steps), steps, step, (start, jnp.full_like(start, -1, np.int32)))[1]
 
 
 def _behind(ranges: jax.Array, values: jax.Array) -> jax.Array:
-    """An array of the ranges with axes of one entry for the other axes of the values."""
+    """Append axes of size 1 to an array of the ranges, for the other axes of the values."""
     return jnp.expand_dims(ranges, range(ranges.ndim, values.ndim))
 
 
 def _wins(values: jax.Array, best: jax.Array, best_positions: jax.Array) -> jax.Array:
-    """Whether cells win over the best ones before them, which keep what is equal."""
+    """Whether cells win over the best ones so far, which win ties."""
     larger = values > best
     if jnp.issubdtype(values.dtype, jnp.floating):
         larger = larger | ((values != values) & (best == best))

@@ -1,9 +1,9 @@
 """Cells of given ranks: their values in every window, and their offsets.
 
-The cell of rank r in a window is number r, counted from 0, when the cells are sorted by value and, where
-values are equal, by their offset in the window. Zeros of either sign are equal. Absent cells, padding and masked ones,
-hold the largest value there is: in whatever order they come among real cells of that value, ranks below the number of
-cells present have the right values. A window with NaN has NaN at every rank, whose cell is the first NaN.
+The cell of rank r in a window is number r, counted from 0, when the cells are sorted by value and, among equal values,
+by their offset in the window. Zeros of either sign are equal. Absent cells (padding and masked cells) hold the largest
+value of the dtype: whatever their order among real cells of that value, ranks below the number of present cells have
+the right values. A window with NaN has NaN at every rank, and its cell is the first NaN.
 """
 
 from collections.abc import Sequence
@@ -27,26 +27,26 @@ from jaxpool._geometry.window import Window
 
 
 class Rank(NamedTuple):
-    """The rank wanted: one of all windows, or one of each, known while tracing or not; and which ones there may be."""
+    """The wanted rank, one for all windows or one for each, static or traced; and the ranks that are possible."""
 
     wanted: int | np.ndarray | jax.Array
     possible: frozenset[int]
 
 
 def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
-    """The values of these ranks in every window of x, whose absent cells hold the largest value there is.
+    """The values of these ranks in every window of x; absent cells hold the largest value of the dtype.
 
-    They are one rank, or two of which the second is, in every window, the first or the next one.
+    There is one rank, or two; then the second is the same as the first or the next one, in every window.
     """
     padded = pad_windows(x, window, identity(lax.min, x.dtype))
     on_cpu = known_platform() == "cpu"
     if not (cpu_choose if on_cpu else xla_choose).selects_by_network(window):
         first = select_by_bisection(padded, window, ranks[0].wanted)
         return [first, *(_same_or_next(padded, window, first, rank.wanted) for rank in ranks[1:])]
-    # Wide, as platforms without arithmetic in 16 bits would widen and round for each of the many operations.
+    # Wide: a platform without 16-bit arithmetic would widen and round for each of the many operations.
     wide = padded.astype(accumulation_dtype(x.dtype))
     if on_cpu:
-        # Its compiler evaluates a network anew for each of its results.
+        # The CPU compiler evaluates a network again for each of its results.
         (first,) = select_by_network(wide, window, ranks[:1])
         first = materialize(first)
         values = [first, *(_same_or_next(wide, window, first, rank.wanted) for rank in ranks[1:])]
@@ -56,7 +56,7 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
 
 
 def _same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any) -> jax.Array:
-    """The value of a rank, from that of the same rank or of the one before: the same, or the least one above it."""
+    """The value of a rank, given that of the same or the previous rank: the same, or the least value above it."""
     highest = identity(lax.min, padded.dtype)
 
     def look(result: Arrays, cells: Arrays, _: Any) -> Arrays:
@@ -72,7 +72,7 @@ def _same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any
 
 
 def select_by_network(padded: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
-    """Minima and maxima of shifted slices. They keep NaN, as every cell has a way to every rank."""
+    """Take minima and maxima of shifted slices. They keep NaN, as every cell can reach every rank."""
     slots = [at_offset(padded, window, offset) for offset in offsets_in(window)]
     possible = frozenset[int]().union(*(rank.possible for rank in ranks))
     for first, second, first_read, second_read in selection_network(window.cells, possible):
@@ -95,23 +95,23 @@ def _pick(slots: Sequence[jax.Array], rank: Rank) -> jax.Array:
 def offsets_at_ranks(
     x: jax.Array, present: jax.Array | None, window: Window, ranks: Sequence[Rank], values: Sequence[jax.Array]
 ) -> Arrays:
-    """The offsets in every window of the cells of these ranks, which have the values given.
+    """The offsets in every window of the cells of these ranks, given their values.
 
-    With b cells below that value, a cell is the one number rank - b among those that equal it. Its offset is the number
-    of offsets up to which no more than rank - b cells have been met that equal it.
+    If b cells are below that value, the wanted cell is number rank - b among those that equal it. Its offset is the
+    number of offsets up to which at most rank - b cells equal the value.
     """
     arrays = [pad_windows(x, window, identity(lax.min, x.dtype))]
     if present is not None:
         arrays.append(pad_windows(present, window, False))
     padded = tuple(arrays)
-    # In int32: counts in bytes compile to slower code.
+    # In int32: counting in bytes compiles to slower code.
     none = tuple(jnp.zeros(each.shape, np.int32) for each in values)
 
     def count(below: Arrays, cells: Arrays, _: Any) -> Arrays:
         return tuple(number + (cells[0] < value).astype(np.int32) for number, value in zip(below, values, strict=True))
 
     are_nan = [value != value for value in values]
-    # Compared with the window, not with themselves: elsewhere than on a CPU that would be done for all cells first.
+    # Cells are compared with the window's value, not with themselves: off the CPU that would be a pass over all cells.
     highest = identity(lax.min, x.dtype)
     bounds = [jnp.where(is_nan, highest, value) for is_nan, value in zip(are_nan, values, strict=True)]
     below = fold_offsets(count, none, padded, window)
@@ -122,7 +122,7 @@ def offsets_at_ranks(
     def pass_by(found: tuple[Arrays, ...], cells: Arrays, _: Any) -> tuple[Arrays, ...]:
         results = []
         for (met, offsets), value, is_nan, bound, number in zip(found, values, are_nan, bounds, numbers, strict=True):
-            # The value is NaN where a cell is, and no cell is below it.
+            # The value is NaN if some cell is, and then no cell counts as below it.
             same = (cells[0] == value) | (is_nan & ~(cells[0] <= bound))
             for each in cells[1:]:
                 same = same & each

@@ -1,7 +1,7 @@
-"""Reading the winners: for every window, the cell at the offset that was recorded for it.
+"""Reading the winners: for every window, the cell at its recorded offset.
 
-This is the tangent map of every pool that selects. Like the way back, it compares the offsets with the numbers of the
-cells, so that it is one loop over slices and stays where an axis is sharded.
+This is the tangent map of every pool that selects. Like its transpose, it compares the offsets with the numbers of the
+cells, so it is one loop over slices, and data along sharded axes stays in place.
 """
 
 from collections.abc import Sequence
@@ -17,19 +17,19 @@ from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
-# Beyond, a read at a position that is data is faster than a comparison for each cell.
+# With more cells, reading at a position that is data is faster than a comparison for each cell.
 _MOST_COMPARISONS = 64
 
 
 def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
-    """The cell at each winner's offsets, in one group of axes after the other, as they were recorded."""
+    """Read the cell at each winner's offsets, in one group of axes after the other, as recorded."""
     for group, group_offsets in zip(groups, offsets, strict=True):
         x = read_at_offsets(x, group_offsets, group)
     return x
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    """The cell of every window at its row-major offset, which is that of a cell of the array; 0 at that of no cell."""
+    """Read the cell of every window at its row-major offset; 0 at the offset that no cell has."""
     x, window = copy_to_tiles(x, window, 0), as_tiles(window)
     if window.cells <= _MOST_COMPARISONS:
         return _read_by_comparison(x, offsets, window)
@@ -44,7 +44,7 @@ def _read_by_comparison(x: jax.Array, offsets: jax.Array, window: Window) -> jax
 
 
 def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    """A sum over the cells of every window, all but one of which are put to 0; for windows that share no cells."""
+    """Sum the cells of every window, with all but one set to 0; for windows that share no cells."""
     cells, axes = split_blocks(padded, window)
     one_cell_each = (replace(axis, size=axis.output, kernel=1, stride=1, low=0, high=0) for axis in window.axes)
     wanted, _ = split_blocks(offsets, Window(tuple(one_cell_each)))

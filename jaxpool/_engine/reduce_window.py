@@ -1,4 +1,4 @@
-"""The reference lowering of a reduction, `lax.reduce_window`, and of the way back from sums."""
+"""The reference lowering of a reduction, `lax.reduce_window`, and of the transpose of a windowed sum."""
 
 import jax
 from jax import lax
@@ -8,10 +8,10 @@ from jaxpool._geometry.window import Window
 
 
 def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Every cell of the window for every output.
+    """Reduce every cell of the window for every output.
 
-    Not for maxima and minima of windows that do not overlap, a single one included, on a CPU: its reduction may drop
-    NaN there.
+    Not for maxima and minima of windows that do not overlap on a CPU, not even of a single window: the CPU's reduction
+    may drop NaN.
     """
     if any(axis.low > 0 or axis.overhang > 0 for axis in window.axes):
         x = private_copy(x, identity(op, x.dtype))
@@ -19,12 +19,12 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
 
 
 def native_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """`lax.reduce_window`, which JAX can differentiate, by rules of its own, where there is no dilation."""
+    """Apply `lax.reduce_window`, which JAX can differentiate by its own rules if there is no dilation."""
     rank = x.ndim
     dimensions, strides, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank
     for axis in window.axes:
         dimensions[axis.axis] = axis.kernel
-        # Cells left over beyond a single window must not make another one.
+        # Cells left over after a single window must not make another one.
         strides[axis.axis] = axis.stride if axis.output > 1 else axis.low + axis.size + axis.extent
         dilations[axis.axis] = axis.dilation
         padding[axis.axis] = (axis.low, max(axis.overhang, 0))
@@ -34,14 +34,14 @@ def native_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Arr
 def spread_by_reduce_window(cotangent: jax.Array, window: Window) -> jax.Array:
     """The transpose of the windowed sum: a windowed sum over the cotangents with zeros between them.
 
-    With stride - 1 zeros after each, window o is at the position o·stride, and the windows that hold cell i are at the
-    positions i + low - j·dilation, 0 ≤ j < kernel: a window of its own, at every cell.
+    With stride - 1 zeros after each, window o is at position o·stride, and the windows that hold cell i are at the
+    positions i + low - j·dilation, 0 ≤ j < kernel: these form a window for every cell.
     """
     rank = cotangent.ndim
     dimensions, spacing, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank
     for axis in window.axes:
         dimensions[axis.axis], dilations[axis.axis] = axis.kernel, axis.dilation
-        # Where an axis is sharded, the compiler fails at a single output with cells between it and none.
+        # Along a sharded axis the compiler fails for a single output with interior padding.
         spacing[axis.axis] = axis.stride if axis.output > 1 else 1
         before = axis.extent - 1 - axis.low
         length = (axis.output - 1) * axis.stride + 1

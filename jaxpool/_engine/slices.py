@@ -1,7 +1,7 @@
 """Extremes, their winners and sums from shifted slices: the cells at one offset of all windows at a time.
 
-A winner is recorded as its row-major offset in the window; only a strictly better cell replaces one before it, so that
-the first of several equal ones wins. NaN wins over every number, and the first NaN over later ones.
+A winner is recorded as its row-major offset in the window. Only a strictly better cell replaces an earlier one, so the
+first of several equal cells wins. NaN wins over every number, and the first NaN over later ones.
 """
 
 import itertools
@@ -16,13 +16,13 @@ from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
-# The extreme and its offset, in one window or in a part of it; and the offsets in the parts evaluated before, if any.
+# The extreme and its offset, in a window or a part of it; and the offsets in the parts evaluated before, if any.
 Winner = tuple[jax.Array, jax.Array]
 Inner = jax.Array | None
 
 
 def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """One shifted slice per cell of the window, combined elementwise: keeps NaN whatever the overlap."""
+    """Combine one shifted slice per cell of the window elementwise, which keeps NaN whatever the overlap."""
     result = None
     for cells in cells_at_offsets(x, window, identity(op, x.dtype)):
         result = cells if result is None else op(result, cells)
@@ -31,7 +31,7 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def select_by_slices(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """One shifted slice per cell of the window, each compared with the winner of those before it."""
+    """Compare one shifted slice per cell of the window with the winner of those before it."""
     values = cells_at_offsets(x, part, identity(op, x.dtype))
     inner = itertools.repeat(None, part.cells) if offsets is None else cells_at_offsets(offsets, part, 0)
     best = None
@@ -47,10 +47,10 @@ def select_by_slices(x: jax.Array, offsets: Inner, place_value: Any, part: Windo
 
 
 def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
-    """The winner among the cells that a mask holds; without any the offset is `none`.
+    """The winner among the cells that a mask holds; the offset is `none` if there are none.
 
-    The mask is asked at every cell of the window: an array of filled cells, which the window reads many times, would
-    be a kernel of its own on a GPU.
+    The mask is read at every cell of the window: an array with masked cells filled in, which windows read many times,
+    would be a separate kernel on a GPU.
     """
     values, mask_cells = cells_at_offsets(x, part, identity(op, x.dtype)), cells_at_offsets(mask, part, False)
     best = None
@@ -75,13 +75,13 @@ def times(place_value: Any, number: int) -> Any:
 
 
 def better(first: Winner, later: Winner, op: Operation) -> Winner:
-    """The winner of two, where the first one comes before the later one: only a strictly better one replaces it."""
+    """The winner of an earlier and a later candidate: only a strictly better one replaces the first."""
     is_better = replaces(first[0], later[0], op)
     return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
 
 
 def replaces(first: jax.Array, later: jax.Array, op: Operation) -> jax.Array:
-    """Whether a later cell is strictly better than the first one."""
+    """Whether a later cell is strictly better than the first."""
     ordered = lax.gt if op is lax.max else lax.lt
     if not jnp.issubdtype(first.dtype, jnp.floating):
         return ordered(later, first)

@@ -1,8 +1,8 @@
 """An axis of cells split into rows of one stride each, and the outputs of the windows that hold the cells of each row.
 
 In the notation of `gather`, a row holds the cells of one q. Rows start at the first real cell, so that a sharded axis
-stays cut at the same cells; unless one term less comes of starting in the padding. There, where devices may share the
-axis, rows start at the first real cell nevertheless, and the last cells of a row are those of the next q.
+stays cut at the same cells, unless starting in the padding saves a term. In that case, if devices may share the axis,
+rows still start at the first real cell, and the last cells of a row belong to the next q.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class SplitAxis:
 
     @property
     def behind(self) -> int:
-        """By how many cells the first real one is behind that at q = r = 0."""
+        """How many cells the first real cell is after that at q = r = 0."""
         shift = self.along.low % self.along.stride
         return shift if len(self._steps(0)) < len(self._steps(shift)) else 0
 
@@ -45,7 +45,7 @@ class SplitAxis:
 
     @property
     def is_shared(self) -> bool:
-        """Whether devices may share the axis: then the first row starts at the first real cell in any case."""
+        """Whether devices may share the axis; if so, the first row always starts at the first real cell."""
         rows, rest = divmod(self.along.size, self.along.stride)
         starts = tuple(start for step in self.steps for start in self._starts(step))
         return (
@@ -55,7 +55,7 @@ class SplitAxis:
         )
 
     def starts(self, step: int) -> tuple[int, ...]:
-        """The window of the first row for t = step; and that of its last cells, if they are those of the next q."""
+        """The window of the first row for t = step, and that of its last cells if these belong to the next q."""
         return self._starts(step) if self.is_shared else (self.first - step,)
 
     def _starts(self, step: int) -> tuple[int, ...]:
@@ -63,22 +63,22 @@ class SplitAxis:
 
     @property
     def before(self) -> int:
-        """Cells of the first row in front of the first real cell."""
+        """Cells of the first row before the first real cell."""
         return 0 if self.is_shared else self.behind
 
     @property
     def count(self) -> int:
-        """How many rows there are, one for each q unless they start between two."""
+        """The number of rows, one for each q unless rows straddle two."""
         return -(-(self.before + self.along.size) // self.along.stride)
 
     @property
     def around(self) -> tuple[int, int]:
-        """Windows in front of the first output and behind the last one that any q reaches by any t."""
+        """Windows before the first output and after the last that some q reaches with some t."""
         return self.steps[-1] - self.first, self.first + self.count - self.steps[0] - self.along.output
 
     @property
     def sliced(self) -> Sliced:
-        """The slices of the outputs, which are as many as rows where the axis is shared."""
+        """The slices of the outputs, which are padded to the number of rows if the axis is shared."""
         size = self.count if self.is_shared else self.along.output
         starts = tuple(start for step in self.steps for start in self.starts(step))
         return Sliced(self.rank, self.along.axis, size, self.count, 1, starts)
@@ -92,7 +92,7 @@ class SplitAxis:
         return range(-1 if shift else 0, (self.along.extent - 1 - shift) // self.along.stride + 1)
 
     def offsets(self, step: int, shape: Sequence[int], r_axis: int) -> tuple[jax.Array | int, Covered]:
-        """The offset j of every r for t = step, and whether there is one."""
+        """The offset j of every r for t = step, and whether it exists."""
         along = self.along
         start = step * along.stride + self.shift
         if along.stride == 1:
@@ -108,23 +108,23 @@ class SplitAxis:
 
 
 def _of_this_q(axis: SplitAxis, number: int, rank: int) -> Any:
-    """Which cells of every row are those of the q that it starts with; the axis of r has this number."""
+    """Which cells of every row belong to the q that it starts with; `number` is the axis of r."""
     shape = [axis.along.stride if n == number else 1 for n in range(rank)]
     return constant(numbers_along(shape, number) < axis.along.stride - axis.behind)
 
 
 def outputs_at(array: jax.Array, fill: Any, axes: Sequence[SplitAxis]) -> Callable[[tuple[int, ...]], jax.Array]:
-    """The outputs at the windows of all rows, by the t of every axis; outside they hold `fill`."""
+    """Return a function from t along every axis to the outputs at the windows of all rows; outside they are `fill`."""
     if not any(axis.is_shared for axis in axes):
         around = _cover_outputs(array, fill, axes)
         return lambda steps: _windows_at(around, axes, steps)
-    # An array that is the same along an axis has size 1 there.
+    # An array that is constant along an axis has size 1 there.
     sliced = [axis for axis in axes if array.shape[axis.along.axis] == axis.along.output]
     widths = {axis.along.axis: (0, axis.count - axis.along.output) for axis in sliced if axis.is_shared}
     slices = cache(slices_of(pad(array, widths, fill), [axis.sliced for axis in sliced], fill))
 
     def choose(starts: tuple[int, ...], others: Sequence[tuple[SplitAxis, tuple[int, ...]]]) -> jax.Array:
-        """The windows from these starts of the first axes on, and from one or the other of the rest."""
+        """The windows from these starts along the first axes, and from either start along the rest."""
         if not others:
             return _expand(slices(starts), axes)
         (axis, either), *others = others
@@ -138,7 +138,7 @@ def outputs_at(array: jax.Array, fill: Any, axes: Sequence[SplitAxis]) -> Callab
 
 
 def _cover_outputs(array: jax.Array, fill: Any, axes: Sequence[SplitAxis]) -> jax.Array:
-    """The outputs that any q reaches by any t, the lowest o at the largest t."""
+    """The outputs that some q reaches with some t; the lowest o has the largest t."""
     widths = {axis.along.axis: axis.around for axis in axes if array.shape[axis.along.axis] == axis.along.output}
     return pad_and_keep(array, fill, widths)
 
@@ -156,5 +156,5 @@ def _expand(array: jax.Array, axes: Sequence[SplitAxis]) -> jax.Array:
 
 
 def pad_and_keep(array: jax.Array, fill: Any, widths: dict[int, tuple[int, int]]) -> jax.Array:
-    """The padded array, on the CPU behind a barrier."""
+    """Pad the array, followed by a barrier on the CPU."""
     return barrier(pad(array, widths, fill)) if any(map(any, widths.values())) else array

@@ -1,10 +1,10 @@
-"""Stages: steps of a program that the compiler for the CPU keeps apart.
+"""Stages: steps of a program that the CPU compiler keeps separate.
 
-It fuses what is elementwise, padding and slicing included, into everything that reads it, across optimization barriers
-too. A chain of windowed steps then becomes one loop that evaluates the first step anew for each cell of the last one,
-with a branch for each cell of padding: 5 to 10 times the time. A call that it may not inline ends a loop. The calls
-here return what they are given and copy nothing. Other platforms get the plain step: what calls cost there is not
-known.
+The compiler fuses elementwise operations, padding and slicing into every consumer, even across optimization barriers. A
+chain of windowed steps then becomes one loop that evaluates the first step again for each cell of the last one, with a
+branch for each cell of padding, and takes 5 to 10 times as long. A call that the compiler may not inline ends a loop.
+The calls here return their argument and copy nothing. Other platforms get the plain step, as the cost of calls there is
+not known.
 """
 
 import zlib
@@ -20,11 +20,11 @@ from jaxpool._engine.platforms import may_be_cpu
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
-    """Evaluate `step(*arrays)` as a stage of its own: neither what it reads nor what reads it is fused into it.
+    """Evaluate `step(*arrays)` as a separate stage: neither its inputs nor its consumers are fused into it.
 
-    Its floats, often the cotangents, wait for its integers, often the offsets: else padding would fill memory long
-    before it is needed. Stages of different marks share nothing, where the compiler would
-    keep in memory what two of them compute of the same arrays.
+    Its floats, often cotangents, wait for its integers, often offsets: otherwise padding would fill memory long before
+    it is needed. Stages with different marks share nothing: otherwise the compiler would keep in memory what two of
+    them compute from the same arrays.
     """
     if not may_be_cpu():
         return step(*arrays)
@@ -38,14 +38,14 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> An
 
 
 def materialize(array: jax.Array, *others: jax.Array) -> jax.Array:
-    """The array, materialized together with the others, which do not depend on it, before anything reads it."""
+    """Materialize the array, together with the others, which do not depend on it, before anything reads it."""
     if not (primitives.AVAILABLE and may_be_cpu()):
         return array
     return _STAGE.bind(array, *others, types=[jax.typeof(array)])[0]
 
 
 def marked(array: jax.Array, mark: str) -> jax.Array:
-    """The array, materialized under a mark: what is computed of it is shared with nothing under another mark."""
+    """Materialize the array under a mark: results computed from it are not shared with those under another mark."""
     return materialize(array, _number(mark))
 
 
@@ -54,7 +54,7 @@ def _number(mark: str) -> jax.Array:
 
 
 def _lower(context: Any, array: Any, *others: Any, **_: Any) -> Any:
-    # How JAX represents a program while it is lowered may change with any of its versions.
+    # JAX's representation of a program being lowered may change with any version.
     try:
         return primitives.lower_as_call(context, array, *others)
     except (AttributeError, IndexError, TypeError):
@@ -62,13 +62,13 @@ def _lower(context: Any, array: Any, *others: Any, **_: Any) -> Any:
 
 
 def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
-    """The array, by a condition that always holds, which the compiler does not see: up to 2.5 times a call's time."""
+    """The array, by a condition that always holds, unknown to the compiler: takes up to 2.5 times as long as a call."""
     anything_else = lax.neg if jnp.issubdtype(array.dtype, jnp.inexact) else lax.bitwise_not
     return [lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)]
 
 
 class _Stage(primitives.CustomPrimitive, name="materialize"):
-    """The first of some arrays: linear in it, and constant in the others."""
+    """The first of some arrays: linear in the first, and constant in the others."""
 
     lowered = {"cpu": _lower}  # noqa: RUF012
 

@@ -1,7 +1,7 @@
-"""Windows seen as shifted slices: the cells at one offset of all the windows, as an array of the output's shape.
+"""Windows seen as shifted slices: the cells at one offset of all windows, as an array of the output's shape.
 
-An *offset* says which cell of a window is meant: an int for each pooled axis, or the row-major number of the cell.
-Everything in the engine that `lax.reduce_window` does not do is a loop over offsets, written out in the traced program.
+An *offset* identifies a cell of a window: by an int for each pooled axis, or by its row-major number. Whatever
+`lax.reduce_window` cannot do, the engine does with a loop over offsets, unrolled in the traced program.
 """
 
 import itertools
@@ -25,12 +25,12 @@ def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
 
 
 def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
-    """Extend x by `fill`, and crop the cells that no window reaches, until the windows tile it exactly.
+    """Extend x by `fill`, and crop the cells that no window reaches, so that the windows cover it exactly.
 
-    The barrier keeps the compiler's simplifier from rewriting the pad and the slices that read it into each other. It
-    does not bind fusion on the CPU, where barriers are dropped before it.
+    The barrier keeps the compiler's simplifier from merging the padding with the slices that read it. It does not
+    restrict fusion on the CPU, which drops barriers first.
     """
-    # On a TPU a crop is a pass over the array, and slices do without.
+    # On a TPU a crop is a pass over the array, and slices do not need it.
     crops = known_platform() != "tpu" or window.tiles
     above = {axis.axis: axis.overhang if crops else max(axis.overhang, 0) for axis in window.axes}
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
@@ -39,7 +39,7 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
 
 
 def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
-    """The cells at every offset of all the windows, in row-major order; padded ones hold `fill`."""
+    """The cells of all windows at every offset, in row-major order; padded cells hold `fill`."""
     sliced = [_sliced(axis, x.ndim) for axis in window.axes]
     if any(axis.is_shared for axis in sliced):
         at = slices_of(x, sliced, fill)
@@ -54,13 +54,13 @@ def _sliced(axis: WindowAxis, rank: int) -> Sliced:
 
 
 def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax.Array:
-    """The cells at an offset of all the windows, from the array that `pad_windows` made."""
+    """The cells of all windows at an offset, from the result of `pad_windows`."""
     starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
     for axis, along in zip(window.axes, offset, strict=True):
         start = along * axis.dilation
         starts[axis.axis] = start
         limits[axis.axis] = start + (axis.output - 1) * axis.stride + 1
-        # Where an axis is sharded, the compiler loses single cells that it is to take at a stride.
+        # Along a sharded axis the compiler loses a single cell that is taken with a stride.
         strides[axis.axis] = axis.stride if axis.output > 1 else 1
     return lax.slice(padded, starts, limits, strides)
 
@@ -71,10 +71,10 @@ def sum_terms(
     window: Window,
     multiplicity: jax.Array | None = None,
 ) -> Any:
-    """Σ multiplicity·term(*cells) over every window, one offset at a time; cells come with what padded ones hold.
+    """Σ multiplicity·term(*cells) over every window, one offset at a time; each array comes with its padding value.
 
-    The term may be several arrays. Where the multiplicity is 0 it sees inf for the last of the cells,
-    and its result is left out.
+    The term may be several arrays. Where the multiplicity is 0, the term gets inf for the last of the cells, and its
+    result is left out.
     """
 
     def weighed(multiplicity: jax.Array, *cells: jax.Array) -> Any:
@@ -87,9 +87,9 @@ def sum_terms(
 
 
 def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, float]], window: Window) -> Any:
-    """Σ term(*cells) over every window, of arrays with what padded cells hold; the term may be several arrays.
+    """Σ term(*cells) over every window; each array comes with its padding value, and the term may be several arrays.
 
-    Large windows that tile an array are not written out one by one: the term is evaluated for all cells together.
+    Large windows that tile an array are not unrolled: the term is evaluated for all cells together.
     """
     if window.tiles and window.cells > 64:
         blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
@@ -106,7 +106,7 @@ def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, 
 
 
 def _cells_first(array: jax.Array, window: Window) -> jax.Array:
-    """The cells of windows that tile an array, along an axis in front for each pooled axis, the last one first."""
+    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first."""
     for number, axis in enumerate(window.axes):
         at = axis.axis + number
         shape = (*array.shape[:at], axis.output, axis.kernel, *array.shape[at + 1 :])
@@ -115,12 +115,12 @@ def _cells_first(array: jax.Array, window: Window) -> jax.Array:
 
 
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
-    """Make the declared padding real cells that hold `fill`; `window.after_padding()` is the window of the result."""
+    """Turn the declared padding into real cells that hold `fill`; `window.after_padding()` then applies."""
     return pad(x, {axis.axis: (axis.low, axis.high) for axis in window.axes}, fill)
 
 
 def with_zeros_in_padding(
     x: jax.Array, mask: jax.Array | None, window: Window
 ) -> tuple[jax.Array, jax.Array | None, Window]:
-    """The array with real zeros in its declared padding, cells that the mask holds, and the windows of the result."""
+    """The array and the mask with the declared padding as real zeros, unmasked, and the windows of the result."""
     return pad_real(x, window, 0), None if mask is None else pad_real(mask, window, True), window.after_padding()

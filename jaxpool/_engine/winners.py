@@ -1,9 +1,9 @@
-"""Winners: which cell of each window is chosen, where it is, and the way back to it.
+"""Winners: which cell of each window is chosen, where it is, and how cotangents are routed to it.
 
 A winner is recorded as its row-major offset in the window, in the smallest unsigned dtype that numbers the cells: one
-byte per output up to 256 cells. Windows come in groups of axes, the last axes first, of which the offsets are recorded
-apart: the first winner of every row of the window, then the first row whose winner wins, is the first winner of the
-window in row-major order. Within a group a platform may take one axis after the other in the same way.
+byte per output up to 256 cells. Windows are split into groups of axes, the last axes first, whose offsets are recorded
+separately: the first winner of the window in row-major order is the winner of the first row that has the best winner.
+Within a group a platform may take one axis after the other in the same way.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ from jaxpool._geometry.window import Window
 # One array for each group of axes.
 Offsets = tuple[jax.Array, ...]
 Winners = tuple[jax.Array, Offsets]
-# A mask that broadcasts against the cells, and the offsets of the first cells that it holds, in each group of axes; in
-# the last group the offset of no cell where a window is empty.
+# A mask that broadcasts against the cells, and the offsets of the first cells that it holds, in each group of axes; for
+# an empty window the last group has the offset of no cell.
 Masked = tuple[jax.Array, Offsets]
 
 
@@ -34,8 +34,9 @@ class PlatformSelection:
     """How a platform selects and routes.
 
     Attributes:
-        order: The windows that make up a group, the last axes first.
-        select: The extreme of each of them and its offset, times a factor, plus the offset that cells bring along.
+        order: The windows that a group is split into, the last axes first.
+        select: The extreme of every window, and its offset times a factor plus the offset already recorded for the
+            cell.
         route: What the windows send to the cells at their offsets, combined by a sum or a maximum.
     """
 
@@ -51,9 +52,9 @@ def first_winners(
     groups: Sequence[Window],
     op: Operation,
 ) -> Winners:
-    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the cell that has it.
+    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the first cell that has it.
 
-    With a mask among the cells that it holds; an empty window has any value.
+    A mask restricts this to the cells that it holds; the value of an empty window is unspecified.
     """
     first = None
     if masked is not None:
@@ -62,7 +63,7 @@ def first_winners(
     recorded: list[jax.Array] = []
     for number, group in enumerate(groups):
         if recorded and known_platform() == "gpu":
-            # Groups are kernels of their own. Without this one would write all cells of a window for the next one.
+            # Groups are separate kernels. Without this, one would write all cells of a window for the next.
             x, recorded[-1] = lax.optimization_barrier((x, recorded[-1]))
         least = None if first is None else first[number]
         dtype = np.min_scalar_type(group.cells - 1) if least is None else least.dtype
@@ -73,13 +74,13 @@ def first_winners(
             x, offsets = selection.select(x, offsets, np.array(place_value, dtype)[()], part, op)
             place_value *= part.cells
         assert offsets is not None
-        # Low padding and masked cells in front win only where all cells are as low as they are.
+        # Low padding and leading masked cells win only if no cell is better.
         recorded.append(offsets if least is None else jnp.maximum(offsets, least))
     return x, tuple(recorded)
 
 
 def first_present(mask: jax.Array, selection: PlatformSelection, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
-    """Which windows hold a cell of a mask, and the offsets of the first one, as `first_winners` takes them."""
+    """Which windows hold a cell of a mask, and the offsets of the first, in the form that `first_winners` expects."""
     nonempty, (*inner, first) = first_winners(mask, None, selection, groups, lax.max)
     none = no_offset(groups[-1])
     return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
@@ -109,7 +110,7 @@ def route_to_winners(
 def send_to_winners(
     cotangent: jax.Array, x: jax.Array, _: Any = None, *, selection: PlatformSelection, window: Window, op: Operation
 ) -> jax.Array:
-    """Send each output's cotangent to its winner, found anew among the cells x; their extremes are not needed."""
+    """Send each output's cotangent to its winner, found again among the cells x; the extremes are not needed."""
     _, offsets = first_winners(x, None, selection, (window,), op)
     return route_to_winners(cotangent, offsets, selection, (window,))
 
@@ -117,9 +118,9 @@ def send_to_winners(
 def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: PlatformSelection, group: Window) -> jax.Array:
     """Undo the offsets of a group one axis at a time, the first axis first.
 
-    The quotient by the cells of the inner axes picks the row of the window, and the remainder is the winner's offset in
-    that row. All outputs that picked the same row at the same inner position agree on that remainder, as they share the
-    row's winner: the maximum over them, 0 where none did, carries it to the next axis.
+    Dividing an offset by the number of cells along the inner axes gives the row of the window, and the remainder is the
+    winner's offset in that row. All outputs that picked the same row at the same inner position share its winner, and
+    so agree on the remainder. The maximum over them, or 0 if there are none, carries it to the next axis.
     """
     inner_cells = group.cells
     *outer_parts, last_part = selection.order(group)[::-1]
@@ -133,7 +134,7 @@ def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Platfor
 
 
 def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
-    """Offset of the first cell of every window that is not low padding, broadcastable against the output."""
+    """The offset of the first cell of every window that is not low padding, broadcastable against the output."""
     total, place_value = jnp.zeros([1] * rank, dtype), window.cells
     for axis in window.axes:
         place_value //= axis.kernel
@@ -142,7 +143,7 @@ def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
 
 
 def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
-    """Row-major position of each winner among the real cells of the pooled axes, or of the cell it copies, in int32."""
+    """The int32 row-major position of each winner, or of the cell it copies, among the cells of the pooled axes."""
     positions, place_value = jnp.zeros(offsets.shape, jnp.int32), window.cells
     offsets = offsets.astype(jnp.int32)
     for axis in window.axes:

@@ -1,1 +1,1 @@
-"""Lowerings for the CPU, chosen by timing them, with what was measured."""
+"""Lowerings for the CPU, chosen by timing them, with the measurements."""

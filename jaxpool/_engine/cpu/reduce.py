@@ -1,7 +1,7 @@
-"""Reductions and the way back from sums on the CPU.
+"""Reductions and the transpose of windowed sums on the CPU.
 
-Maximum, minimum and sum over a window of several axes are folds of the same reduction over one axis after the other,
-which costs the sum of the kernel sizes per output instead of their product.
+The maximum, minimum or sum over a window of several axes can be taken over one axis after the other, which costs the
+sum of the kernel sizes per output instead of their product.
 """
 
 import jax
@@ -35,7 +35,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def reduce_by_blocks(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """A dozen slices of the cells of all windows at a time, where every window has cells of its own."""
+    """Combine a dozen slices of the cells of all windows at a time, where windows share no cells."""
     return reduce_blocks(pad_windows(x, window, identity(op, x.dtype)), window, op)
 
 

@@ -1,4 +1,4 @@
-"""Winners and the way back to them on the CPU, where steps of a program have to be kept apart."""
+"""Winners and the routing of cotangents to them on the CPU, where the steps of a program have to be kept separate."""
 
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ def _select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Op
 
 
 def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """The extreme first, then the lowest offset among the cells that equal it; for windows that share no cells."""
+    """Find the extreme, then the lowest offset of the cells that equal it; for windows that share no cells."""
     padded, padded_offsets = pad_winners(x, offsets, part, op)
     return first_in_blocks(padded, padded_offsets, place_value, part, op)
 
@@ -42,7 +42,7 @@ def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Windo
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     if choose.routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
-    # The offsets and what is sent along them are different stages: the map is linear in the latter alone.
+    # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
     step = partial(route_by_comparison, part=part, op=op)
     if choose.is_stage(part, array.shape):
         return stage(step, array, offsets)

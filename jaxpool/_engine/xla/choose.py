@@ -1,7 +1,7 @@
-"""Which lowering evaluates which window on GPUs and TPUs, where loops are bound by the memory that they move.
+"""Which lowering evaluates which window on GPUs and TPUs, where loops are bound by memory bandwidth.
 
-What a loop reads more than once comes from a cache, about nine times as fast as the memory: up to some fifty reads per
-result cost less than writing and reading one more array. All numbers here come from that, none from a measurement.
+A loop's repeated reads come from a cache, about nine times as fast as memory: up to about fifty reads per result cost
+less than writing and reading one more array. All numbers here follow from that, none from a measurement.
 """
 
 import math
@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window
 
-# Reads per result in one loop: windows of 7×7 cells.
+# The most reads per result in one loop: windows of 7×7 cells.
 _MOST_READS = 49
-# Terms per result that are written out, and that are powers or exponentials each.
+# The most terms per result that are unrolled, or that are powers or exponentials.
 _MOST_TERMS = 16
 
 
@@ -26,37 +26,37 @@ def order(window: Window) -> tuple[Window, ...]:
 
 
 def reduces_whole_axes(window: Window) -> bool:
-    """Whether a reduction of whole axes takes the windows: large ones that share no cells."""
+    """Whether windows are reduced as whole axes: large windows that share no cells."""
     return window.tiles and window.cells > _MOST_READS and not any(isinstance(axis, BinAxis) for axis in window.axes)
 
 
 def asks_mask_at_cells(groups: Sequence[Window]) -> bool:
-    """Whether a selection asks a mask at every cell of a window, in place of filling masked cells beforehand."""
+    """Whether a selection reads the mask at every cell of a window, instead of filling masked cells beforehand."""
     return len(groups) == 1 and groups[0].cells <= _MOST_READS
 
 
 def is_written_out(part: Window) -> bool:
-    """Whether a loop over slices reduces windows, in place of `lax.reduce_window`: it reads four results at a time."""
+    """Whether unrolled slices reduce windows, instead of `lax.reduce_window`: it computes four results at once."""
     return part.cells <= _MOST_TERMS
 
 
 def is_in_pieces(part: Window) -> bool:
-    """Whether windows come from pieces: beyond 64 cells along an axis, so that work grows with the logarithm."""
+    """Whether windows are assembled from pieces: beyond 64 cells along an axis, so that work grows logarithmically."""
     return len(part.axes) == 1 and part.cells > 64 and not part.tiles
 
 
 def overlaps(part: Window) -> int:
-    """How many windows hold a cell at the most."""
+    """The most windows that hold any one cell."""
     return math.prod(-(-axis.extent // axis.stride) for axis in part.axes)
 
 
 def gathers(part: Window) -> bool:
-    """Whether the few windows that hold a cell are added one by one, in place of `lax.reduce_window`."""
+    """Whether the few windows that hold a cell are added one by one, instead of by `lax.reduce_window`."""
     return overlaps(part) <= _MOST_TERMS
 
 
 def dilates_outputs(window: Window) -> bool:
-    """Whether a TPU goes back to the cells of windows by base dilation: a term per cell."""
+    """Whether a TPU maps windows back to their cells by base dilation, with a term per cell of a window."""
     return window.cells <= _MOST_TERMS and not any(isinstance(axis, BinAxis) for axis in window.axes)
 
 
@@ -66,7 +66,7 @@ def terms_order(window: Window) -> tuple[Window, ...]:
 
 
 def correlation_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a sum of cells weighted by numbers is taken over, one after the other, the last one first."""
+    """The windows that a weighted sum is taken over, one after the other, the last one first."""
     return (window,) if window.cells <= _MOST_READS else window.split()
 
 
@@ -76,9 +76,9 @@ def selects_by_network(window: Window) -> bool:
 
 
 def keeps_cells(window: Window, dtype: Any) -> bool:
-    """Whether a TPU keeps the cells of a selection, in place of offsets, to send cotangents by `select-and-scatter`.
+    """Whether a TPU keeps the cells of a selection instead of offsets, and routes cotangents by `select-and-scatter`.
 
-    That has no dilation, and takes all axes at once.
+    `select-and-scatter` has no dilation and handles all axes at once.
     """
     return (
         dtype in (jnp.float32, jnp.bfloat16)
@@ -88,5 +88,5 @@ def keeps_cells(window: Window, dtype: Any) -> bool:
 
 
 def reaches_next_alone(window: Window) -> bool:
-    """Whether windows overlap the next ones and no others."""
+    """Whether windows overlap at most their immediate neighbours."""
     return all(axis.extent < 2 * axis.stride for axis in window.axes)

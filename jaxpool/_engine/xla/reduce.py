@@ -1,4 +1,4 @@
-"""Reductions and the way back from sums on GPUs and TPUs."""
+"""Reductions and the transpose of windowed sums on GPUs and TPUs."""
 
 import jax
 from jax import lax
@@ -32,7 +32,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """A reduction of whole axes, for windows that share no cells: an axis of windows and one of their cells."""
+    """Reduce whole axes, for windows that share no cells: each axis becomes one of windows and one of their cells."""
     fill = identity(op, x.dtype)
     cells, axes = split_blocks(pad_windows(x, window, fill), window)
     reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)

@@ -1,4 +1,4 @@
-"""Winners and the way back to them on GPUs and TPUs."""
+"""Winners and the routing of cotangents to them on GPUs and TPUs."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from jaxpool._geometry.window import Window
 def first_winners(
     x: jax.Array, masked: Masked | None, selection: PlatformSelection, groups: Sequence[Window], op: Operation
 ) -> Winners:
-    """The extreme of every window by `op`, and the offset of its cell, as `winners.first_winners` says."""
+    """The extreme of every window by `op` and the offset of its cell; see `winners.first_winners`."""
     if masked is None or not choose.asks_mask_at_cells(groups):
         return winners.first_winners(x, masked, selection, groups, op)
     (window,) = groups
@@ -33,7 +33,7 @@ def first_winners(
 
 
 def select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """The extreme of every window and its offset, times `place_value`, plus the offset that its cell brings along."""
+    """The extreme of every window, and its offset times `place_value` plus the offset already recorded for its cell."""
     if choose.reduces_whole_axes(part):
         return select_by_axes(x, offsets, place_value, part, op)
     x = copy_to_tiles(x, part, identity(op, x.dtype))
@@ -43,10 +43,10 @@ def select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Ope
 
 
 def select_by_axes(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """A reduction of whole axes over pairs of a cell and its offset, for windows that share no cells."""
+    """Reduce whole axes of pairs of a cell and its offset, for windows that share no cells."""
     padded, inner = pad_winners(x, offsets, part, op)
     cells, axes = split_blocks(padded, part)
-    # Zeros that are sharded, and vary among devices, as the cells do.
+    # Zeros with the sharding of the cells, which vary over the same devices.
     numbers = (cells != cells).astype(np.int32) * np.int32(0)
     if inner is not None:
         numbers += split_blocks(inner, part)[0].astype(np.int32)
@@ -56,7 +56,7 @@ def select_by_axes(x: jax.Array, offsets: Inner, place_value: Any, part: Window,
         numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
 
     def first(one: Arrays, other: Arrays) -> Winner:
-        # In whatever order pairs come, the one with the lower offset is the first.
+        # Whatever the order of the pairs, the one with the lower offset counts as the first.
         swapped = one[1] > other[1]
         early = lax.select(swapped, other[0], one[0]), lax.min(one[1], other[1])
         late = lax.select(swapped, one[0], other[0]), lax.max(one[1], other[1])

@@ -1,4 +1,4 @@
-"""Lowerings for TPUs where they differ from a GPU's: native windowed operations, of which TPUs make better programs."""
+"""Lowerings for TPUs where they differ from a GPU's: native windowed operations, which make better programs there."""
 
 from functools import partial
 
@@ -41,9 +41,9 @@ def send_to_winners(
 ) -> jax.Array:
     """Send each output's cotangent to its winner by `select-and-scatter`, where that keeps the contract.
 
-    It takes the first of equal cells, but the cell after a NaN for the NaN, and padding for a cell as low. So where an
-    extreme is NaN or infinite, the winners are found by a look at every cell and routed to, as without this lowering.
-    So are they in arrays that may be sharded, unless windows reach the next one alone: else it is wrong at the edges.
+    It picks the first of equal cells, but the cell after a NaN in place of the NaN, and padding in place of a cell that
+    is as low. So if any extreme is NaN or infinite, winners are found and routed to as without this lowering. The same
+    holds for arrays that may be sharded, unless windows overlap only their neighbours: it would be wrong at the edges.
     """
 
     def native(cotangent: jax.Array) -> jax.Array:
