@@ -1,1 +1,1 @@
-"""Derivatives that families share: the mechanism, what is selected, weighted or summed, and arithmetic of its own."""
+"""Derivatives that families share: the mechanism, selected, weighted and summed cells, and arithmetic at limits."""

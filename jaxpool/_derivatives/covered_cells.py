@@ -1,7 +1,7 @@
-"""Cells that no window holds, after the last one or in gaps between them: they have no part in values or derivatives.
+"""Cells that no window holds, after the last window or in gaps: they affect neither values nor derivatives.
 
-The way back of a weighted pool reaches all cells. Where no window holds one its weight is multiplied by 0, and the
-weight of a NaN is NaN.
+The backward pass of a weighted pool reaches all cells. The weight of a cell that no window holds is multiplied by 0,
+but the weight of a NaN is NaN.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ from jaxpool._geometry.window import Window
 
 
 def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:
-    """The array, whose cells that no window holds get a cotangent of 0; if a number is learnt they are 0, too.
+    """The array, with cotangent 0 for cells that no window holds; if a number is learnt, these cells are also 0.
 
-    The cotangent of the number is a sum over windows of the first axes, some of which those of the next ones leave out.
+    The cotangent of the number is a sum over all windows along the first axes, even those that no window along the next
+    axes holds.
     """
     if all(axis.covered().all() for axis in window.axes):
         return x
@@ -34,9 +35,9 @@ def _zero_uncovered(x: jax.Array, window: Window) -> jax.Array:
 
 @dataclass(frozen=True)
 class _PassBackToCovered(LinearMap):
-    """The identity, as these cells change no value; its transpose puts the cotangents of cells outside windows to 0.
+    """The identity, as uncovered cells change no value; its transpose sets their cotangents to 0.
 
-    In a program of one loop the choice would be made anew for every window that reads a cell.
+    In a program of one loop, setting the cells to 0 would be repeated for every window that reads a cell.
     """
 
     window: Window

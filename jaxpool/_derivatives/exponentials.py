@@ -1,8 +1,8 @@
 """Logarithms of sums and means of exponentials: differences from a shift, the largest cell of a window.
 
-A value m is kept as the pair of the shift c and its excess r = m - c; their sum is rounded once, at the end. For the
-next axis the values of windows are cells, as such pairs. So the exponent β·(x - m) = β·((x - c) - r) of a weight has
-no rounding error of the size of m in it, which a large β would magnify.
+A value m is kept as a pair of the shift c and its excess r = m - c; their sum is rounded once, at the end. These pairs
+are the cells for the next axis. So the exponent β·(x - m) = β·((x - c) - r) of a weight has no rounding error on the
+scale of m, which a large β would magnify.
 """
 
 import math
@@ -43,7 +43,7 @@ def log_exponentials(
     slope_factor: Callable[[jax.Array, Parameter], jax.Array],
     is_mean: bool = False,
 ) -> WeightedPool:
-    """A family whose weights are exp(β·(x - y)), given the excess of y over the largest cell and the slope in β."""
+    """A family with weights exp(β·(x - y)), given the excess of y over the largest cell and the slope in β."""
     return WeightedPool(
         value, with_fills, _with_values_outside, _weight, slope, slope_factor, shift=_largest, is_mean=is_mean
     )
@@ -59,7 +59,7 @@ def call_of_exponentials(
     count_include_pad: bool,
     zero_allowed: bool = True,
 ) -> tuple[Any, ...]:
-    """The call of a pool of sliding windows under a β, checked: the arguments of its core."""
+    """Check the call of a sliding-window pool with a β, and return the arguments of its core."""
     include_pad, only_padding = padding_counts(function, count_include_pad)
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=only_padding)
     words, fix = "finite", "use max_pool or min_pool for an infinite beta"
@@ -77,10 +77,10 @@ def sums_of_exponentials(
     kept: int,
     largest_exponent: float = 64.0,
 ) -> SumsOfCells:
-    """A family under a β as a function of sums, for exponents up to the largest one, of which no sum overflows."""
+    """A family with parameter β as a function of sums, for exponents up to the largest whose sums do not overflow."""
 
     def is_moderate(x: jax.Array, beta: float) -> jax.Array:
-        # Under a smaller β logarithms of sums near the number of cells lose digits.
+        # For a smaller β, sums are close to the number of cells, and their logarithms lose digits.
         return (jnp.abs(beta * x) <= largest_exponent) & (beta >= 2.0**-10)
 
     return SumsOfCells(terms, value, kept, is_moderate)
@@ -102,9 +102,9 @@ def pool_log_exponentials(
     pool: WeightedPool,
     sums: SumsOfCells,
 ) -> jax.Array:
-    """Every window under `beta`, or under `number` if that is None; β < 0 is the pool of -x under -β, negated.
+    """Pool every window with `beta`, or with `number` if that is None; β < 0 is the pool of -x with -β, negated.
 
-    The magnitude of β is capped, so that excesses, which are of the size of its inverse, are normal numbers.
+    The magnitude of β is capped, so that excesses, which are of the size of 1/β, are normal numbers.
     """
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
@@ -140,7 +140,7 @@ def pool_log_exponentials(
 
 @dataclass(frozen=True)
 class _UnderNumber(ExactPool):
-    """The pool under a number β > 0 of an array without absent cells, whose dtype was this one."""
+    """The pool with a number β > 0 of an array without absent cells; `dtype` is the array's original dtype."""
 
     pool: WeightedPool
     beta: float
@@ -160,7 +160,7 @@ def _of_present(
     rule: str,
     dtype: np.dtype,
 ) -> jax.Array:
-    """The pool of the cells that the mask holds; they were of this dtype, which holds the largest one exactly."""
+    """The pool of the cells that the mask holds; `dtype`, their original dtype, represents the largest one exactly."""
     cells = x if mask is None else jnp.where(mask, x, -jnp.inf)
     present = _present(mask, window, x.ndim) if pool.is_mean else None
     multiplicity = None if present is None else present.astype(x.dtype)
@@ -168,7 +168,7 @@ def _of_present(
 
 
 def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
-    """Which cells there are; None where windows hold nothing else."""
+    """Which cells are present; None if windows hold no others."""
     if (
         mask is not None
         or window.zeros
@@ -185,32 +185,32 @@ def _weight(cells: Cells, value: Cells, beta: Parameter) -> jax.Array:
 
 
 def _largest(cells: Cells, window: Window) -> jax.Array:
-    """The shift of every window, a constant to derivatives, as values do not depend on it."""
+    """The shift of every window, constant under differentiation, as values do not depend on it."""
     return extremes_with_zeros(lax.stop_gradient(cells[-1]), window, lax.max)
 
 
 def with_fills(cells: Cells, window: Window) -> Filled:
-    """The arrays that make up the cells, and what padded ones hold, which are absent or zeros."""
+    """The arrays that make up the cells, each with its padding value; padded cells are absent or zeros."""
     return [*((excess, 0.0) for excess in cells[:-1]), (cells[-1], 0.0 if window.zeros else -math.inf)]
 
 
 def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
-    """The distances of cells from the shift of a window that holds them, 0 for infinite cells that are the largest."""
+    """The distances of cells from the shift of a window that holds them; 0 for an infinite cell that is the largest."""
     near, shift = _wide(cells[-1]), _wide(shift)
     gap = jnp.where(near == shift, 0, near - shift)
     return gap + cells[0] if len(cells) > 1 else gap
 
 
 def _with_values_outside(excess: jax.Array, shift: Shift) -> Filled:
-    """The arrays that make up a value, and the fills for windows outside, in which nothing has weight."""
+    """The arrays that make up a value, each with its fill for windows outside, in which no cell has weight."""
     assert shift is not None
     return [(excess, 0.0), (shift, math.inf)]
 
 
 def gap_to_value(cells: Cells, value: Cells) -> tuple[jax.Array, jax.Array]:
-    """The distances of cells from the value of a window, which may not hold them, and which have no weight at all.
+    """The distances of cells from the value of a window, which need not hold them, and which cells have no weight.
 
-    These are infinite cells and those in windows of an infinite value, taken for 0 here.
+    Infinite cells, and cells of windows with an infinite value, have no weight; they are replaced by 0 here.
     """
     excess, shift = value[0], _wide(value[1])
     near = _wide(cells[-1])
@@ -227,9 +227,9 @@ def _wide(array: jax.Array) -> jax.Array:
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
 def difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
-    """The distance of cells from a shift above them, or `above` or below: the end of the dtype where it overflows.
+    """The distance of cells from a shift, clipped to the range of the dtype, and to at most 0 unless `above`.
 
-    Such a cell has no weight. One above a shift that is above all cells of its window has no part in that, or is inf.
+    A cell whose distance overflows has no weight. A cell above the largest cell of a window is outside it, or inf.
     """
     largest = jnp.finfo(cells.dtype).max
     return jnp.clip(cells - shift, -largest, largest if above else 0)

@@ -1,8 +1,8 @@
 """The extreme of every window: what max, min and infinite norms have in common.
 
 Its derivative only moves numbers: forward mode reads the tangent at the winner, reverse mode sends the cotangent to it.
-What matters is that values, indices and derivatives in every mode name the same winner: all of them follow the offsets
-of one selection, which are kept, or found anew among the cells in the same way.
+Values, indices and derivatives in every mode must agree on the winner. All of them follow the offsets of one selection,
+which are kept, or found again among the cells in the same way.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.winners import Masked, has_winner, winner_positions
 from jaxpool._geometry.window import Window
 
-# Which windows keep a cell under the mask, broadcastable against the output, and what the engine selects by.
+# Which windows have an unmasked cell, broadcastable against the output, and the mask in the form the engine expects.
 Present = tuple[jax.Array, Masked]
 
 
 @core
 def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str) -> jax.Array:
-    """The extreme by `op`, `lax.max` or `lax.min`, of the cells of every window that the mask holds; 0 for none."""
+    """The extreme of every window by `lax.max` or `lax.min`, over the cells that the mask holds; 0 without any."""
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
     kept = selection_format(window, x.dtype, mask is not None)
@@ -39,7 +39,7 @@ def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
 def extremes_with_indices(
     x: jax.Array, mask: jax.Array | None, window: Window, rule: str
 ) -> tuple[jax.Array, jax.Array]:
-    """The maximum of every window and its winner's row-major position in the pooled axes; 0 and -1 for none."""
+    """The maximum of every window and its winner's row-major position in the pooled axes; 0 and -1 if it is empty."""
     dtype, given = x.dtype, window
     x, mask, window = extended(x, mask, window)
     # One group: its offsets number the cells of the whole window.
@@ -62,12 +62,12 @@ def _present(mask: jax.Array | None, kept: Format) -> Present | None:
 #
 #     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
 #
-# The winner is constant wherever it is unique, so that these are the derivatives there, and all higher ones are zero;
-# at ties they are one element of the subdifferential (for the minimum: superdifferential). The second formula and the
-# third are the two directions of `ReadWinners`, which needs the offsets of the winners and nothing of x, or on TPUs
-# mostly of `FindWinners`: there the format keeps x itself, in which the winners are found anew. Under a mask W(o) has
-# unmasked cells only, so that derivatives need no mask: no masked cell wins, and an empty window, where y is 0, records
-# the offset of no cell, so that nothing is read or sent.
+# The winner is locally constant where it is unique. There these are the derivatives, and all higher ones are zero; at
+# ties they are one element of the subdifferential (for the minimum: superdifferential). The second and third formulas
+# are the two directions of `ReadWinners`, which needs the offsets of the winners but not x, or on TPUs mostly those of
+# `FindWinners`: there the format keeps x itself, and the winners are found again. With a mask, W(o) has only unmasked
+# cells, so derivatives need no mask: no masked cell wins, and an empty window, where y is 0, records the offset of no
+# cell, so nothing is read or sent.
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""What means of exponentials leave when their exponent goes to 0: exp(z) - 1, and moments over the unit interval.
+"""Limits of means of exponentials as their exponent goes to 0: exp(z) - 1, and moments over the unit interval.
 
 With m_k(z) = ∫ t^k·exp(t·z) dt for t from 0 to 1, and k = 0, 1, …,
 
     m_k' = m_{k+1}     m_0 = (exp(z) - 1)/z     m_k = (exp(z) - k·m_{k-1})/z     m_k = Σ_j z^j/(j!·(j + k + 1))
 
-so that each is all that the one before needs for its derivative. The third is used upwards for |z| > 1, where it is
-stable for the few k that derivatives ask for, the fourth for the others, where the third would divide 0 by 0.
+so the derivative of each moment needs only the next one. The third formula is used upwards for |z| > 1, where it is
+stable for the few k that derivatives need; the fourth for other z, where the third would divide 0 by 0.
 """
 
 import math
@@ -18,9 +18,9 @@ from jax import lax
 
 
 def without_tiny(beta: jax.Array) -> jax.Array:
-    """The factor β of exponents, 0 where it is so small that products with cells may be subnormal.
+    """The factor β of exponents, set to 0 where products with cells may be subnormal.
 
-    The derivative is that of β: a mean is differentiable there. Cells larger than 1/β are averaged like the others.
+    The derivative is that of β, as a mean is differentiable there. Cells larger than 1/β are averaged like the others.
     """
     limits = jnp.finfo(beta.dtype)
     tiny = jnp.abs(beta) < limits.tiny / limits.eps
@@ -28,7 +28,7 @@ def without_tiny(beta: jax.Array) -> jax.Array:
 
 
 def exponential_less_one(z: jax.Array) -> jax.Array:
-    """The value exp(z) - 1, in less time than `jnp.expm1`, for sums that are not differentiated."""
+    """The value exp(z) - 1, faster than `jnp.expm1`, for sums that are not differentiated."""
     near = jnp.abs(z) < 0.5
     small = jnp.where(near, z, 0)
     series = jnp.zeros_like(z)
@@ -39,10 +39,10 @@ def exponential_less_one(z: jax.Array) -> jax.Array:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def exponential_moment(z: jax.Array, order: int) -> jax.Array:
-    """The moment of an order, for real z of any sign; differentiable to every order."""
+    """The moment m_order(z), for real z of any sign; differentiable to every order."""
     near = jnp.abs(z) <= 1
     small, large = jnp.where(near, z, 0), jnp.where(near, 1, z)
-    # The first term left out is below a rounding error at |z| = 1.
+    # At |z| = 1 the first omitted term is below a rounding error.
     count = 18 if jnp.finfo(z.dtype).bits == 64 else 10
     series = jnp.zeros_like(z)
     for power in reversed(range(count)):

@@ -1,7 +1,6 @@
-"""Zeros in the padding that take part in weighted pools as cells do: what they add to reductions of the real ones.
+"""Zeros in the padding that count as cells in weighted pools: what they add to reductions of the real cells.
 
-The array keeps its size, as one that were extended by real zeros would not: devices that share an axis would no longer
-divide it.
+The array keeps its size. Extending it by real zeros would give a size that devices sharing the axis do not divide.
 """
 
 from dataclasses import replace
@@ -19,10 +18,10 @@ from jaxpool._geometry.window import Window
 
 
 def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
-    """The array, the mask and the windows whose padding holds zeros; it may become real cells of them.
+    """The array, the mask and the windows with zeros in the padding, which may become real cells.
 
-    So it does where axes are pooled one after the other, as the padding of one would hold what the pool makes of zeros
-    along another; and where windows also hold cells beyond the padding, which never count.
+    It does if axes are pooled one after the other, as padding along one axis would then hold the pool of zeros along
+    another, and if windows also hold cells beyond the padding, which never count.
     """
     in_turn, beyond = len(exponentials_order(window)) > 1, any(axis.overhang > axis.high for axis in window.axes)
     if in_turn or beyond or extends_by_zeros(window, x.shape):
@@ -31,7 +30,7 @@ def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[ja
 
 
 def extremes_with_zeros(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """The extreme by `op` of every window and of the zeros in it, if padded cells are zeros."""
+    """The extreme of every window by `op`, including the zeros in it if padded cells are zeros."""
     found = reduce_windows(x, window, op)
     for axis in window.axes if window.zeros else ():
         holds_zeros = axis.counts(padding=False) < axis.kernel
@@ -42,7 +41,7 @@ def extremes_with_zeros(x: jax.Array, window: Window, op: Operation) -> jax.Arra
 
 
 def sums_with_zeros(multiplicity: jax.Array, window: Window) -> jax.Array:
-    """The sum of multiplicities of every window, 1 for each padded cell if those are zeros."""
+    """The sum of the multiplicities in every window; a padded cell counts 1 if padded cells are zeros."""
     sums = reduce_windows(multiplicity, window, lax.add)
     if not window.zeros:
         return sums
@@ -50,6 +49,6 @@ def sums_with_zeros(multiplicity: jax.Array, window: Window) -> jax.Array:
 
 
 def any_present(mask: jax.Array, window: Window) -> jax.Array:
-    """Whether a window holds a cell that the mask does, or a zero in the padding."""
+    """Whether a window holds an unmasked cell, or a zero in the padding."""
     nonempty = reduce_windows(mask, window, lax.max)
     return nonempty | (window.counts(mask.ndim, padding=False) < window.cells) if window.zeros else nonempty

@@ -1,11 +1,11 @@
-"""Powers of magnitudes whose derivatives of every order are right, and never NaN, at zero.
+"""Powers of magnitudes whose derivatives of every order are correct, and never NaN, at zero.
 
 With a(r, q) = |r|^q and b(r, q) = sign(r)·|r|^q, for every real q,
 
     ∂a/∂r = q·b(r, q-1)     ∂b/∂r = q·a(r, q-1)     ∂a/∂q = log|r|·a     ∂b/∂q = log|r|·b
 
-so that each is all the other needs. At r = 0 they hold a(0, 0) = 1 and a(0, q) = 0 for q > 0, and 0 where no
-finite value exists: b(0, q), negative powers and log|r|.
+so the derivatives of a and b need only a and b. At r = 0, a(0, 0) = 1, a(0, q) = 0 for q > 0, and whatever has no
+finite value is 0: b(0, q), negative powers and log|r|.
 """
 
 from functools import partial
@@ -20,20 +20,20 @@ Exponent = float | jax.Array
 
 
 def even_power(base: jax.Array, exponent: Exponent) -> jax.Array:
-    """|base|^exponent; Python numbers that are whole are multiplied out."""
+    """|base|^exponent; for a whole Python number by multiplication."""
     return _as_operand(base, exponent, False)
 
 
 def signed_power(base: jax.Array, exponent: Exponent) -> jax.Array:
-    """sign(base)·|base|^exponent; Python numbers that are whole are multiplied out."""
+    """sign(base)·|base|^exponent; for a whole Python number by multiplication."""
     return _as_operand(base, exponent, True)
 
 
 def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
-    """base^exponent for base ≥ 0 (0 to no negative power); not to be differentiated at 0.
+    """base^exponent for base ≥ 0 (> 0 if the exponent is negative); not to be differentiated at 0.
 
     exp(exponent·log(base)) is several times faster than a power. Its relative error is |log(result)| units in the
-    last place: little for results near 1, and little beside any sum that holds a 1.
+    last place: small for results near 1, and small compared with any sum that has a term 1.
     """
     if isinstance(exponent, float):
         if exponent.is_integer() and abs(exponent) <= 64:
@@ -44,7 +44,7 @@ def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
 
 
 def power_of_two(magnitude: jax.Array) -> jax.Array:
-    """The largest power of two up to the magnitude, but none so small or large that its inverse is no normal number."""
+    """The largest power of two up to the magnitude, clipped so that it and its inverse are normal numbers."""
     limits = jnp.finfo(magnitude.dtype)
     bits = np.dtype(f"uint{limits.bits}")
     exponent = np.array(((1 << limits.nexp) - 1) << limits.nmant, bits)
@@ -59,7 +59,7 @@ def log_magnitude(base: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def quotient(dividend: jax.Array, divisor: jax.Array) -> jax.Array:
-    """The quotient, with the derivative of the divisor as a product with the quotient: no square of it underflows."""
+    """The quotient; its derivative in the divisor uses the quotient itself, so no squared divisor underflows."""
     return dividend / divisor
 
 

@@ -1,7 +1,7 @@
-"""What a pool keeps for its derivatives, and in which order it goes through the axes.
+"""What a pool keeps for its derivatives, and in which order it takes the axes.
 
-Both are chosen while tracing, for the platform that is named or that JAX runs on by default: a contract between the
-values and the way back, which every platform can evaluate. The thresholds are in `choose` of each platform.
+Both are chosen while tracing, for the named platform or JAX's default one. They are a contract between the forward and
+the backward pass that every platform can evaluate. The thresholds are in each platform's `choose`.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from jaxpool._geometry.window import Window
 
 @dataclass(frozen=True)
 class Format:
-    """What a selection keeps for the way back: the offsets of the winners in groups of axes, or the cells themselves.
+    """What a selection keeps for its backward pass: the winners' offsets in groups of axes, or the cells themselves.
 
     Attributes:
-        groups: Groups of axes, the last axes first, each with offsets of its own.
-        keeps_cells: Whether the cells are kept and the winners found anew. Then there is one group.
+        groups: Groups of axes, the last axes first, each with separate offsets.
+        keeps_cells: Whether the cells are kept and the winners found again. Then there is one group.
     """
 
     groups: tuple[Window, ...]
@@ -28,7 +28,7 @@ class Format:
 
 
 def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
-    """The format in which the winners of windows are kept, for the platform that is JAX's default."""
+    """The format in which the winners of windows are kept, for the named platform or JAX's default one."""
     platform = default_platform()
     if platform == "cpu":
         return Format(cpu_choose.winner_groups(window))
@@ -38,18 +38,18 @@ def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
 
 
 def terms_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a norm is taken over in turn, the last one first: its format."""
+    """The format of a norm: the windows that it is taken over in turn, the last one first."""
     return (cpu_choose.terms_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
 
 
 def exponentials_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a mean or sum of exponentials is taken over in turn, the last one first: its format."""
+    """The format of a mean or sum of exponentials: the windows that it is taken over in turn, the last one first."""
     return (cpu_choose.exponentials_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
 
 
 def extends_by_zeros(window: Window, shape: Sequence[int]) -> bool:
-    """Whether zeros in the padding that count are made real cells: on a CPU where windows run along the innermost axis.
+    """Whether zeros in the padding become real cells: on a CPU, if windows run along the innermost axis.
 
-    Branches at its ends, and those of what is padded for the way back, take up to twice the time there.
+    There the branches at its ends, and at those of arrays padded for the backward pass, take up to twice as long.
     """
     return default_platform() == "cpu" and window.axes[-1].axis == len(shape) - 1

@@ -1,8 +1,8 @@
-"""The rules of derivatives: one for every mode and order, or one for reverse mode alone.
+"""The derivative rules: one for every mode and order, and one for reverse mode only.
 
-A pool whose values are cells that it selects is linear wherever the selection stays the same. So its rules follow from
-two things: what it selects, and the linear map that reads the selected cells, whose transpose is the way back to them.
-The same map reads tangents; what selected the cells has none.
+A pool whose values are selected cells is linear wherever the selection is constant. Its rules follow from the selection
+and from the linear map that reads the selected cells, whose transpose sends cotangents to them. The same map reads
+tangents; the arguments that only determine the selection have none.
 """
 
 import abc
@@ -15,12 +15,12 @@ import jax.numpy as jnp
 
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 
-# Values, and the residuals by which the map reads the cells.
+# Values, and the residuals that tell the map which cells to read.
 ValuesAndResiduals = tuple[jax.Array, tuple[Any, ...]]
 
 
 def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function: as it is for "jvp", for "vjp" as a `jax.custom_vjp` that pulls its linearization back."""
+    """The same function: unchanged for "jvp", and for "vjp" a `jax.custom_vjp` made of its pullback."""
     if rule == "jvp":
         return function
     reverse_only = jax.custom_vjp(function)
@@ -33,36 +33,36 @@ def _pull_back(pull_back: Callable[[Any], Any], cotangent: Any) -> Any:
 
 
 def is_symbolic_zero(tangent: Any) -> bool:
-    """Whether a tangent that came as a symbol is known to be 0."""
+    """Whether a tangent is a symbolic zero."""
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 
 class CellSelector(abc.ABC):
-    """Which cells of an array a pool selects, given others that have no derivatives; static in the traced program."""
+    """Which cells of an array a pool selects, given other arrays without derivatives; static in the traced program."""
 
     def values(self, *arrays: Any, **_: Any) -> jax.Array:
-        """The values alone, for calls without derivatives."""
+        """Only the values, for calls without derivatives."""
         return self.select(*arrays)[0]
 
     @abc.abstractmethod
     def select(self, *arrays: Any, **_: Any) -> ValuesAndResiduals:
-        """The values, and the residuals that say which cells they are."""
+        """The values, and the residuals that identify the selected cells."""
 
     @property
     @abc.abstractmethod
     def read(self) -> LinearMap:
-        """The map of x to the values, once the residuals are known."""
+        """The linear map from x to the values, given the residuals."""
 
 
 def selected_values(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> jax.Array:
-    """The values of the selected cells, with the derivative rule of that name; integers have none."""
+    """The values of the selected cells, with the derivative rule of this name; integers have none."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return selector.values(x, *others)
     return with_rule(rule, partial(_values, selector))(x, *others)
 
 
 def values_and_residuals(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> ValuesAndResiduals:
-    """The same with the residuals, which have no derivatives."""
+    """The same together with the residuals, which have no derivatives."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return selector.select(x, *others)
     return with_rule(rule, partial(_select, selector))(x, *others)

@@ -1,4 +1,4 @@
-"""Sums over windows whose cells are weighted by an exponential times a factor, with their derivatives."""
+"""Sums over windows of cells weighted by an exponential times a factor, with their derivatives."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from jaxpool._engine.stages import marked, materialize
 from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
 
-# Elementwise, of a cell and of what goes with its window; finite for every pair, even if that does not hold the cell.
+# An elementwise function of a cell and of the arrays of a window; finite even if the window does not hold the cell.
 Elementwise = Callable[..., jax.Array]
 Sums = tuple[jax.Array, ...]
 
@@ -26,8 +26,8 @@ Sums = tuple[jax.Array, ...]
 class Weight:
     """The weight exp(exponent)·factor; its derivatives have the same exponent.
 
-    The compiler for the CPU keeps in memory what is dear and read twice. So an exponential is read once, whatever is
-    summed under it.
+    The CPU compiler stores expensive results that are read twice. So each exponential is read only once, whatever
+    factors it multiplies.
     """
 
     exponent: Elementwise
@@ -38,7 +38,7 @@ class Weight:
         return jnp.exp(exponent) * self.under(exponent, *arguments)
 
     def under(self, exponent: jax.Array, *arguments: jax.Array) -> jax.Array:
-        """The factor, or 0 where the exponential is: the products that the factor is made of may overflow there."""
+        """The factor, or 0 where the exponential is 0, as products in the factor may overflow there."""
         return jnp.where(exponent < jnp.log(jnp.finfo(exponent.dtype).tiny), 0, self.factor(*arguments))
 
     def slope(self, argument: int) -> "Weight":
@@ -47,7 +47,7 @@ class Weight:
 
     @property
     def name(self) -> str:
-        """Another one for another weight."""
+        """A name that is different for every weight."""
         return f"{self.exponent.__name__} {_name(self.factor)}"
 
 
@@ -72,16 +72,16 @@ def _name(factor: Elementwise) -> str:
     return f"{_name(factor.weight.factor)} by {factor.argument}" if isinstance(factor, _Slope) else factor.__name__
 
 
-# Notation: window o holds the cells W(o); k are the weights, x(i) the cells, v(o) what goes with the windows, a(i) the
+# Notation: window o holds the cells W(o); k are the weights, x(i) the cells, v(o) the arrays of the windows, a(i) the
 # multiplicities; a dot marks a tangent, a bar a cotangent.
 #
 #     y_k(o) = Σ_{i ∈ W(o)} k(x(i), v(o))·a(i)
 #     ẏ_k(o) = Σ_{i ∈ W(o)} k·ȧ(i) + Σ_{i ∈ W(o)} ∂k/∂x·a(i)·ẋ(i) + v̇(o)·Σ_{i ∈ W(o)} ∂k/∂v·a(i)
 #     ā(i) = Σ_k Σ_{o : i ∈ W(o)} k·ȳ_k(o)        x̄(i) = a(i)·Σ_k Σ_{o : i ∈ W(o)} ∂k/∂x·ȳ_k(o)
 #
-# All are sums of the same form, whose weights are k or a derivative of it, and so are those of every order. The first
-# two sums of the second line and those of the third are the two directions of `_WeightedSums`, for all weights at once,
-# so that the way back reads the cells once.
+# All are sums of the same form, with weights k or its derivatives; the same holds for every order. The first two sums
+# of the second line and the sums of the third are the two directions of `_WeightedSums`, for all weights at once, so
+# the backward pass reads the cells once.
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 4, 5))
@@ -93,12 +93,12 @@ def weighted_sums(
     window: Window,
     mark: str = "",
 ) -> Sums:
-    """Σ weight(cell, *outputs)·multiplicity over every window, for each of the weights, of one exponent.
+    """Σ weight(cell, *outputs)·multiplicity over every window, for each of the weights, which share an exponent.
 
-    `outputs` have the output's shape, `multiplicities` the input's; any may be 1 along an axis. Padded cells count 0
-    times. Without multiplicities every cell counts once, and padded ones are -inf, whose weight must be 0. Where padded
-    cells are zeros they count once in either case. Sums of different marks share nothing, where the compiler for the
-    CPU would keep the exponentials of both in memory.
+    `outputs` have the output's shape, `multiplicities` the input's; any may have size 1 along an axis. Padded cells
+    have multiplicity 0. Without multiplicities every cell counts once, and padded cells are -inf, whose weight must be
+    0. Padded cells that are zeros count once in either case. Sums with different marks share nothing: otherwise the CPU
+    compiler would keep the exponentials of both in memory.
     """
 
     def total(
@@ -150,7 +150,7 @@ def _slopes(weights: Sequence[Weight], argument: int) -> tuple[Weight, ...]:
 
 @dataclass(frozen=True)
 class _WeightedSums(LinearMap):
-    """The sums of multiplicities by their weights, and the way back to them."""
+    """The weighted sums, linear in the multiplicities, and their transpose."""
 
     weights: tuple[Weight, ...]
     window: Window

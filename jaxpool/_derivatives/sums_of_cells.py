@@ -1,10 +1,10 @@
-"""Pools of exponentials and squares by one of them per cell, where a look at the data says that it is as good.
+"""Pools of exponentials and squares that evaluate only one of them per cell, if the data allow it without loss.
 
-exp(β·x) and x² are one number per cell, whatever windows hold it. They may overflow, and vanish in windows far below
-the others, so that the exact pools take exponentials of distances to a number of each window, and squares of ratios,
-for every cell of a window. Where all cells are of a moderate size neither happens: the pool is then a function of plain
-sums over the windows. That is decided while a program runs. It pays on a CPU; elsewhere arithmetic is hidden behind the
-memory's time. Several devices would have to agree, and would exchange borders again to linearise the exact pool anew.
+exp(β·x) and x² are one number per cell, whatever windows hold it. They may overflow, or vanish in windows far below the
+others, so the exact pools take exponentials of distances to a number of each window, or squares of ratios, for every
+cell of a window. If all cells are of moderate size neither happens, and the pool is a function of plain sums over the
+windows. This is decided at run time. It pays off on a CPU; elsewhere memory traffic hides the arithmetic. Several
+devices would have to agree, and would exchange borders again to linearise the exact pool.
 """
 
 import abc
@@ -27,7 +27,7 @@ from jaxpool._engine.platforms import default_platform, known_platform, on_one_d
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
 
-# In halves of larger arrays, in bytes, the exact pool needs hardly more memory at a time than the sums do.
+# In bytes: larger arrays are pooled exactly by halves, which needs hardly more memory at a time than the sums.
 _LARGE = 2**22
 
 Terms = tuple[jax.Array, ...]
@@ -35,7 +35,7 @@ Terms = tuple[jax.Array, ...]
 
 @dataclass(frozen=True)
 class ExactPool(abc.ABC):
-    """The pool for all data, with its derivatives; static in the traced program."""
+    """The pool for any data, with its derivatives; static in the traced program."""
 
     window: Window
 
@@ -44,19 +44,19 @@ class ExactPool(abc.ABC):
         """The values of the windows."""
 
     def behind_one_axis(self) -> Self:
-        """The same pool of arrays that have one more axis in front."""
+        """The same pool for arrays with one more leading axis."""
         return replace(self, window=self.window.behind_one_axis())
 
 
 @dataclass(frozen=True)
 class SumsOfCells:
-    """A family as a function of sums, under a number θ.
+    """A family as a function of sums, with a number θ.
 
     Attributes:
-        terms: What is summed, of x and θ, elementwise.
-        value: y, of the sums, the number of cells of the windows and θ, elementwise.
-        kept: How many of the sums derivatives are taken from: those of the value of these alone.
-        is_moderate: Which cells have terms whose sums neither overflow nor lose digits, of x and θ.
+        terms: The terms of the sums, elementwise in x and θ.
+        value: y, elementwise in the sums, the numbers of cells of the windows and θ.
+        kept: How many of the sums are kept for derivatives; the value of these sums alone has the same derivatives.
+        is_moderate: For which cells sums of terms neither overflow nor lose digits, elementwise in x and θ.
     """
 
     terms: Callable[[jax.Array, float], Terms]
@@ -66,7 +66,7 @@ class SumsOfCells:
 
 
 def pool_by_sums_of_cells(x: jax.Array, family: SumsOfCells, exact: ExactPool, number: float, rule: str) -> jax.Array:
-    """The exact pool of an array without absent cells, by sums of its cells where that pays and the data allow it."""
+    """The exact pool of an array without absent cells, by sums of its cells if that pays off and the data allow it."""
     may_pay = default_platform() == "cpu" and jax.device_count() == 1 and shares_terms_of_cells(exact.window)
     if not may_pay:
         return with_rule(rule, exact)(x)
@@ -79,13 +79,13 @@ def pool_by_sums_of_cells(x: jax.Array, family: SumsOfCells, exact: ExactPool, n
 #     ẏ(o) = Σ_k ∂f/∂T_k(o)·Σ_{i ∈ W(o)} t_k'(x(i))·ẋ(i)
 #     x̄(i) = Σ_k t_k'(x(i))·Σ_{o : i ∈ W(o)} ∂f/∂T_k(o)·ȳ(o)
 #
-# The sums are kept, and whether the data allow them, which decides in both directions. Where they do not, the exact
-# pool is linearised anew. Derivatives of the second order are those of the exact pool's derivative.
+# The residuals are the sums and whether the data allow them, which decides in both directions. If they do not, the
+# exact pool is linearised again. Second derivatives are those of the exact pool's derivative.
 
 
 @dataclass(frozen=True)
 class _Pool:
-    """One pool, in both ways."""
+    """One pool, exact and by sums."""
 
     family: SumsOfCells
     exact: ExactPool
@@ -110,7 +110,7 @@ class _Pool:
         return self.family.value(sums, counts.astype(sums[0].dtype), self.number)
 
     def sums(self, x: jax.Array) -> Terms:
-        """The sums of the terms, of zeros in the padding too if those count."""
+        """The sums of the terms, including those of zeros in the padding if they count."""
         window = self.window
         sums = tuple(reduce_windows(materialize(term), window, lax.add) for term in self.terms(x))
         if not window.zeros:
@@ -122,7 +122,7 @@ class _Pool:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
-    """The values, the sums that they come from, and whether they do."""
+    """The values, the sums, and whether the values come from the sums."""
 
     def evaluated(x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
         def from_exact(x: jax.Array) -> tuple[jax.Array, Terms]:
@@ -182,7 +182,7 @@ class _Derivative(LinearMap):
 
 
 def _may_look(x: jax.Array) -> bool:
-    """Whether this is a lowering for a CPU whose arrays are all on one device, and of no mesh."""
+    """Whether this is a lowering for a CPU with all arrays on one device, and x is not in a mesh."""
     of_no_mesh = jax.typeof(x) == jax.typeof(jnp.zeros(x.shape, x.dtype))
     return known_platform() == "cpu" and on_one_device() and of_no_mesh
 
@@ -190,11 +190,11 @@ def _may_look(x: jax.Array) -> bool:
 def _either(
     allowed: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], window: Window, *arrays: jax.Array
 ) -> Any:
-    """The results by sums, or the exact ones, by halves of the arrays' first axis where they are large.
+    """The results by sums, or the exact ones, by halves along the first axis if arrays are large.
 
-    They are loops of one and no rounds, since the compiler gives branches of a condition a single thread. All memory
-    that either needs is set aside in advance. What does not depend on the number of the round would be moved out of the
-    loop, and always evaluated.
+    Each is a loop that runs or does not, since the compiler gives the branches of a condition a single thread. The
+    memory for both is reserved in advance. Everything depends on the loop counter: otherwise it would be moved out of
+    the loop and always evaluated.
     """
     if not all(map(_may_look, arrays)):
         return exact(*arrays)
@@ -219,7 +219,7 @@ def _either(
 
 @custom_vmap
 def _all(cells: jax.Array) -> jax.Array:
-    """Whether all of them are true: one answer for all of a batch, so that it goes one way."""
+    """Whether all cells are true: one answer for a whole batch, which then takes one branch."""
     return jnp.all(cells)
 
 

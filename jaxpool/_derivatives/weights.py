@@ -1,11 +1,10 @@
-"""Pools whose derivative is a weight for every pair of a window and a cell of it: norms and log-sum-exp.
+"""Pools whose derivative is a weight for every pair of a window and a cell in it: norms and log-sum-exp.
 
-Such a pool y = f(x, θ), with a number or array θ, is an associative fold: pooling one axis after the other gives
-the same as pooling all of them at once, as long as θ is one number along the pooled axes. A family says what
-the value, the weights ∂y/∂x and the terms of ∂y/∂θ are; both derivative rules follow from that here. In a *mean*
-each cell has a multiplicity: 0 if it is absent, else how many cells it is the mean of, 1 along the first axis.
-A family may keep its values as excesses over a *shift*, which is constant to derivatives; for the next axis cells are
-such pairs.
+Such a pool y = f(x, θ), with a number or array θ, is an associative fold: if θ is one number along the pooled axes,
+pooling one axis after the other gives the same result as pooling all at once. A family defines the value, the weights
+∂y/∂x and the terms of ∂y/∂θ; both derivative rules follow from these. In a *mean* each cell has a multiplicity: 0 if it
+is absent, else the number of cells that it is the mean of, which is 1 along the first axis. A family may keep its
+values as excesses over a *shift*, constant under differentiation; such pairs are the cells for the next axis.
 """
 
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
 Parameter = float | jax.Array
-# The multiplicity of each cell and the sum of those in each window; none where all cells count once.
+# The multiplicity of each cell and their sum in each window; None if all cells count once.
 Multiplicities = tuple[jax.Array, jax.Array] | None
 # The cells themselves, or their excesses and shifts.
 Cells = tuple[jax.Array, ...]
@@ -46,15 +45,15 @@ class WeightedPool:
 
     Attributes:
         value: y, less the shift if there is one, from x, θ, the window, the multiplicities of a mean and the shift.
-        cells: what `weight` and `slope` need of x, elementwise, and what padded cells of the window hold.
-        outputs: what they need of y and the shift, elementwise, and the fill for windows outside: weights of 0.
-        weight: ∂y/∂x from the two and θ.
-        slope: the terms of ∂y/∂θ from the two and θ, up to a factor that is the same for all cells of a window.
+        cells: what `weight` and `slope` need of x, elementwise, with the values for padded cells.
+        outputs: what they need of y and the shift, elementwise, with the fills for windows outside: weights of 0.
+        weight: ∂y/∂x from `cells`, `outputs` and θ.
+        slope: the terms of ∂y/∂θ from the same, up to a factor that is the same for all cells of a window.
         slope_factor: that factor, from y and θ.
         shift: the shift of every window, from x.
-        is_mean: whether weights and slopes are to be multiplied by the cell's share in the multiplicity of its window.
-        stages_on_many_devices: whether each axis is a stage also where arrays may be on many devices. Not where x has
-            been extended by padding: devices that share an axis would have to divide its new size to hand it on.
+        is_mean: whether weights and slopes are multiplied by the cell's share in the multiplicity of its window.
+        stages_on_many_devices: whether each axis is a stage even if arrays may be on many devices. Not if x has been
+            extended by padding: devices that share an axis would have to divide its new size to pass it on.
     """
 
     value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array]
@@ -78,9 +77,10 @@ def weighted_pool(
     multiplicity: jax.Array | None = None,
     shift_dtype: Any = None,
 ) -> jax.Array:
-    """Pool x with the parameter `number`, or with the array `parameter` where `number` is None.
+    """Pool x with the parameter `number`, or with the array `parameter` if `number` is None.
 
-    A mean takes the `multiplicity` of every cell, whole along the pooled axes; None is 1. Shifts are of `shift_dtype`.
+    For a mean, `multiplicity` is that of every cell, of full size along the pooled axes; None means 1. Shifts have
+    dtype `shift_dtype`.
     """
     in_turn = (terms_order if pool.shift is None else exponentials_order)(window)
     if parameter is None:
@@ -114,7 +114,7 @@ def weighted_pool(
 
 
 def expand_rank(parameter: jax.Array, rank: int) -> jax.Array:
-    """The parameter with leading axes of size 1 up to the rank of the array it goes with."""
+    """Add leading axes of size 1 to the parameter, up to this rank."""
     return parameter.reshape((1,) * (rank - parameter.ndim) + parameter.shape)
 
 
@@ -130,9 +130,9 @@ def shared_along_windows(parameter: jax.Array, window: Window) -> bool:
 #     x̄(i) = Σ_{o : i ∈ W(o)} w(i, o) ȳ(o)        θ̄ = Σ_o ȳ(o) Σ_{i ∈ W(o)} s(i, o)
 #
 # where the outer sum of θ̄ runs over the outputs that share θ. The first term of ẏ and x̄ are the two directions of
-# `_Weights`. Weights are functions of x(i), y(o) and θ alone, so that nothing but x, y and a shift is kept. They are
-# differentiated in turn for the higher orders, y by this same rule; what x and y exceed shifts by varies as they do. In
-# a mean of multiplicities a(i), with A(o) = Σ_{i ∈ W(o)} a(i), w and s carry a factor a(i)/A(o), which is constant.
+# `_Weights`. Weights are functions of x(i), y(o) and θ only, so only x, y and a shift are kept. For higher orders they
+# are differentiated in turn, y by this same rule; excesses over a shift vary as x and y do. In a mean with
+# multiplicities a(i) and A(o) = Σ_{i ∈ W(o)} a(i), w and s have a constant factor a(i)/A(o).
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(4, 5, 6))
@@ -148,7 +148,7 @@ def _pool(
     def value(cells: Cells, shift: Shift, parameter: jax.Array | None, multiplicities: Multiplicities) -> jax.Array:
         return pool.value(cells, _either(parameter, number), window, multiplicities, shift)
 
-    # A mark for each number: else two norms of one array would share ratios, and keep them in memory.
+    # A mark for each number: otherwise two norms of one array would share ratios, and keep them in memory.
     arrays = cells, shift, parameter, multiplicities
     widely = pool.stages_on_many_devices
     return on_every_platform(value, *arrays, in_stage=True, on_many_devices=widely, mark=repr(number))
@@ -177,7 +177,7 @@ def _either(parameter: jax.Array | None, number: float | None) -> Parameter:
 
 @dataclass(frozen=True)
 class _Weights(LinearMap):
-    """The sums of tangents by their weights, and the way back to the cells."""
+    """The weighted sums of tangents, and their transpose."""
 
     window: Window
     pool: WeightedPool
@@ -216,11 +216,11 @@ class _Weights(LinearMap):
             weights = self._weight(cells, tuple(values), own)
             if covered is True:
                 return cotangents * weights
-            # Both are masked: else 0 would multiply a derivative of the weights, or a cotangent, that is NaN.
+            # Both are masked: otherwise 0 would multiply a NaN, in a derivative of the weights or in a cotangent.
             return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
 
         if pool.stages_on_many_devices or on_one_device():
-            # After y: cotangents that are padded earlier would fill memory while y is computed.
+            # After y: cotangents padded earlier would fill memory while y is computed.
             cotangent = materialize(cotangent, y)
         if pool.is_mean:
             cotangent = cotangent / _totals(window, multiplicities)
@@ -233,7 +233,7 @@ class _Weights(LinearMap):
 
 
 def _totals(window: Window, multiplicities: Multiplicities) -> float | jax.Array:
-    """The multiplicities of the windows, 1 for those that have none."""
+    """The multiplicities of the windows, or 1 where they are 0."""
     return float(window.cells) if multiplicities is None else jnp.maximum(multiplicities[1], 1)
 
 
