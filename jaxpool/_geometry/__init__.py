@@ -1,1 +1,1 @@
-"""Where windows are: their sizes, padding and bins, as Python integers. Evaluates nothing, and imports nothing else."""
+"""Where windows are: their sizes, padding and bins, as Python integers. Independent of the rest of the package."""

@@ -1,8 +1,8 @@
 """The geometry of adaptive pooling: axes cut into a given number of bins, whose sizes may differ by one or two cells.
 
-Bin i of m, along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m). Where m divides n these
-are plain windows; elsewhere neighbours share a cell now and then, and a `BinAxis` says which. Everything is
-computed in Python and NumPy integers: the same in floating point puts a cell into the wrong bin.
+Bin i of m, along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m). If m divides n these are plain
+windows; otherwise neighbours sometimes share a cell, which a `BinAxis` describes. Everything is computed in Python and
+NumPy integers: floating point would put cells into the wrong bin.
 """
 
 import math
@@ -18,19 +18,19 @@ from jaxpool._geometry.window import Window, WindowAxis, check_pooled_axis
 
 @dataclass(frozen=True)
 class BinAxis(WindowAxis):
-    """One axis in bins of unequal sizes: windows of `kernel` cells, of which the last ones of a smaller bin are absent.
+    """One axis in bins of unequal sizes: windows of `kernel` cells, the last of which are absent in a smaller bin.
 
-    `kernel` is the size of the largest bin, and `stride` is the same: on the array where each bin has cells of its
-    own, `as_tiles`, they are ordinary windows.
+    `kernel` and `stride` are the size of the largest bin: on an array with a separate copy of each bin, `as_tiles`, the
+    bins are ordinary windows.
     """
 
     @property
     def starts(self) -> np.ndarray:
-        """Number of the first cell of each bin."""
+        """The number of the first cell of each bin."""
         return first_cells(self.size, self.output)
 
     def counts(self, *, padding: bool) -> np.ndarray:
-        """Cells of each bin."""
+        """The number of cells in each bin."""
         return last_cells(self.size, self.output) - self.starts
 
     def as_tiles(self) -> WindowAxis:
@@ -38,7 +38,7 @@ class BinAxis(WindowAxis):
         return WindowAxis(self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output)
 
     def period(self) -> "BinAxis":
-        """The first part of the axis whose pattern of bins the rest repeats: no bin reaches across its end."""
+        """The first part of the axis, whose pattern of bins the rest repeats: no bin crosses its end."""
         parts = math.gcd(self.size, self.output)
         return replace(self, size=self.size // parts, output=self.output // parts)
 
@@ -56,9 +56,9 @@ def last_cells(size: int, bins: int) -> np.ndarray:
 def make_bins(
     function: str, shape: Sequence[int], output_size: OutputSizes, axis: Sizes | None, name: str = "output_size"
 ) -> Window:
-    """Understand the size arguments of adaptive pooling; `function` names the caller.
+    """Parse the size arguments of adaptive pooling; `function` names the caller.
 
-    `name` is what the caller calls the `output_size`.
+    `name` is the caller's name for `output_size`.
     """
     axes, bins = output_sizes(function, shape, name, output_size, axis)
     made = []

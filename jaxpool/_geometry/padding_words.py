@@ -1,7 +1,7 @@
-"""Padding that is given by a word: how many cells it adds, and which cells of the axis its copies are copies of.
+"""Padding given by a word: how many cells it adds, and which cells of the axis the added cells copy.
 
-"VALID" adds none, "SAME" and "SAME_LOWER" as many as make n/stride windows, rounded up, of n cells. "WRAP", "REFLECT"
-and "EDGE" surround the axis by copies of its own cells, as `np.pad` has them.
+"VALID" adds none; "SAME" and "SAME_LOWER" add enough for ⌈n/stride⌉ windows along n cells. "WRAP", "REFLECT" and "EDGE"
+surround the axis by copies of its own cells, as in `np.pad`.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", *EXTENSIONS)
 
 
 def cells_added(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
-    """Cells below and above an axis of `size` cells, for windows of this extent and stride."""
+    """The cells added below and above an axis of `size` cells, for windows of this extent and stride."""
     if word == "VALID":
         return 0, 0
     if word in EXTENSIONS:
@@ -23,10 +23,10 @@ def cells_added(word: str, size: int, extent: int, stride: int) -> tuple[int, in
 
 
 def copied_cells(positions: Any, size: int, word: str) -> Any:
-    """The cells, of `size` along an axis, that an extended axis holds at these positions, counted from the first cell.
+    """The cells of an axis of this size that its extension holds at these positions, counted from the first cell.
 
-    Outside, cells start again from the other end, are mirrored without repeating the outermost one, over and over, or
-    are the outermost one. Positions are NumPy's or JAX's.
+    Outside, cells continue from the other end, are mirrored repeatedly without repeating the outermost one, or repeat
+    the outermost one. Positions are a NumPy or JAX array.
     """
     if word == "WRAP":
         return positions % size

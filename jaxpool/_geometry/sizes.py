@@ -1,7 +1,7 @@
-"""The size arguments of pooling functions, understood and checked: ints, one entry per axis, padding words.
+"""Parsing and checking the size arguments of pooling functions: ints, one entry per axis, padding words.
 
-Everything here raises a TypeError or ValueError that names the function, the argument, what was given and what
-is allowed, while the program is traced.
+Every error is a TypeError or ValueError, raised while the program is traced, that names the function, the argument,
+what was given and what is allowed.
 """
 
 import operator
@@ -24,7 +24,7 @@ _SEQUENCES = (Sequence, np.ndarray, jax.Array)
 _PADDINGS = (
     "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'WRAP', 'REFLECT' or 'EDGE'"
 )
-# What others call them.
+# Their names elsewhere.
 _SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
 
 
@@ -33,7 +33,7 @@ def axes_and_sizes(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The pooled axes, counted from 0, and the sizes `given` for them under `name`, in the order given.
 
-    `array` is what the caller calls the array of this shape.
+    `array` is the caller's name for the array of this shape.
     """
     if axis is not None:
         axes = pooled_axes(function, shape, axis, array)
@@ -53,7 +53,7 @@ def axes_and_sizes(
 def output_sizes(
     function: str, shape: Sequence[int], name: str, given: OutputSizes, axis: Sizes | None
 ) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """The pooled axes, counted from 0, and the output size of each, None where it is to be that of the input."""
+    """The pooled axes, counted from 0, and the output size of each; None means that of the input."""
     if _is_scalar(given):
         return axes_and_sizes(function, shape, name, given, axis)  # pyright: ignore[reportArgumentType]
     axes = None if axis is None else pooled_axes(function, shape, axis)
@@ -92,7 +92,7 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "
 
 
 def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, int] | str, ...]:
-    """A (low, high) pair for each of `count` axes, or the word given in its place."""
+    """A (low, high) pair for each of `count` axes, or the padding word given instead."""
     if isinstance(padding, str):
         if padding not in PADDING_WORDS:
             word = _SYNONYMS.get(padding.upper(), padding.upper())
@@ -120,7 +120,7 @@ def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, in
 
 
 def sizes(function: str, name: str, given: Sizes, count: int | None, *, least: int | None) -> tuple[int, ...]:
-    """One int for each of `count` axes, or, where `count` is None, as many as are given."""
+    """One int for each of `count` axes, or, if `count` is None, as many as are given."""
     if _is_scalar(given):
         return (_integer(function, name, given, least=least),) * (count or 1)
     return tuple(_integer(function, name, one, least=least) for one in _entries(function, name, given, count))
@@ -140,7 +140,7 @@ def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, 
 
 
 def _entries(function: str, name: str, given: Any, count: int | None, example: float = 2) -> tuple[Any, ...]:
-    """The entries of a sequence of numbers of the type of the `example`, `count` of them unless that is None."""
+    """The entries of a sequence of numbers, of the type of `example`; `count` of them unless it is None."""
     number, one = type(example).__name__, f"{'an' if isinstance(example, int) else 'a'} {type(example).__name__}"
     axes = given.ndim if isinstance(given, (np.ndarray, jax.Array)) else 1
     if isinstance(given, str) or not isinstance(given, _SEQUENCES) or axes > (2 if name == "padding" else 1):
@@ -165,7 +165,7 @@ def _entries(function: str, name: str, given: Any, count: int | None, example: f
 
 
 def _pairs(entries: tuple[Any, ...], count: int) -> tuple[tuple[int, int], ...]:
-    """What a padding of the wrong length may be meant as: its ints taken by twos; else an example."""
+    """What a padding of the wrong length may mean: its ints taken in pairs, or else an example."""
     if all(isinstance(one, int) for one in entries) and len(entries) == 2 * count:
         return tuple(zip(entries[::2], entries[1::2], strict=True))
     return ((1, 1),) * count
@@ -185,7 +185,7 @@ def _is_scalar(given: Any) -> bool:
 
 def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
     if isinstance(given, jax.core.Tracer):
-        # Of an entry, as levels[0], the argument that holds it.
+        # For an entry such as levels[0], the argument that contains it.
         argument = name.partition("[")[0]
         raise TypeError(
             f"{function}: {name} must be a Python int, got a traced value; sizes must be known while tracing, so pass "
@@ -205,7 +205,7 @@ def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 
 
 def check_flag(function: str, name: str, value: Any) -> bool:
-    """Return a flag as a bool, or raise where it is something else."""
+    """Return a flag as a bool, or raise if it is something else."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
             f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "

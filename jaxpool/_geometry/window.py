@@ -1,9 +1,9 @@
-"""The geometry of fixed windows, and the mistakes that can be made with it.
+"""The geometry of fixed windows, and the errors of impossible sizes.
 
-A `Window` says how a kernel slides along the pooled axes of one array shape. It is frozen and hashable, so
-that it serves as a static argument of compiled functions, and it owns the output-shape formula and the
-messages of every mistake that can be made with sizes. All sizes are counted in cells. The cells of an axis are
-numbered from the first real one; padding is below 0 and from `size` upwards.
+A `Window` describes how a kernel slides along the pooled axes of one array shape. It is frozen and hashable, so it can
+be a static argument of compiled functions, and it holds the output-shape formula and the errors about sizes that do not
+fit. All sizes are counted in cells. The cells of an axis are numbered from the first real one; padding is below 0 and
+from `size` upwards.
 """
 
 import math
@@ -32,28 +32,28 @@ class WindowAxis:
 
     @property
     def extent(self) -> int:
-        """Cells from the first to the last cell of a window, the gaps of dilation included."""
+        """Cells from the first to the last cell of a window, including the gaps of dilation."""
         return self.dilation * (self.kernel - 1) + 1
 
     @property
     def overhang(self) -> int:
-        """Cells that the last window needs above the real ones; negative where real cells are left over."""
+        """Cells that the last window needs above the real ones; negative if real cells are left over."""
         return (self.output - 1) * self.stride + self.extent - self.low - self.size
 
     @property
     def starts(self) -> np.ndarray:
-        """Number of the first cell of each window, below 0 in the low padding."""
+        """The number of the first cell of each window; negative in the low padding."""
         return np.arange(self.output) * self.stride - self.low
 
     def counts(self, *, padding: bool) -> np.ndarray:
-        """Cells of each window that are real or, with `padding`, in the declared padding."""
+        """The number of cells in each window that are real or, with `padding`, in the declared padding."""
         low, high = (self.low, self.high) if padding else (0, 0)
         first = np.maximum(0, -((self.starts + low) // self.dilation))
         end = np.minimum(self.kernel, -((self.starts - self.size - high) // self.dilation))
         return np.maximum(0, end - first)
 
     def divisors(self, include_pad: bool, rank: int) -> np.ndarray:
-        """What this axis contributes to the divisors of an average, in a shape that broadcasts against the output."""
+        """The factor of this axis in the divisors of an average, in a shape that broadcasts against the output."""
         counts = self.counts(padding=include_pad)
         return counts[0] if (counts == counts[0]).all() else self.along(counts, rank)
 
@@ -64,7 +64,7 @@ class WindowAxis:
         return values.reshape(shape)
 
     def covered(self) -> np.ndarray:
-        """Which cells some window holds: not those in gaps between or within windows, nor those left over."""
+        """Which cells are held by a window: not those in gaps between or within windows, nor those left over."""
         covered = np.zeros(self.size, bool)
         starts = self.starts
         if self.dilation == 1 and self.stride <= self.kernel:
@@ -76,7 +76,7 @@ class WindowAxis:
         return covered
 
     def first_real_offsets(self) -> np.ndarray:
-        """Offset in each window of its first cell that is not low padding."""
+        """The offset in each window of its first cell that is not low padding."""
         return np.maximum(0, -(self.starts // self.dilation))
 
 
@@ -85,7 +85,7 @@ class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
     With a word for `extension`, explained in `_geometry/padding_words`, the padding holds copies of the real cells.
-    With `zeros` it holds zeros, which take part in weighted pools as real cells do.
+    With `zeros` it holds zeros, which count like real cells in weighted pools.
     """
 
     axes: tuple[WindowAxis, ...]
@@ -114,12 +114,12 @@ class Window:
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one window alone."""
+        """Whether there is only one window."""
         return all(axis.output == 1 for axis in self.axes)
 
     @property
     def tiles(self) -> bool:
-        """Whether no cell is in two windows, and no window has gaps."""
+        """Whether no cell is in two windows, and there are no gaps within or between windows."""
         return all((a.stride == a.kernel or a.output == 1) and (a.dilation == 1 or a.kernel == 1) for a in self.axes)
 
     def split(self) -> tuple["Window", ...]:
@@ -127,27 +127,27 @@ class Window:
         return tuple(Window((axis,), zeros=self.zeros) for axis in reversed(self.axes))
 
     def behind_one_axis(self) -> "Window":
-        """The same windows of an array that has one more axis in front."""
+        """The same windows for an array with one more leading axis."""
         return Window(tuple(replace(axis, axis=axis.axis + 1) for axis in self.axes), self.extension, self.zeros)
 
     def after_padding(self) -> "Window":
-        """The same windows, seen from the array that already carries the declared padding."""
+        """The same windows, on the array that already has the declared padding."""
         return Window(tuple(replace(a, size=a.low + a.size + a.high, low=0, high=0) for a in self.axes))
 
     def output_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape that pooling gives to an array of `shape`."""
+        """The shape of the output for an array of this shape."""
         output = list(shape)
         for axis in self.axes:
             output[axis.axis] = axis.output
         return tuple(output)
 
     def counts(self, rank: int, *, padding: bool) -> np.ndarray:
-        """Cells of each window that are real or, with `padding`, in the declared padding; broadcasts as outputs do."""
+        """Cells of each window that are real or, with `padding`, in the padding; broadcasts against the output."""
         along = (axis.along(axis.counts(padding=padding), rank) for axis in self.axes)
         return math.prod(along, start=np.ones((1,) * rank, np.int64))
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
-        """Raise where some window holds no real cell and no copy of one, naming the axis and the `fix`."""
+        """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""
         for axis in self.axes if self.extension is None else ():
             counts = axis.counts(padding=False)
             if not counts.all():
@@ -158,12 +158,12 @@ class Window:
                 )
 
     def check_positions_fit(self, function: str) -> None:
-        """Raise where the pooled axes hold more cells than an int32 index can number."""
+        """Raise if the pooled axes hold more cells than an int32 index can number."""
         check_positions_fit(function, tuple(axis.size for axis in self.axes))
 
 
 def check_positions_fit(function: str, pooled: tuple[int, ...]) -> None:
-    """Raise where axes of these sizes hold more cells than an int32 index can number."""
+    """Raise if axes of these sizes hold more cells than an int32 index can number."""
     if math.prod(pooled) > 2**31 - 1:
         raise ValueError(
             f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
@@ -183,9 +183,9 @@ def make_window(
     name: str = "kernel_size",
     remedies: Sequence[str] = ("padding", "ceil_mode"),
 ) -> Window:
-    """Understand the size arguments that every fixed-window function shares; `function` names the caller.
+    """Parse the size arguments that every fixed-window function shares; `function` names the caller.
 
-    `name` is what the caller calls the `kernel_size`; `remedies` are arguments of its own that help where nothing fits.
+    `name` is the caller's name for `kernel_size`; `remedies` are arguments of the caller that help if nothing fits.
     """
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
     axes, kernels = axes_and_sizes(function, shape, name, kernel_size, axis)
@@ -193,7 +193,7 @@ def make_window(
     strides = kernels if stride is None else sizes(function, "stride", stride, count, least=1)
     dilations = sizes(function, "dilation", dilation, count, least=1)
     pads = paddings(function, padding, count)
-    # Where a last axis that nobody named is too short for a window, it is often that of the channels.
+    # If a last axis that was not named is too short for a window, it is often that of the channels.
     channels = len(shape) - 1 if axis is None and len(shape) > count else None
     made = (
         _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, count if a == channels else 0, remedies)
@@ -216,7 +216,7 @@ def _window_axis(
     pooled: int,
     remedies: Sequence[str],
 ) -> WindowAxis:
-    """One axis; `pooled` is how many there are where this one may be that of the channels by mistake, 0 elsewhere."""
+    """One axis; `pooled` is the number of pooled axes if this may be the channel axis by mistake, else 0."""
     check_pooled_axis(function, axis, size)
     extent = dilation * (kernel - 1) + 1
     low, high = cells_added(padding, size, extent, stride) if isinstance(padding, str) else padding
@@ -235,13 +235,13 @@ def _window_axis(
             + (f", or axis={tuple(range(-pooled - 1, -1))} where channels are last" if pooled else "")
         )
     if output == 1:
-        # A single window is one of a row without overlap, which is evaluated in one step.
+        # A single window counts as one of a row without overlap, which is evaluated in one step.
         stride = extent
     return WindowAxis(axis, size, kernel, stride, dilation, low, high, output)
 
 
 def check_pooled_axis(function: str, axis: int, size: Any) -> None:
-    """Raise where an axis has no cells, or nobody knows how many."""
+    """Raise if an axis has no cells, or an unknown number of them."""
     if not isinstance(size, int):
         raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
     if size == 0:
