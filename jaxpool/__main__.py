@@ -1,9 +1,9 @@
 """`python -m jaxpool [IMAGE]`: every variant on a real picture, by both rules, timed, checked and drawn.
 
-Each variant of the table in `jaxpool._demo.variants` pools the picture, forward and with gradient, beside plain JAX
-(`lax.reduce_window` where that can do it) and an independent NumPy evaluation in float64. A table and a summary are
-printed and a figure is written. The exit status is 0 when all is well, 1 when a difference is out of tolerance, and 2
-for what the user can put right: one line on the error stream says how.
+Each variant in the table of `jaxpool._demo.variants` pools the picture, forward and with gradient, next to plain JAX
+(`lax.reduce_window` where possible) and an independent NumPy evaluation in float64. The command prints a table and a
+summary and writes a figure. The exit status is 0 if all is well, 1 if a difference is out of tolerance, and 2 for a
+mistake that the user can fix: one line on the error stream says how.
 """
 
 import sys
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(request: Request) -> int:
-    # Imported here, where their absence is reported in one line and --help works without them.
+    # Imported here, so that --help works without them and a missing package is reported in one line.
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

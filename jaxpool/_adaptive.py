@@ -1,4 +1,4 @@
-"""Pools that cut each axis into a given number of bins, whatever its size. Rules in `_derivatives/extremes`."""
+"""Pools that cut each axis into a given number of bins, whatever its size. Maxima: `_derivatives/extremes`."""
 
 from __future__ import annotations
 

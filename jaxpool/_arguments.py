@@ -1,4 +1,4 @@
-"""The arguments that are not sizes, checked the same way for every pool: the array, the rule, learnable numbers."""
+"""Checks of all arguments but sizes, the same for every pool: the array, the rule, learnable numbers."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
-    """Return x as a JAX array, or raise where it is not an array or its dtype cannot be pooled."""
+    """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
     check_is_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
         raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
@@ -36,14 +36,14 @@ def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool
 
 
 def _widened(name: str, dtype: Any) -> str:
-    """How an array of numbers narrower than those that are allowed is made one of these, without loss; else nothing."""
+    """How to convert an array of a narrower dtype to an allowed one without loss; empty if there is no way."""
     wider = {jnp.signedinteger: "int8", jnp.unsignedinteger: "uint8", jnp.floating: "bfloat16"}
     fits = [word for kind, word in wider.items() if dtype.itemsize == 1 and jnp.issubdtype(dtype, kind)]
     return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
 
 
 def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
-    """Return indices as a JAX array, or raise where they are not integers of the `shape` of the values."""
+    """Return indices as a JAX array, or raise if they are not integers of the `shape` of the values."""
     check_is_array(function, "indices", indices)
     if not jnp.issubdtype(indices.dtype, jnp.integer):
         raise TypeError(f"{function}: indices must be integers, got dtype {indices.dtype}; give those of the max pool")
@@ -55,7 +55,7 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
 
 
 def check_is_array(function: str, name: str, given: Any) -> None:
-    """Raise where something is not an array."""
+    """Raise if the argument is not an array."""
     if not isinstance(given, (jax.Array, np.ndarray)):
         fix = f"convert it with jnp.asarray({name})"
         if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
@@ -64,9 +64,9 @@ def check_is_array(function: str, name: str, given: Any) -> None:
 
 
 def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
-    """Return a mask of the rank of x, whole along the `pooled` axes, or raise where it is not a mask of x.
+    """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
 
-    The other axes stay as they were given, so that what they share is evaluated once.
+    The other axes keep their given sizes, so that what they share is evaluated once.
     """
     if where is None:
         return None
@@ -87,14 +87,14 @@ def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequen
 
 
 def check_key(function: str, key: Any) -> jax.Array:
-    """Return a key of `jax.random`, typed or of raw numbers, or raise where it is none, or more than one."""
+    """Return a single key of `jax.random`, typed or raw, or raise if it is not one."""
     fix = "make one with jax.random.key(0)"
     if not isinstance(key, (jax.Array, np.ndarray)):
         raise TypeError(f"{function}: key must be a key of jax.random, got {key!r}; {fix}")
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not (typed or key.dtype == np.uint32):
         raise TypeError(f"{function}: key must be a key of jax.random, got dtype {key.dtype}; {fix}")
-    # Raw numbers are a key of the implementation that JAX is set to, which says how many there are.
+    # A raw key belongs to JAX's configured implementation, which determines its shape.
     one = () if typed else jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape
     if key.ndim > len(one) and key.shape[key.ndim - len(one) :] == one:
         entry = ", ".join("0" * (key.ndim - len(one)))
@@ -111,9 +111,9 @@ def check_key(function: str, key: Any) -> jax.Array:
 
 
 def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, samples: Any) -> jax.Array:
-    """The samples that are given, or those that the key gives: one for each entry of the other axes and each in `axes`.
+    """The given samples, or those drawn with the key: one for each entry of the other axes and each axis in `axes`.
 
-    Raise where it is not one of the two, or not a right one.
+    Raise unless exactly one of the two is given, and valid.
     """
     if (key is None) == (samples is None):
         both = "both" if key is not None else "neither"
@@ -139,7 +139,7 @@ def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, sa
 
 
 def check_rule(function: str, rule: Any) -> str:
-    """Return the rule, or raise where it names none."""
+    """Return the rule, or raise if it is unknown."""
     if not isinstance(rule, str) or rule not in ("jvp", "vjp"):
         raise ValueError(f"{function}: rule {rule!r} is unknown; use 'jvp' (every mode and order) or 'vjp' (reverse)")
     return rule
@@ -154,9 +154,9 @@ def check_parameter(
     words: str,
     fix: str,
 ) -> tuple[jax.Array | None, float | None]:
-    """Return an array, traced or not, that broadcasts to the output, or a Python number as a float: one of the two.
+    """Return an array, traced or not, that broadcasts to the output, or a Python number as a float; the other is None.
 
-    Raise where it is neither, or where a value that is known while tracing is not `allowed`, which `words` describe.
+    Raise if it is neither, or if a value known while tracing is not `allowed`, which `words` describe.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
         sequence = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
@@ -187,13 +187,13 @@ def check_parameter(
 
 
 def _broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
-    # Not by NumPy, which knows no symbolic sizes.
+    # Not with NumPy, which does not support symbolic sizes.
     pairs = zip(reversed(shape), reversed(output_shape), strict=False)
     return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
 
 
 def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
-    """How an array whose axes can be only certain ones of `full` is made to broadcast; nothing where that is unsure."""
+    """How to reshape an array so that it broadcasts to `full`; empty if its axes cannot be matched uniquely."""
     choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
     if len(choices) != 1 or not shape:
         return ""
@@ -202,13 +202,13 @@ def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
 
 
 def check_least(function: str, name: str, number: Any) -> float | None:
-    """Return a bound from below as a float, or None, or raise where it is negative, not finite or no number."""
+    """Return a lower bound as a float, or None, or raise if it is negative, not finite or not a number."""
     fix = "; use None for no bound"
     return _check_number(function, name, number, lambda least: least >= 0, "finite and not negative", fix)
 
 
 def check_divisor(function: str, divisor: Any) -> float | None:
-    """Return the divisor as a float, or None, or raise where nothing can be divided by it."""
+    """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
     if isinstance(divisor, (jax.Array, np.ndarray)):
         given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Pools that are linear: sums and averages of every window."""
+"""Linear pools: the sum and the average of every window."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> ja
 def averages(
     x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, divisor: float | None, rule: str
 ) -> jax.Array:
-    """The sum of every window over its divisor: the number given, or the cells that the mask holds and the padding."""
+    """The sum of every window over its divisor: the given number, or the number of cells counted."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         x = x.astype(jnp.float32)
     dtype = x.dtype
@@ -174,7 +174,7 @@ def averages(
 
 
 def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> np.ndarray | jax.Array:
-    """Cells of every window that the mask holds and, with `include_pad`, the padding; 1 for none, whose sum is 0."""
+    """The number of unmasked cells in every window and, with `include_pad`, of padded ones; 1 if there are none."""
     counts = _counts(window, include_pad, rank)
     if mask is None:
         return counts
@@ -200,9 +200,9 @@ def _over(x: jax.Array, window: Window, divisor: float, rule: str) -> jax.Array:
 #
 #     y(o) = Σ_{i ∈ W(o)} x(i)/d(o)        ẏ(o) = Σ_{i ∈ W(o)} ẋ(i)/d(o)        x̄(i) = Σ_{o : i ∈ W(o)} ȳ(o)/d(o)
 #
-# The map is linear, so it is its own derivative, and nothing of x is kept. It is a `LinearMap`, as JAX's own transpose
-# of a windowed sum would put zeros between the cotangents and sum those as well. Where the divisors of windows differ,
-# the division is a map of its own. Quotients are correctly rounded. A division by constants may be compiled into a
+# The map is linear, so it is its own derivative, and x is not kept. It is a `LinearMap`, as JAX's own transpose of a
+# windowed sum would put zeros between the cotangents and sum those as well. If the divisors of windows differ, the
+# division is a separate map. Quotients are correctly rounded. A compiler may turn a division by constants into a
 # multiplication by their reciprocals, which is not: 21/7 would be 3.0000002. So the divisor is made to depend on the
 # data, for NaN, where it does not matter. Cotangents are divided by the constants.
 

@@ -1,4 +1,4 @@
-"""Pools that blur before they leave cells out: binomial low-pass filters, alone and after a maximum."""
+"""Pools that blur before subsampling: binomial low-pass filters, by themselves or after a maximum."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def max_blur_pool(
 
 
 def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axis: Sizes | None) -> None:
-    """Raise where the default kernel size, which nobody may have written, meets one axis, or more than two."""
+    """Raise if the default kernel size, which the caller may not have given, meets one axis or more than two."""
     if not (isinstance(kernel_size, tuple) and all(type(size) is int for size in kernel_size)):
         return
     count = min(len(shape), 2) if axis is None else len(pooled_axes(function, shape, axis))
@@ -161,7 +161,7 @@ def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axi
 @core
 def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: Window, rule: str) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float32
-    # In float32 already, so that cotangents are not rounded between the two.
+    # In float32 from here on, so that cotangents are not rounded between the two.
     largest = extremes(x.astype(accumulation_dtype(x.dtype)), mask, maxima, lax.max, rule)
     nonempty = None if mask is None else reduce_windows(mask, maxima, lax.max)
     return _blurred(largest, nonempty, window, rule).astype(dtype)
@@ -182,7 +182,7 @@ def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) ->
 
 def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
     if jnp.iscomplexobj(x):
-        # A complex number times a real one is not a product of two complex ones where it is infinite.
+        # An infinite complex number times a real one is not the product of two complex numbers.
         return lax.complex(_linear(x.real, window, rule), _linear(x.imag, window, rule))
     return with_rule(rule, partial(apply_linear_map, _WeightedSums(window)))(x)
 
@@ -192,13 +192,13 @@ def _weights(window: Window) -> list[list[float]]:
     return [[math.comb(count, offset) / 2**count for offset in range(count + 1)] for count in counts]
 
 
-# Notation: window o holds cell i at the offset j(i, o), with the weight c(j), a product over the axes; a dot marks a
-# tangent, a bar a cotangent. The weighted sum is linear, so
+# Notation: window o holds cell i at offset j(i, o), with weight c(j), a product over the axes; a dot marks a tangent, a
+# bar a cotangent. The weighted sum is linear, so
 #
 #     y(o) = Σ_i c(j(i, o)) x(i)        ẏ(o) = Σ_i c(j(i, o)) ẋ(i)        x̄(i) = Σ_o c(j(i, o)) ȳ(o)
 #
-# and nothing of x is kept. Sums run over the cells of a window and over the windows that hold a cell, so that NaN stays
-# in these. Padded cells, masked ones, which hold 0, and empty windows, divided by 1, pass nothing.
+# and x is not kept. Sums run over the cells of a window and over the windows that hold a cell, so NaN stays in these.
+# Padded and masked cells, which are 0, and empty windows, divided by 1, contribute nothing.
 
 
 @dataclass(frozen=True)

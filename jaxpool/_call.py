@@ -1,7 +1,7 @@
-"""What all pools have in common: how a call is understood, and how what it asks for is compiled.
+"""What all pools have in common: how a call is parsed and compiled.
 
-A public function is a prologue, which checks the arguments that are the same for all and says where the windows are,
-and a core, which is compiled once for every window and whatever else is static.
+A public function consists of a prologue, which checks the common arguments and determines the windows, and a core,
+which is compiled once for every window and every other static argument.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from jaxpool._sharding import shardable
 # The array, the mask and the windows.
 Call = tuple[jax.Array, jax.Array | None, Window]
 
-# What helps against a window that holds only padding, where no other argument does.
+# The advice for a window that holds only padding, if no other argument helps.
 LESS_PADDING = "use less padding, a smaller stride or a larger kernel_size"
 
 
@@ -39,9 +39,9 @@ def sliding(
     complex_allowed: bool = False,
     remedies: Sequence[str] = ("padding", "ceil_mode"),
 ) -> Call:
-    """The call of a pool of sliding windows, whose `sizes` are those of `make_window`.
+    """Parse the call of a sliding-window pool; `sizes` are those of `make_window`.
 
-    `only_padding` is what helps against a window that holds nothing else; None where such a window is no mistake.
+    `only_padding` is the advice for a window that holds only padding; None if such a window is allowed.
     """
     array = check_array(function, x, complex_allowed=complex_allowed)
     window = make_window(function, array.shape, *sizes, remedies=remedies)
@@ -60,7 +60,7 @@ def binned(
     *,
     complex_allowed: bool = False,
 ) -> Call:
-    """The call of a pool of so many bins along each axis."""
+    """Parse the call of a pool with a given number of bins along each axis."""
     array = check_array(function, x, complex_allowed=complex_allowed)
     return _with_mask(function, array, make_bins(function, array.shape, output_size, axis), where, rule)
 
@@ -68,7 +68,7 @@ def binned(
 def over_whole_axes(
     function: str, x: ArrayLike, axis: Sizes, where: ArrayLike | None, rule: str, *, complex_allowed: bool = False
 ) -> Call:
-    """The call of a pool of one window that holds all cells along some axes."""
+    """Parse the call of a pool with a single window that holds all cells along some axes."""
     array = check_array(function, x, complex_allowed=complex_allowed)
     axes = sorted(pooled_axes(function, array.shape, axis))
     for a in axes:
@@ -83,7 +83,7 @@ def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike
 
 
 def padding_counts(function: str, count_include_pad: Any) -> tuple[bool, str | None]:
-    """Whether padding takes part, checked, and what then helps against a window that holds only padding."""
+    """Check and return whether padding counts, and the advice for a window that then holds only padding."""
     include_pad = check_flag(function, "count_include_pad", count_include_pad)
     return include_pad, None if include_pad else "use less padding or count_include_pad=True"
 
@@ -97,9 +97,9 @@ def core(function: Callable[..., Any]) -> Callable[..., Any]:
 def widened(
     x: jax.Array, mask: jax.Array | None, window: Window
 ) -> tuple[jax.Array, jax.Array | None, Window, np.dtype]:
-    """The array in the dtype of its sums, extended by copies if its padding asks for them; mask; windows; and a dtype.
+    """The array in the dtype of its sums, extended by copies if its padding is a word for them; mask; windows; a dtype.
 
-    That is the dtype of the result: that of x, float32 for integers. Callers round to it once, at the end.
+    The dtype is that of the result: x's own, or float32 for integers. Callers round to it once, at the end.
     """
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     return *extended(x.astype(accumulation_dtype(dtype)), mask, window), dtype

@@ -1,8 +1,8 @@
-"""Pools whose windows start at random positions, so that the output is any fraction of the input.
+"""Pools whose windows start at random positions, so that the output may be any fraction of the input.
 
-The maximum of the windows that start at every cell, by the rules in `_derivatives/extremes`, read at the positions
-where windows do start: that costs a few maxima along the rows and one read per window, instead of one read per cell of
-every window.
+Take the maxima of windows that start at every cell, by the rules in `_derivatives/extremes`, and read them at the
+positions where windows start. That costs a few maxima along the rows and one read per window, instead of one read per
+cell of every window.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _prepare(
     samples: Any,
     axis: Sizes | None,
 ) -> tuple[jax.Array, list[jax.Array], Window, tuple[int, ...]]:
-    """The array, for each pooled axis in x's order its samples, the windows at every cell, and how many are read."""
+    """The array and, for each pooled axis in x's order, its samples, the windows at all cells, and how many to read."""
     array = check_array(function, x)
     axes, kernels = axes_and_sizes(function, array.shape, "kernel_size", kernel_size, axis)
     window = make_window(function, array.shape, kernels, 1, 0, 1, False, axes, remedies=())

@@ -1,4 +1,4 @@
-"""Power means of windows and of whole axes: norms over a power of the number of their cells."""
+"""Power means of windows and of whole axes: norms divided by a power of the number of cells."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _pool(
 #     ∂y/∂x(i) = n^(-1/p)·sign(x(i))·(|x(i)|/N)^(p-1) = sign(x(i))·(|x(i)|/y)^(p-1)/n
 #     ∂y/∂p = n^(-1/p)·∂N/∂p + y·log(n)/p² = y/p·Σ (|x(i)|/y)^p·log(|x(i)|/y)/n
 #
-# by the rules of the norm and the chain rule alone. An infinite norm has derivative 0, which the factor must keep.
+# by the rules of the norm and the chain rule only. An infinite norm has derivative 0, which the factor must keep.
 
 
 @core
@@ -176,11 +176,11 @@ def _power_means(
         return values.astype(dtype)
     counts = jnp.asarray(counts).astype(x.dtype)
     if number is not None and math.log(window.cells) / number < math.log(jnp.finfo(x.dtype).max):
-        # Infinite norms stay so, and their windows pass nothing on as it is.
-        # Cotangents that are divided before the norms are there would fill memory while these are computed.
+        # Infinite norms stay infinite, and their windows pass no derivative on anyway.
+        # Cotangents divided before the norms exist would fill memory while these are computed.
         return materialize(divide(values, counts ** (1 / number)), values).astype(dtype)
     infinite = jnp.isinf(values)
     finite = jnp.where(infinite, 0, values)
-    # By a power below 1, which an exponent near 0 lets underflow to 0, not overflow.
+    # By a power below 1, which for an exponent near 0 underflows to 0 instead of overflowing.
     means = divide(finite, counts ** (1 / exponent)) if p is None else finite * counts ** (-1 / exponent)
     return jnp.where(infinite, jnp.inf, means).astype(dtype)

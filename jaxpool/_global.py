@@ -1,4 +1,4 @@
-"""Pools of whole axes: one window that holds all of their cells. Rules in `_derivatives/extremes` and `_average`."""
+"""Pools of whole axes: one window that holds all cells. The rules are in `_derivatives/extremes` and `_average`."""
 
 from __future__ import annotations
 
@@ -109,5 +109,5 @@ def global_avg_pool(
 
 
 def keep_axes(function: str, values: jax.Array, window: Window, keepdims: bool) -> jax.Array:
-    """The values with the pooled axes of size 1, or without them."""
+    """The values with the pooled axes of size 1, or with these axes removed."""
     return values if check_flag(function, "keepdims", keepdims) else lax.squeeze(values, window.pooled_axes)

@@ -1,4 +1,4 @@
-"""The Lp norm of every window, with numbers or learnt arrays for p. Rules in `_derivatives/weights`."""
+"""The Lp norm of every window, with a number or a learnt array p. The rules are in `_derivatives/weights`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def lp_pool(
 def norms(
     x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str
 ) -> jax.Array:
-    """The norm of every window for the exponent `number`, or for the array `p` where `number` is None."""
+    """The norm of every window for the exponent `number`, or for the array `p` if `number` is None."""
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
@@ -108,10 +108,10 @@ def norms(
 
 
 def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.Array | None) -> jax.Array:
-    """The norm as s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, none that counts underflows.
+    """The norm s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, and none that counts underflows.
 
-    For whole exponents of float32 s is a power of two: products with 1/s are exact, and the compiler for the CPU, which
-    keeps a quotient in memory if it is read twice, evaluates them in place. TPUs do not give the bits of a float64.
+    For whole exponents of float32, s is a power of two: products with 1/s are exact, and the CPU compiler, which stores
+    a quotient that is read twice, evaluates them in place. Not for float64, whose bits TPUs do not expose.
     """
     magnitudes = jnp.abs(cells[0])
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
@@ -120,7 +120,7 @@ def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.
         inverse = 1 / scale
         total = sum_terms(lambda cells: positive_power(cells * inverse, p), [(magnitudes, 0.0)], window)
     else:
-        # Without it where that is infinite or 0.
+        # Unscaled if the largest magnitude is infinite or 0.
         scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
         total = sum_terms(lambda cells: positive_power(cells / scale, p), [(magnitudes, 0.0)], window)
     return scale * positive_power(total, 1 / p)
@@ -132,21 +132,21 @@ def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.
 #     ∂y/∂x(i) = sign(x(i))·u(i)^(p-1)
 #     ∂y/∂p = y·(Σ u(i)^p·log|x(i)| - log y)/p = y/p·Σ u(i)^p·log u(i)
 #
-# No u exceeds 1, so that nothing overflows where y does not. y = 0 is a corner of the norm, where 0 lies in the
-# subdifferential for p ≥ 1. Such a window, and one whose y is infinite, is *dead*: all its derivatives are 0.
+# No u exceeds 1, so nothing overflows unless y does. y = 0 is a corner of the norm, where 0 is in the subdifferential
+# for p ≥ 1. Such a window, and one whose y is infinite, is *dead*: all its derivatives are 0.
 
 
-# Ratios are products with 1/y, computed once per window. A quarter of both keeps 1/y normal for the largest y.
+# Ratios are products with 1/y, computed once per window. Scaling x and y by 1/4 keeps 1/y normal for the largest y.
 
 
 def _quarter(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
-    """The cells, 0 for infinite ones: theirs is an infinite window, which is dead anyway, and no ratio is NaN."""
+    """A quarter of the cells, 0 for infinite ones: their windows are infinite and dead anyway, and no ratio is NaN."""
     (x,) = cells
     return [(jnp.where(jnp.isinf(x), 0, x * 0.25), 0.0)]
 
 
 def _reciprocal_of_quarter(y: jax.Array, _: jax.Array | None) -> list[tuple[jax.Array, float]]:
-    """0 for dead windows and outside, whose ratios u are then 0."""
+    """The reciprocal of a quarter of y, and 0 for dead windows and outside, whose ratios u are then 0."""
     dead = (y == 0) | jnp.isinf(y)
     least = 4 * jnp.finfo(y.dtype).tiny
     return [(jnp.where(dead, 0, 1 / (0.25 * jnp.where(dead, 1, jnp.maximum(y, least)))), 0.0)]
@@ -156,7 +156,7 @@ def _norm_weight(quarters: Cells, reciprocals: Cells, p: Exponent) -> jax.Array:
     (cells,), (reciprocal,) = quarters, reciprocals
     ratio = cells * reciprocal
     if not isinstance(p, float) or p < 2:
-        # A ratio that underflows keeps its sign, which is all of the weight for p = 1.
+        # A ratio that underflows keeps its sign, which is the whole weight for p = 1.
         lost = (ratio == 0) & (cells != 0) & (reciprocal != 0)
         least = jnp.sign(cells) * jnp.finfo(ratio.dtype).tiny
         ratio += lax.stop_gradient(jnp.where(lost, least, 0))

@@ -1,4 +1,4 @@
-"""Max pooling: the largest or smallest cell of every window, and where it is. Rules in `_derivatives/extremes`."""
+"""Max pooling: the largest or smallest cell of every window, and its index. Its rules: `_derivatives/extremes`."""
 
 from __future__ import annotations
 

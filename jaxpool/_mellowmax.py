@@ -91,15 +91,15 @@ def mellowmax_pool(
 def _log_mean_exp(
     cells: Cells, beta: Parameter, window: Window, multiplicities: Multiplicities, shift: Shift
 ) -> jax.Array:
-    """What m exceeds its shift c by, log(mean exp(β·d))/β with d = x - c, for β ≥ 0.
+    """The excess of m over its shift c, log(mean exp(β·d))/β with d = x - c, for β ≥ 0.
 
-    With e = mean (exp(β·d) - 1) that is log(1 + e)/β, in which nothing cancels for small β, and mean d for β = 0.
-    Where e is near -1, as it may be in large windows, the first form is taken.
+    With e = mean (exp(β·d) - 1) this is log(1 + e)/β, which has no cancellation for small β, and mean d for β = 0. If e
+    is near -1, as it may be in large windows, the first form is used.
     """
     assert shift is not None
     beta = jnp.asarray(beta, cells[0].dtype)
     limits = jnp.finfo(beta.dtype)
-    # No product with a smaller one, short of a difference of cells beyond its inverse, would be a normal number.
+    # For a smaller β, products with differences of cells below 1/β would be subnormal.
     is_mean = beta < limits.tiny / limits.eps
     is_large = window.cells > 16
 
@@ -120,20 +120,20 @@ def _log_mean_exp(
     return jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
 
 
-# Notation: x(i) the cells of one window, n of them, β ≥ 0 (a negative β is the same pool of -x under -β, negated),
+# Notation: x(i) the n cells of one window, β ≥ 0 (a negative β is the same pool of -x with -β, negated),
 # m = log(mean exp(β·x(i)))/β, z(i) = β·(x(i) - m), so that mean exp(z) = 1. Then
 #
 #     ∂m/∂x(i) = exp(z(i))/n
 #     ∂m/∂β = (mean x(i)·exp(z(i)) - m)/β = mean z(i)·exp(z(i))/β² = mean (z(i)·exp(z(i)) - exp(z(i)) + 1)/β²
 #           = mean (x(i) - m)²·μ(z(i)),     μ(z) = ((z - 1)·exp(z) + 1)/z² = ∫ t·exp(t·z) dt, t from 0 to 1
 #
-# in which nothing cancels, and which is half the variance at β = 0. A cell of -inf has weight 0 and adds 1/(n·β²) to
-# the second. Where m is infinite all derivatives are 0; and +inf marks a cell that is absent.
+# which has no cancellation, and is half the variance at β = 0. A cell of -inf has weight 0 and adds 1/(n·β²) to the
+# second. If m is infinite, all derivatives are 0. +inf marks a cell that is absent.
 
 
 def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
     gap, dead = gap_to_value(cells, m)
-    # Far below, where gap² overflows, a cell adds what -inf does.
+    # A cell so far below that gap² overflows adds the same as -inf.
     vanishes = beta * gap < 2 * jnp.log(jnp.finfo(gap.dtype).tiny)
     lowest = (jnp.isneginf(cells[-1]) & ~jnp.isinf(m[-1])) | vanishes
     dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
@@ -149,7 +149,7 @@ def _terms(x: jax.Array, beta: float) -> Terms:
 
 
 def _value(sums: Terms, counts: np.ndarray, beta: float) -> jax.Array:
-    """log(mean exp(β·x))/β, by the mean of exp(β·x) - 1 where that is given and the more exact one."""
+    """log(mean exp(β·x))/β, from the mean of exp(β·x) - 1 if that is given and more accurate."""
     mean, *less_one = (total / counts for total in sums)
     logarithm = jnp.log(mean)
     for each in less_one:

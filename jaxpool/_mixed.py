@@ -1,4 +1,4 @@
-"""The blend of the maximum and the average of every window, with numbers or learnt arrays for the share."""
+"""The blend of the maximum and the average of every window, with a number or a learnt array for the share."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def mixed_pool(
     return _blends(array, mask, shares, window, number, include_pad, rule)
 
 
-# y is linear in α, in the maxima and in the averages: ∂y/∂α = max - avg, and the rules of the two do the rest. With
-# the number 1 or 0 for α the other one is left out, so that it adds no 0·inf.
+# y is linear in α, in the maxima and in the averages: ∂y/∂α = max - avg, and the rest follows from the rules of the
+# two. If α is the number 1 or 0, the other term is left out, so that it adds no 0·inf.
 
 
 @core

@@ -1,7 +1,7 @@
-"""Where a quantile is among the cells of a window: at the rank of one or between those of two, by their number.
+"""Where a quantile is among the cells of a window: at one rank or between two, depending on the number of cells.
 
-Ranks and weights are tables over the number of cells, computed in Python. Padding differs from window to window by
-numbers that are known while tracing; under a mask the tables are looked up on the device.
+Ranks and weights are tables over the number of cells, computed in Python. The number of padded cells in each window is
+known while tracing; with a mask the tables are looked up on the device.
 """
 
 import math
@@ -18,21 +18,21 @@ from jaxpool._engine.operations import Arrays, accumulation_dtype, separate_term
 from jaxpool._engine.ranks import Rank, offsets_at_ranks
 from jaxpool._geometry.window import Window
 
-# How many cells each window has under a mask; None where that is known while tracing.
+# The number of unmasked cells in each window; None if it is known while tracing.
 Counts = jax.Array | None
 
 
 @dataclass(frozen=True)
 class Quantile:
-    """Which quantile: `q` of [0, 1], and `method`, what to do between two cells: "linear", "lower" or "higher"."""
+    """Which quantile: `q` in [0, 1], and `method`, how to go between two cells: "linear", "lower" or "higher"."""
 
     q: float
     method: str
 
     def ranks(self, cells: int) -> tuple[int, int, float]:
-        """Ranks of the two cells around the quantile, and the weight of the second; of one its rank twice, and 0."""
+        """The ranks of the two cells around the quantile and the weight of the second; on a cell, its rank twice, 0."""
         rank = self.q * (cells - 1)
-        # 0.14·50 is 7, and not the float above it, of which "higher" would make 8.
+        # 0.14·50 must be 7, not the next float, which "higher" would round to 8.
         if abs(rank - round(rank)) <= 1e-12 * cells:
             rank = round(rank)
         lower, upper = math.floor(rank), math.ceil(rank)
@@ -42,7 +42,7 @@ class Quantile:
 
 
 def make_quantile(function: str, q: Any, method: Any) -> Quantile:
-    """The quantile; raise where q is no number from 0 to 1 that is known while tracing, or there is no such method."""
+    """The quantile; raise if q is not a number from 0 to 1 known while tracing, or the method is unknown."""
     if isinstance(q, (jax.Array, np.ndarray)):
         given = "a traced value" if isinstance(q, jax.core.Tracer) else "an array"
         raise TypeError(f"{function}: q must be a Python number, got {given}; call it once for every quantile")
@@ -59,14 +59,14 @@ def make_quantile(function: str, q: Any, method: Any) -> Quantile:
 
 
 class Ranks(NamedTuple):
-    """The ranks of the cells that make the quantile of every window, one or two, and the weight of the second."""
+    """The one or two ranks that determine the quantile of every window, and the weight of the second."""
 
     ranks: tuple[Rank, ...]
     weight: Any
 
 
 def ranks_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> Ranks:
-    """The ranks in every window, full but for padding if `counts` is None; arrays have `rank` axes."""
+    """The ranks in every window; if `counts` is None, only padding is absent. Arrays have `rank` axes."""
     table = [(0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1))]
     dtypes = (np.int32, np.int32, np.float64)
     columns = zip(zip(*table, strict=True), dtypes, strict=True)
@@ -89,14 +89,14 @@ def _look_up(column: np.ndarray, numbers: np.ndarray | jax.Array) -> Any:
 
 
 def chosen_cells(x: jax.Array, counts: Counts, window: Window, quantile: Quantile) -> Arrays:
-    """The values of c, and of d where there is one."""
+    """The values of c, and of d if there is one."""
     return tuple(values_at_ranks(x, window, ranks_in(counts, window, quantile, x.ndim).ranks))
 
 
 def chosen_offsets(
     x: jax.Array, mask: jax.Array | None, counts: Counts, *cells: jax.Array, window: Window, quantile: Quantile
 ) -> Arrays:
-    """The offsets of c, and of d where there is one."""
+    """The offsets of c, and of d if there is one."""
     if mask is None and any(max(axis.low, axis.overhang) > 0 for axis in window.axes):
         mask = jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
     ranks = ranks_in(counts, window, quantile, x.ndim).ranks
@@ -104,7 +104,7 @@ def chosen_offsets(
 
 
 def mean_of_chosen(cells: Arrays, counts: Counts, window: Window, quantile: Quantile) -> jax.Array:
-    """The value y from c and d: never outside of the two, and exactly both where they are equal, infinities too."""
+    """The value y from c and d: never outside the two, and exact if they are equal, even infinite."""
     dtype = cells[0].dtype
     if quantile.method == "linear" and not jnp.issubdtype(dtype, jnp.inexact):
         dtype = np.dtype(np.float32)
@@ -117,5 +117,5 @@ def mean_of_chosen(cells: Arrays, counts: Counts, window: Window, quantile: Quan
 
 
 def weight_of_second(counts: Counts, window: Window, quantile: Quantile, like: jax.Array) -> jax.Array:
-    """The weight of the second cell, for arrays like this one."""
+    """The weight of the second cell, in the form of this array."""
     return jnp.asarray(ranks_in(counts, window, quantile, like.ndim).weight).astype(like.dtype)

@@ -1,4 +1,4 @@
-"""Adaptive pools at several grids, side by side along one axis: as many numbers for an array of any size."""
+"""Adaptive pools on several grids, concatenated along one axis: the same number of outputs for any array size."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...],
 
 @partial(jax.jit, static_argnames=("windows", "kind", "rule"))
 def _levels(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
-    """The bins of all levels along the first pooled axis; the other pooled axes are left with size 1."""
+    """The bins of all levels along the first pooled axis; the other pooled axes keep size 1."""
     first, *others = windows[0].pooled_axes
     dtype = x.dtype
-    # In float32 already, so that a cell's cotangents of all levels are added up before they are rounded.
+    # In float32 from here on, so that a cell's cotangents from all levels are added before they are rounded.
     x = x.astype(accumulation_dtype(dtype))
     levels = []
     for window in windows:

@@ -1,7 +1,7 @@
 """Rank filters: the median of every window, and any other quantile.
 
-As an extreme, a quantile only reads: the tangents at the chosen cells on the way out, the cotangent sent to them on the
-way back, shared out by the weights of the mean.
+Like an extreme, a quantile only reads cells: forward mode averages the tangents at the chosen cells, and reverse mode
+sends the cotangent to them in proportion to the weights of the mean.
 """
 
 from __future__ import annotations
@@ -179,17 +179,17 @@ def _quantiles(x: jax.Array, mask: jax.Array | None, window: Window, quantile: Q
     return values if counts is None else jnp.where(counts > 0, values, jnp.zeros_like(values))
 
 
-# Notation: c(o) and d(o) are the cells of window o at the two ranks around the quantile, in the order by
-# value and then by offset; w(o) is the weight of the second one, which depends on the number of cells alone. Where one
-# rank is hit, or asked for, there is no d. A dot marks a tangent, a bar a cotangent.
+# Notation: c(o) and d(o) are the cells of window o at the two ranks around the quantile, sorted by value and then by
+# offset; w(o) is the weight of the second, which depends only on the number of cells. If the quantile is at one rank,
+# or one is asked for, there is no d. A dot marks a tangent, a bar a cotangent.
 #
 #     y(o) = (1-w(o))·x(c(o)) + w(o)·x(d(o))        ẏ(o) = (1-w(o))·ẋ(c(o)) + w(o)·ẋ(d(o))
 #     x̄(i) = Σ_{o : c(o) = i} (1-w(o))·ȳ(o) + Σ_{o : d(o) = i} w(o)·ȳ(o)
 #
-# c and d are constant wherever no two cells are equal, so that these are the derivatives there, and all higher ones are
-# zero. At ties each is the derivative along some order of the cells that are equal. The second formula and the third
-# are the two directions of `_MeanOfChosen`. Both need the offsets of the cells and nothing of x. A window with
-# NaN has its first NaN for both cells. Masked cells come as the largest value there is, and are no cells to choose.
+# c and d are locally constant where no two cells are equal. There these are the derivatives, and all higher ones are
+# zero. At ties they are the derivatives for one order of the equal cells. The second and third formulas are the two
+# directions of `_MeanOfChosen`. Both need the offsets of the cells but not x. In a window with NaN, both cells are its
+# first NaN. Masked cells are replaced by the largest value of the dtype, and are never chosen.
 
 
 @dataclass(frozen=True)

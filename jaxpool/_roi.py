@@ -1,4 +1,4 @@
-"""Pools of boxes: regions of interest of an array, each brought to the same number of bins."""
+"""Pools of boxes: regions of interest of an array, all with the same number of bins."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes 
 
 
 def _check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
-    """Return the boxes, at least in float32, or raise where they are no boxes of so many axes."""
+    """Return the boxes, at least in float32, or raise if they are not boxes along this many axes."""
     check_is_array(function, "boxes", boxes)
     if not jnp.issubdtype(boxes.dtype, jnp.floating):
         raise TypeError(f"{function}: boxes must be floats, got dtype {boxes.dtype}; write boxes.astype('float32')")
@@ -176,9 +176,9 @@ def _pool(
 #     y(o) = Σ_s w(o, s) x(c(o, s))        ẏ(o) = Σ_s w(o, s) ẋ(c(o, s)) + ẇ(o, s) x(c(o, s))
 #     x̄(i) = Σ_{o, s : c(o, s) = i} w(o, s) ȳ(o)        w̄(o, s) = ȳ(o) x(c(o, s))
 #
-# The weights are differentiable functions of the box between the kinks, and the cells are constant there, so that these
-# are JAX's own derivatives. No other cell has a part in a bin: a product with a matrix of weights, or one axis after
-# the other, would bring a NaN to bins, or to corners of boxes, that are far from it.
+# Between kinks the weights are differentiable functions of the box and the cells are constant, so JAX derives these. No
+# other cell affects a bin: a product with a matrix of weights, or taking one axis after the other, would spread a NaN
+# to distant bins, or to corners of distant boxes.
 
 
 @partial(jax.jit, static_argnames=("plan", "ratio", "aligned"))
@@ -204,7 +204,7 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
         weights = weights * both(1 - share, share).astype(array.dtype)
         is_inside = is_inside & both(inside, inside)
     cells = array.at[tuple(indices)].get(mode="clip")
-    # Samples that add 0 must not read a NaN either.
+    # Samples that add 0 must not read NaN either.
     samples = jnp.where(is_inside, cells, jnp.zeros_like(cells)) * weights
     values = samples.sum(range(2, 2 * len(axes) + 1, 2)) / ratio ** len(axes)
     values = jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes]).astype(dtype)
@@ -218,7 +218,7 @@ def _largest(x: jax.Array, boxes: jax.Array, plan: Plan) -> jax.Array:
     # The pooled axes first, so that one read takes all entries of the others.
     cells = jnp.moveaxis(x, axes, range(len(axes)))
     positions = first_largest(lax.stop_gradient(cells), lax.stop_gradient(bounds))
-    # A gather, whose derivatives are JAX's own; in float32, so that cotangents of several bins are rounded once.
+    # A gather that JAX differentiates; in float32, so that cotangents of several bins are rounded once.
     lines = lax.collapse(cells.astype(accumulation_dtype(x.dtype)), 0, len(axes))
     flat = lax.collapse(positions, 1, 1 + len(axes))
     read = jax.vmap(lambda positions: jnp.take_along_axis(lines, positions, 0, mode="clip"))(flat)

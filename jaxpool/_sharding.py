@@ -1,9 +1,10 @@
-"""Arrays on several devices: pooled axes sharded over explicit axes of a mesh, and what differs among devices.
+"""Arrays on several devices: pooled axes sharded over explicit mesh axes, and types that vary over devices.
 
-An explicit mesh axis makes the sharding of every intermediate array a part of its type, and no type can say that an
-axis is cut where the devices do not divide it. A pool pads and slices its axes all the time. So where a pooled axis is
-sharded explicitly, the pool is evaluated as under automatic sharding, where the compiler arranges what neighbours have
-to exchange, and only the result gets a type again. Inside `jax.shard_map` types say which arrays differ among devices.
+An explicit mesh axis makes the sharding of every intermediate array a part of its type, and no type can describe an
+axis whose size the devices do not divide. A pool pads and slices its axes all the time. So if a pooled axis is sharded
+explicitly, the pool is evaluated as under automatic sharding, where the compiler arranges the exchange between
+neighbours, and only the result gets a sharding in its type again. Inside `jax.shard_map`, types say over which devices
+an array varies.
 """
 
 import math
@@ -35,9 +36,9 @@ def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
 def evaluate_sharded(
     core: Callable[..., Any], arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int], leading: int = 0
 ) -> Any:
-    """`core(*arrays)`, whose results have `shape`; they are sharded like x where the devices divide their axes.
+    """Evaluate `core(*arrays)`, whose results have this shape, sharded like x along axes that the devices divide.
 
-    In front of the axes of x the result may have `leading` axes more, which are not sharded and not in the shape.
+    The result may have `leading` additional axes, which are not sharded and not in `shape`.
     """
     x = arrays[0]
     sharded = [array for array in arrays if any(_entries(array, x.ndim, pooled))]
@@ -54,7 +55,7 @@ def evaluate_sharded(
 
 
 def _entries(array: Any, rank: int, axes: Sequence[int]) -> list[Any]:
-    """What an array of that rank is sharded over along some axes; nothing for one that is not explicitly sharded."""
+    """What an array of this rank is sharded over, along some axes; empty if it is None or has another rank."""
     if array is None or array.ndim != rank:
         return []
     spec = tuple(jax.typeof(array).sharding.spec)
@@ -62,10 +63,10 @@ def _entries(array: Any, rank: int, axes: Sequence[int]) -> list[Any]:
 
 
 def vary_together(*arrays: jax.Array) -> list[jax.Array]:
-    """The same arrays; inside `jax.shard_map` with types that say that they differ among the same devices.
+    """The same arrays; inside `jax.shard_map` with types that vary over the same devices.
 
-    A backward pass returns cotangents of the types of its arguments. That of an argument that is the same on all
-    devices is a sum over the devices. Here it comes of the products with ones, whose types are made to vary.
+    A backward pass returns cotangents of the types of its arguments. The cotangent of an argument that is the same on
+    all devices is a sum over the devices. Here this sum results from multiplying by ones whose types vary.
     """
     return [
         math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in arrays), start=array)

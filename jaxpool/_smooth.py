@@ -1,4 +1,4 @@
-"""Smooth max pooling: log-sum-exp, with a number or a learnt array for β. Rules in `_derivatives/exponentials`."""
+"""Smooth max pooling: log-sum-exp, with a number or a learnt array β. The rules are in `_derivatives/exponentials`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def smooth_max_pool(
 
 
 def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicities, shift: Shift) -> jax.Array:
-    """What log-sum-exp exceeds its shift c by, log(Σ exp(β·(x - c)))/β, for β > 0: no exponential overflows."""
+    """The excess of log-sum-exp over its shift c, log(Σ exp(β·(x - c)))/β, for β > 0: no exponential overflows."""
     assert shift is not None
 
     def term(*cells: jax.Array) -> jax.Array:
@@ -107,8 +107,8 @@ def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicitie
 #     ∂y/∂x(i) = exp(β·x(i)) / Σ exp(β·x(i)) = w(i)
 #     ∂y/∂β = (Σ w(i)·x(i))/β - y/β = Σ w(i)·(x(i) - y)/β
 #
-# No w exceeds 1. A cell of -inf has weight 0. Where y is infinite the weights are ratios of infinities: all
-# derivatives are 0 there.
+# No w exceeds 1. A cell of -inf has weight 0. If y is infinite, the weights are ratios of infinities, and all
+# derivatives are set to 0.
 
 
 def _slope(cells: Cells, y: Cells, beta: Parameter) -> jax.Array:

@@ -1,4 +1,4 @@
-"""SoftPool: the mean of every window under the softmax of its cells, as sums of exponentials."""
+"""SoftPool: the mean of every window weighted by the softmax of its cells, as sums of exponentials."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _soft_means(
     include_pad: bool,
     rule: str,
 ) -> jax.Array:
-    """The mean of every window under the softmax of β·x, with `beta`, or with `number` if that is None."""
+    """The mean of every window weighted by the softmax of β·x, for `beta`, or for `number` if that is None."""
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
@@ -124,7 +124,7 @@ def _soft_means(
 
 @dataclass(frozen=True)
 class _UnderNumber(ExactPool):
-    """The pool under a number β ≥ 0."""
+    """The pool with a number β ≥ 0."""
 
     beta: float
 
@@ -133,24 +133,24 @@ class _UnderNumber(ExactPool):
         return _means(x, beta, mask, window=self.window, signs={1} if self.beta > 1e-30 else {0, 1})
 
 
-# With any shift c of a window and e(i) = exp(β·(x(i) - c)), its mean under the softmax w(i) = e(i)/Σ e is
+# With any shift c of a window and e(i) = exp(β·(x(i) - c)), the mean with softmax weights w(i) = e(i)/Σ e is
 #
 #     y = c + Σ e(i)·(x(i) - c) / Σ e(i)
 #
-# which does not depend on c. So c is a constant to all derivatives: those of the two sums make up
+# which does not depend on c. So c is constant under differentiation, and the derivatives of the two sums give
 #
 #     ∂y/∂x(i) = w(i)·(1 + β·(x(i) - y))        ∂y/∂β = Σ w(i)·(x(i) - y)²
 #
-# The largest cell, for β < 0 the smallest, serves as c: no exponential overflows, Σ e ≥ 1, and no weight is off by more
-# than a few units in the last place, however large β·x. One axis after the other, a window of windows with the sums
-# Σ e and Σ e·(x - c) about their own c is shifted to a common one as a cell is, by another exponential. A negative
-# number β is the same pool of -x under -β, negated.
+# c is the largest cell, or for β < 0 the smallest: no exponential overflows, Σ e ≥ 1, and every weight is accurate to a
+# few units in the last place, however large β·x. If one axis is taken after the other, windows with sums Σ e and
+# Σ e·(x - c) for different c are shifted to a common c as cells are, by another exponential. A negative number β is the
+# same pool of -x with -β, negated.
 
 
 def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, signs: set[int]) -> jax.Array:
     power, gap = _WEIGHTS if signs == {1} else _LEARNT_WEIGHTS
     shift, mass, moment = x, None, None
-    # With the largest cells for shifts, cells of -inf have no weight, and windows with a cell of inf no derivative.
+    # With the largest cells as shifts, cells of -inf have no weight, and windows with a cell of inf no derivative.
     if signs != {1} or mask is not None:
         present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
         shift, mass = jnp.where(present, x, 0), present.astype(x.dtype)
@@ -163,7 +163,7 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
         extreme = _either(signs, beta, smallest, largest)
         common = jnp.where(jnp.isinf(extreme), 0, extreme)
         if 0 in signs:
-            # No cell is so far from the middle that differences overflow. Under any other β one that is has no weight.
+            # No cell is so far from the middle that differences overflow. For any other β such a cell has no weight.
             middle = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), common, largest / 2 + smallest / 2)
             common = jnp.where(beta == 0, middle, common)
         sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)
@@ -175,14 +175,14 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
     y = shift + moment / jnp.where(mass == 0, 1, mass)
     extreme = _either(signs, beta, smallest, largest)
     if 0 in signs:
-        # A plain mean, of infinities too.
+        # A plain mean, including infinities.
         ends = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), largest + smallest, extreme)
         extreme = jnp.where(beta == 0, ends, extreme)
     return jnp.where(jnp.isinf(extreme) | jnp.isnan(extreme), extreme, y)
 
 
 def _either(signs: set[int], beta: jax.Array, smallest: jax.Array, largest: jax.Array) -> jax.Array:
-    """The cells of each window with the largest exponential."""
+    """The cell of each window with the largest exponential."""
     return largest if signs == {1} else jnp.where(beta < 0, smallest, largest)
 
 
@@ -198,7 +198,7 @@ def _gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
     return difference(cells, shift, False)
 
 
-# The same for a β of any sign, under which a cell that has no part in the window may be on either side of the shift.
+# The same for β of any sign, for which a cell outside the window may be on either side of the shift.
 
 
 def _learnt_exponent(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
@@ -223,5 +223,5 @@ def _mean(sums: Terms, _: np.ndarray, beta: float) -> jax.Array:
     return sums[1] / sums[0]
 
 
-# The derivative is a difference of terms of the size of β·x.
+# The derivative is a difference of terms of order β·x.
 _SUMS = sums_of_exponentials(_terms, _mean, kept=2, largest_exponent=16.0)

@@ -1,4 +1,4 @@
-"""Stochastic pooling: a cell of every window drawn with probability proportional to its positive part, or the mean."""
+"""Stochastic pooling: draw a cell of every window in proportion to its positive part, or take the mean of the draw."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def stochastic_pool(
     return _draws(array, mask, check_key("stochastic_pool", key), window, rule)
 
 
-# With x₊ = max(x, 0) and the norms N_p = (Σ x₊^p)^(1/p) of a window, y = Σ x₊²/Σ x₊ = N₂²/N₁, which is evaluated as
-# N₂·(N₂/N₁), so that no square overflows. From ∂N_p/∂x(i) = (x₊(i)/N_p)^(p-1),
+# With x₊ = max(x, 0) and the norms N_p = (Σ x₊^p)^(1/p) of a window, y = Σ x₊²/Σ x₊ = N₂²/N₁, evaluated as N₂·(N₂/N₁)
+# so that no square overflows. From ∂N_p/∂x(i) = (x₊(i)/N_p)^(p-1),
 #
 #     ∂y/∂x(i) = 2·(N₂/N₁)·(x(i)/N₂) - (N₂/N₁)²·1 = (2·x(i) - y)/N₁    where x(i) > 0, and 0 elsewhere,
 #
-# by the rules of the norms. Windows of norm 0 and of infinite norm pass no derivative there, and must not here.
+# by the rules of the norms. Windows whose norm is 0 or infinite pass no derivative there, and must pass none here.
 
 
 @core
@@ -140,12 +140,12 @@ _SUMS = SumsOfCells(_powers, _mean, 2, _is_moderate)
 
 @core
 def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, rule: str) -> jax.Array:
-    """The cell drawn from every window by the key; 0 where no cell that the mask holds is positive."""
+    """The cell drawn from every window with the key; 0 if no unmasked cell is positive."""
     dtype = x.dtype
     floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     x, mask, window = extended(x, mask, window)
     shares = jax.random.uniform(key, window.output_shape(x.shape), accumulation_dtype(floats))
-    # Sharded as the windows are, where that is a part of their type.
+    # Sharded like the windows, if that is a part of their type.
     shares += jnp.zeros_like(reduce_windows(x, window, lax.max), shares.dtype)
     x, shares = vary_together(x, shares)
     if mask is not None:
@@ -157,8 +157,8 @@ def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window,
 #
 #     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
 #
-# and all higher derivatives are 0. It is the rule of the maximum with another winner: the second formula is
-# `read_at_offsets`, and the third `route_to_chosen`. Where no cell was drawn, ẏ and ȳ are put to 0.
+# and all higher derivatives are 0. This is the rule of the maximum with a different winner: the second formula is
+# `read_at_offsets`, and the third `route_to_chosen`. Where no cell was drawn, ẏ and ȳ are set to 0.
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,9 @@ class _Drawn(CellSelector):
 def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Inverse-CDF sampling: the last cell with a weight whose preceding weights sum to at most the share of the total.
 
-    Also its row-major offset in the window, and whether there was a cell to draw. Weights are the positive parts over
-    the largest one of the window, so that their sum does not overflow; where that is infinite, the infinite cells alone
-    have one.
+    Also returns its row-major offset in the window, and whether there was a cell to draw. Weights are the positive
+    parts divided by the largest one of the window, so that their sum does not overflow; if that is infinite, only
+    infinite cells have a weight.
     """
     lowest = identity(lax.max, x.dtype)
     padded = pad_windows(x, window, lowest)

@@ -1,4 +1,4 @@
-"""The way back from a max pool: values return to the cells that they came from."""
+"""The partial inverse of a max pool: values return to the cells that they came from."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
     return evaluate_sharded(lambda *arrays: _unpool(*arrays, axes, sizes), (array, positions), axes, shape)
 
 
-# Notation: c(o) the cell that output o names, l(c) the last output that names the cell c, if any does; the bar marks a
-# cotangent, the dot a tangent.
+# Notation: c(o) is the cell that output o names, l(c) the last output that names cell c, if any; a dot marks a tangent,
+# a bar a cotangent.
 #
 #     x(c) = values(l(c))        ẋ(c) = values_dot(l(c))        values_bar(o) = x̄(c(o)) if l(c(o)) = o, else 0
 #
-# Cells without an l(c) are 0. It depends on integers alone: the largest number that reaches each cell, a maximum, which
-# comes out the same in any order. So the map and its transpose both read: one at l, the other one at c.
+# Cells without an l(c) are 0. l depends only on integers: it is the largest number that reaches each cell, a maximum,
+# the same in any order. So the map and its transpose are both gathers: one at l, the other at c.
 
 
 @partial(jax.jit, static_argnums=(2, 3))
@@ -104,7 +104,7 @@ def _flatten_last(array: jax.Array, count: int) -> jax.Array:
 
 @dataclass(frozen=True)
 class _WriteLast(LinearMap):
-    """Values written into lines of so many cells along the last axis; of several for one cell the last one."""
+    """Write values into lines of this many cells along the last axis; of several for one cell, the last one."""
 
     cells: int
 
@@ -113,14 +113,14 @@ class _WriteLast(LinearMap):
         return _read(values, jnp.where(last < 0, positions.shape[-1], last))
 
     def transpose(self, cotangent: jax.Array, positions: jax.Array, /) -> jax.Array:
-        # A position beyond the cells reads an end, which nothing there can have written.
+        # A position beyond the cells reads an end, which it cannot have written.
         targets = jnp.clip(positions, 0, self.cells - 1).astype(np.int32)
         last = jnp.take_along_axis(self._last(positions), targets, -1, mode="clip")
         is_written = last == np.expand_dims(self._numbers(positions), tuple(range(positions.ndim - 1)))
         return _read(cotangent, jnp.where(is_written, targets, self.cells))
 
     def _last(self, positions: jax.Array) -> jax.Array:
-        """The largest number along the last axis that reaches each cell; -1 where none does."""
+        """The largest number along the last axis that reaches each cell; -1 if none does."""
         is_inside = (positions >= 0) & (positions < self.cells)
         targets = jnp.where(is_inside, positions, self.cells).astype(np.int32)
 
@@ -135,5 +135,5 @@ class _WriteLast(LinearMap):
 
 
 def _read(array: jax.Array, targets: jax.Array) -> jax.Array:
-    """Entries along the last axis, 0 for targets beyond its end."""
+    """Read entries along the last axis; 0 for targets beyond its end."""
     return jnp.take_along_axis(array, targets, -1, mode="fill", fill_value=0)

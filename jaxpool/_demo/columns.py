@@ -1,6 +1,6 @@
-"""The figure of a few pools, large: a column for each, the picture pooled above and the gradient below.
+"""The large figure of a few pools: a column for each, with the pooled picture above and the gradient below.
 
-The gradient is shown over a detail, on one colour scale for all columns. There are four columns to a row.
+The gradient is shown over a detail, on one colour scale for all columns. A row has four columns.
 """
 
 import math

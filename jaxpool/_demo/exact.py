@@ -1,8 +1,8 @@
-"""Every variant in NumPy and float64, window by window from its definition: what the results are checked against.
+"""Every variant in NumPy and float64, window by window from its definition: the reference for all results.
 
-A variant is two things here: where its windows lie along an axis (`Bins`) and what it makes of the cells of one
-window (a rule of `window`). `windowed` puts the two together to values, winners' positions and gradient; what is
-no such pair follows it. Nothing of JAX or of jaxpool is used.
+A variant consists of two parts: where its windows are along an axis (`Bins`), and a rule of `window` for the cells of
+one window. `windowed` combines them into values, winners' positions and gradient; variants that are no such pair come
+after it. Neither JAX nor jaxpool is used.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,34 +18,34 @@ Bins = Callable[[int, Size], StartsAndCounts]
 Evaluation = tuple[tuple[np.ndarray, ...], np.ndarray]
 Exact = Callable[[np.ndarray, np.ndarray, Size], Evaluation]
 
-_CELLS_AT_ONCE = 2**22  # keeps the windows of a large picture within some hundred megabytes
+_CELLS_AT_ONCE = 2**22  # keeps the windows of a large picture within a few hundred megabytes
 
 
 def sliding(length: int, size: Size) -> StartsAndCounts:
-    """First cell and number of cells of each window that slides along an axis, without padding."""
+    """The first cell and the number of cells of each window that slides along an axis, without padding."""
     starts = np.arange(0, length - size.kernel + 1, size.stride)
     return starts, np.full_like(starts, size.kernel)
 
 
 def cut(length: int, count: int) -> StartsAndCounts:
-    """First cell and number of cells of each bin: of m along n cells, the i-th one ends at ceil((i+1)·n/m)."""
+    """The first cell and the number of cells of each bin: bin i of m along n cells ends at ceil((i+1)·n/m)."""
     numbers = np.arange(count)
     starts = numbers * length // count
     return starts, ((numbers + 1) * length + count - 1) // count - starts
 
 
 def uneven(length: int, size: Size) -> StartsAndCounts:
-    """The same of bins about as wide as a stride."""
+    """The same for bins about as wide as a stride."""
     return cut(length, size.bins(length))
 
 
 def whole(length: int, size: Size) -> StartsAndCounts:
-    """The same of the one window that holds the axis."""
+    """The same for the single window that holds the axis."""
     return cut(length, 1)
 
 
 def fractional(length: int, size: Size) -> StartsAndCounts:
-    """The same of each window that starts at a random place, for the sample 1/2 in float32."""
+    """The same for windows that start at random positions, for the sample 1/2 in float32."""
     kernel, count = min(size.kernel, length - 1), size.bins(length)
     alpha = np.float32(length - kernel) / np.float32(max(count - 1, 1))
     steps = (np.arange(count, dtype=np.float32) + np.float32(0.5)) * alpha
@@ -54,9 +54,9 @@ def fractional(length: int, size: Size) -> StartsAndCounts:
 
 
 def windowed(bins: Bins, rule: CellRule, *numbers: float, indices: bool = False) -> Exact:
-    """Pool every window of a picture of (height, width, channels) by `rule`, which is given `numbers`.
+    """Pool every window of a picture of shape (height, width, channels) by `rule`, which also gets `numbers`.
 
-    The function made here takes picture, cotangent and size, and returns the values (with `indices` also the row-major
+    The resulting function takes picture, cotangent and size, and returns the values (with `indices` also the row-major
     position of each window's winner) and the gradient of Σ cotangent·values with respect to the picture.
     """
 
@@ -88,9 +88,9 @@ def blurred_maxima(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Ev
 
 
 def put_back(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Evaluation:
-    """The picture where it is the winner of a window, and 0 elsewhere: max pooling and the way back.
+    """The picture at winners of windows, and 0 elsewhere: max pooling followed by unpooling.
 
-    Windows that share a winner write the same value to one cell, so that a winner's derivative is 1 all the same.
+    Windows that share a winner write the same value to one cell, so the derivative of a winner is still 1.
     """
     rows, columns = (len(sliding(length, size)[0]) for length in picture.shape[:2])
     _, wins = windowed(sliding, largest)(picture, np.ones((rows, columns, picture.shape[2])), size)
@@ -122,13 +122,13 @@ def interpolated(picture: np.ndarray, cotangent: np.ndarray, size: Size) -> Eval
 
 
 def middle(length: int, bins: int) -> tuple[float, float]:
-    """The corners along an axis of about its middle half, such that no position of a sample is rounded in float32."""
+    """Corners around the middle half of an axis, chosen so that no sample position is rounded in float32."""
     low = length // 4 + 0.25
     return low, low + bins * max(1, 2 * length // bins) / 4
 
 
 def _weights(length: int, bins: int) -> np.ndarray:
-    """How much of each cell along an axis is in each bin of its middle."""
+    """The weight of each cell along an axis in each bin of its middle."""
     low, high = middle(length, bins)
     positions = low - 0.5 + (np.arange(2 * bins) + 0.5) * (high - low) / (2 * bins)
     distances = np.abs(np.clip(positions, 0, length - 1)[:, None] - np.arange(length))

@@ -1,11 +1,11 @@
-"""The figure: the picture pooled by every variant, and beside each where the gradient lands.
+"""The figure: the picture pooled by every variant, and next to each where the gradient lands.
 
-The pictures stand in a grid of cards, four to a row. The first card is the picture itself beside an enlarged
-detail of it; in every other card the left half is the whole picture pooled and the right half the gradient over
-that same detail, when every output sends its own brightness back, all on one colour scale; the last card is the
-legend. A variant that returns indices shows the cells it names in place of the same pooled picture again, one whose
-output is as large as the picture shows its detail, and one that pools to a single cell the gradient over the whole
-picture, on a scale of its own: elsewhere it would be invisible.
+The pictures form a grid of cards, four to a row. The first card is the picture itself next to an enlarged detail of it;
+the last is the legend. In every other card the left half is the whole picture pooled. The right half is the gradient
+over that detail if every output sends back its own brightness, on one colour scale for all cards. A variant that
+returns indices shows the cells that they name instead of the same pooled picture again. A variant whose output is as
+large as the picture shows its detail. One that pools to a single cell shows the gradient over the whole picture, on its
+own scale, as it would otherwise be invisible.
 """
 
 import math
@@ -30,7 +30,7 @@ _COLOURS = "magma"
 INK, FAINT, _BOX = "#1a1a1a", "#666666", "#ffd23f"
 _PIXELS_SHOWN = 1200  # more than any panel has, so that large pictures are drawn quickly
 _DIMMED = 0.3  # brightness of the cells that no index names
-_SPOTS = 36  # along each side of a whole picture's gradient, so that a single cell is large enough to be seen
+_SPOTS = 36  # blocks along each side of a whole picture's gradient, so that a single cell is visible
 
 
 def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path) -> None:
@@ -52,7 +52,7 @@ def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path
 
 
 def show_pooled(axes: Axes, drawing: Drawing, picture: np.ndarray, detail: tuple[slice, slice]) -> None:
-    """The picture pooled, or the cells that the indices name."""
+    """Show the pooled picture, or the cells that the indices name."""
     if drawing.indices is not None:
         _show(axes, _named_cells(picture, drawing.indices)[detail])
     else:
@@ -63,7 +63,7 @@ def show_pooled(axes: Axes, drawing: Drawing, picture: np.ndarray, detail: tuple
 def show_landing(
     axes: Axes, drawing: Drawing, landing: np.ndarray, detail: tuple[slice, slice], brightest: float
 ) -> None:
-    """Where the gradient lands: in the detail, or everywhere where the picture is pooled to a single cell."""
+    """Show where the gradient lands: in the detail, or in the whole picture if it is pooled to a single cell."""
     if drawing.values.shape[:2] == (1, 1):
         _show(axes, _spots(landing), _scale(float(landing.max()) or 1))
     else:
@@ -79,13 +79,13 @@ def save(figure: Figure, out: Path) -> None:
 
 
 def landings_of(drawings: Sequence[Drawing], detail: tuple[slice, slice]) -> tuple[list[np.ndarray], float]:
-    """The gradients over height and width, and the largest number that they hold in the detail."""
+    """The gradients over height and width, and their largest number in the detail."""
     landings = [np.nan_to_num(drawing.landing).mean(-1) for drawing in drawings]
     return landings, max((float(landing[detail].max()) for landing in landings), default=1) or 1
 
 
 def detail_of(shape: Sequence[int], size: Size) -> tuple[slice, slice]:
-    """Some twelve windows a side, in the picture's proportions, where a portrait has its eyes."""
+    """About twelve windows a side, in the picture's proportions, where a portrait has its eyes."""
     height, width = shape[:2]
     wide = min(width, max(12 * size.kernel, 48))
     tall = min(height, max(1, round(wide * height / width)))
@@ -103,7 +103,7 @@ def _named_cells(picture: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 def _spots(landing: np.ndarray) -> np.ndarray:
-    """The brightest cell of each of some blocks, whichever the picture's size."""
+    """The brightest cell of each block, with the same number of blocks whatever the picture's size."""
     for axis, length in enumerate(landing.shape):
         count = min(_SPOTS, length)
         landing = np.maximum.reduceat(landing, np.arange(count) * length // count, axis)
@@ -126,7 +126,7 @@ class _Cards:
     """A grid of cards as wide as the figure, in which the lengths are inches."""
 
     def __init__(self, proportion: float, count: int) -> None:
-        # However flat the picture, a card stays high enough for the legend.
+        # A card is high enough for the legend, however flat the picture.
         self.panel_height = max(0.75, _PANEL * proportion)
         rows = math.ceil(count / _CARDS_PER_ROW)
         height = rows * (self.panel_height + _TITLE) + _MARGIN
@@ -143,7 +143,7 @@ class _Cards:
         left, right = (self.figure.add_subplot(halves[side]) for side in range(2))
         for axes in left, right:
             axes.set(xticks=[], yticks=[])
-            # Without a frame a panel that is all white is no panel.
+            # Without a frame an all-white panel would be invisible.
             axes.spines[:].set(color=FAINT, linewidth=0.4)
         above = 1 + 0.07 / self.panel_height
         left.text(0, above, title, va="bottom", size=9, weight="bold", color=INK, transform=left.transAxes)
@@ -151,7 +151,7 @@ class _Cards:
         return left, right
 
     def legend(self, index: int, brightest: float, size: Size) -> None:
-        """In a few words what is drawn, and the colour scale."""
+        """Explain in a few words what is drawn, and show the colour scale."""
         card = self.figure.add_subplot(self.grid[index])
         card.set(xlim=(0, _CARD), ylim=(-self.panel_height / 2, self.panel_height / 2))
         card.axis("off")

@@ -1,7 +1,7 @@
 """One variant on one picture: compiled, timed beside plain lax, and compared with its float64 evaluation.
 
 Times are wall-clock medians of compiled programs, after a warm-up. The contenders (jaxpool by each rule, plain lax)
-take turns, so that whatever else the machine does meets them alike. `gradient` is what a training step needs:
+take turns, so that other load on the machine affects all of them alike. `gradient` is what a training step needs:
 values and gradient from one program.
 """
 
@@ -28,7 +28,7 @@ _SECONDS_ENOUGH, _SECONDS_TOO_MANY = 0.3, 4.0
 
 @dataclass(frozen=True)
 class Measurement:
-    """What the table says of a variant by one rule; differences are relative to the largest exact magnitude."""
+    """The table's entries for a variant and a rule; differences are relative to the largest exact magnitude."""
 
     name: str
     rule: Rule
@@ -42,10 +42,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What the figure shows of a variant: the picture pooled, and the gradient when each value is sent back.
+    """What the figure shows of a variant: the pooled picture, and the gradient if each value is sent back.
 
-    `values` are stretched: 0 is what a black picture pools to, 1 what a white one does. `landing` is the gradient
-    for a cotangent of just these values, and `indices` are there where the variant returns any.
+    `values` are scaled: 0 is the pool of a black picture, 1 that of a white one. `landing` is the gradient for these
+    values as the cotangent, and `indices` are present if the variant returns them.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class _Program:
-    """The compiled functions of one contender: outputs, and values with gradient, which is None where JAX has none."""
+    """The compiled functions of one contender: outputs, and values with gradient, or None where JAX has no gradient."""
 
     outputs: Callable[..., Any]
     with_gradient: Any
@@ -111,14 +111,14 @@ def _compiled(pool: Callable[[jax.Array], Outputs], x: jax.Array, differentiable
     programs = [jax.jit(outputs).lower(x)]
     if differentiable:
         programs.append(jax.jit(with_gradient).lower(x, jax.eval_shape(outputs, x)[0]))
-    # The compiler leaves Python's lock alone: the two programs take little longer than the gradient's by itself.
+    # The compiler releases Python's lock: both programs together take little longer than the gradient alone.
     with ThreadPoolExecutor() as threads:
         forward, *gradient = threads.map(lambda program: program.compile(), programs)
     return _Program(forward, gradient[0] if gradient else None, 1000 * (time.perf_counter() - started))
 
 
 def _timings(functions: list[Callable[..., Any]], rules: int, *arguments: jax.Array) -> list[Timing]:
-    """The median times of jaxpool's `rules` programs, each beside the one that may follow them: plain lax."""
+    """The median times of jaxpool's `rules` programs, each next to that of plain lax, which may follow them."""
     seconds: list[list[float]] = [[] for _ in functions]
     begun = time.perf_counter()
     for round_number in range(1 + _ROUNDS_AT_MOST):
@@ -129,14 +129,14 @@ def _timings(functions: list[Callable[..., Any]], rules: int, *arguments: jax.Ar
             started = time.perf_counter()
             jax.block_until_ready(function(*arguments))
             measured.append(time.perf_counter() - started)
-    # The first round is the warm-up, and counts only where it takes so long that no second one follows.
+    # The first round is the warm-up, and counts only if it is so slow that no second one follows.
     medians = [1000 * statistics.median(measured[1:] or measured) for measured in seconds]
     return [(milliseconds, *medians[rules:]) for milliseconds in medians[:rules]]
 
 
 def _drawing(variant: Variant, program: _Program, x: jax.Array) -> Drawing:
     (values, *indices), *ends = (jax.device_get(program.outputs(shown)) for shown in (x, x * 0, x * 0 + 1))
-    # One pair for all outputs: a cell that no window wrote, or an empty window, is 0 for black and white alike.
+    # One pair for all outputs: a cell that no window wrote, or an empty window, is 0 for both black and white.
     black, white = ends[0][0].min(), ends[1][0].max()
     stretched = (values - black) / (white - black)
     landing = jax.device_get(program.with_gradient(x, stretched)[1])

@@ -1,7 +1,7 @@
-"""The picture that is pooled: any image file, or the photograph of Grace Hopper that ships with matplotlib.
+"""The picture to pool: any image file, or the photograph of Grace Hopper that ships with matplotlib.
 
-Whatever the file holds becomes float32 in [0, 1] with three channels, of shape (height, width, 3): grey is
-repeated, transparency is dropped, and whole numbers are divided by the largest that their type can hold.
+It becomes float32 in [0, 1] of shape (height, width, 3): grey is repeated, transparency is dropped, and integers are
+divided by the largest value of their type.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from jaxpool._demo.request import Mistake, Size
 
 
 def read_picture(path: Path | None) -> np.ndarray:
-    """Read an image file, or the sample photograph where `path` is None."""
+    """Read an image file, or the sample photograph if `path` is None."""
     if path is None:
         path = Path(str(cbook.get_sample_data("grace_hopper.jpg", asfileobj=False)))
     if not path.exists():
@@ -28,7 +28,7 @@ def read_picture(path: Path | None) -> np.ndarray:
 
 
 def check_kernel_fits(size: Size, shape: Sequence[int]) -> None:
-    """Raise where no window fits into a picture of this shape."""
+    """Raise if no window fits into a picture of this shape."""
     if size.kernel > min(shape[:2]):
         raise Mistake(
             f"--kernel {size.kernel} is larger than the picture of {shape[0]}×{shape[1]} cells; "

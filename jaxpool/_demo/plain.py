@@ -1,8 +1,8 @@
-"""Pools as they are written without jaxpool: `lax.reduce_window`, indexing, and the formula of the textbook.
+"""Pools as written without jaxpool: `lax.reduce_window`, indexing, and textbook formulas.
 
-These are what jaxpool is timed against; what is one line of them stands in its row of the table. They pool the first
-two axes of an array of shape (height, width, channels), without padding, and are differentiated by JAX itself. They
-make no promise about overflow, ties or NaN.
+jaxpool is timed against these; those of one line are in their row of the table. They pool the first two axes of an
+array of shape (height, width, channels), without padding. JAX differentiates them. They guarantee nothing about
+overflow, ties or NaN.
 """
 
 import math
@@ -42,28 +42,28 @@ def average(x: jax.Array, size: Size) -> jax.Array:
 
 
 def mean_of_present(x: jax.Array, size: Size) -> jax.Array:
-    """The mean of the cells of each window that are not NaN, and 0 where all are."""
+    """The mean of the cells of each window that are not NaN; 0 if all are."""
     present = ~jnp.isnan(x)
     return total(jnp.where(present, x, 0), size) / jnp.maximum(total(present.astype(x.dtype), size), 1)
 
 
 def norm(x: jax.Array, size: Size, p: float, mean: bool = False) -> jax.Array:
-    """(Σ|x|^p)^(1/p), or with the mean for the sum."""
+    """(Σ|x|^p)^(1/p), or the same with a mean in place of the sum."""
     return (average if mean else total)(jnp.abs(x) ** p, size) ** (1 / p)
 
 
 def smooth_largest(x: jax.Array, size: Size, beta: float, mean: bool = False) -> jax.Array:
-    """log(Σ exp(β·x))/β, or with the mean for the sum."""
+    """log(Σ exp(β·x))/β, or the same with a mean in place of the sum."""
     return jnp.log((average if mean else total)(jnp.exp(beta * x), size)) / beta
 
 
 def weighted_mean(x: jax.Array, weights: jax.Array, size: Size) -> jax.Array:
-    """The mean of each window under weights of its cells."""
+    """The weighted mean of each window."""
     return total(weights * x, size) / total(weights, size)
 
 
 def global_power_mean(x: jax.Array, size: Size, p: float) -> jax.Array:
-    """The power mean of all cells, low ones raised to a bound."""
+    """The power mean of all cells, with low ones raised to a bound."""
     return (jnp.maximum(x, 1e-6) ** p).mean((0, 1), keepdims=True) ** (1 / p)
 
 
@@ -81,8 +81,8 @@ def largest_with_indices(x: jax.Array, size: Size) -> Pair:
 
 
 def put_back(x: jax.Array, size: Size) -> jax.Array:
-    """The largest cell of each window, put back where it stands, with zeros around it."""
-    # JAX differentiates what is read at the positions, though not the positions themselves.
+    """The largest cell of each window, put back in its place, with zeros around it."""
+    # JAX differentiates the values read at the positions, though not the positions themselves.
     _, indices = largest_with_indices(lax.stop_gradient(x), size)
     positions = indices.reshape(-1, x.shape[2]), np.arange(x.shape[2])
     cells = x.reshape(-1, x.shape[2])
@@ -99,7 +99,7 @@ def binomial(x: jax.Array, size: Size) -> jax.Array:
 
 
 def quantile(x: jax.Array, size: Size, q: float) -> jax.Array:
-    """The quantile of each window, of a stack of its cells."""
+    """The quantile of each window, over a stack of its cells."""
     cells = [cell for row in _slices(x, 0, size) for cell in _slices(row, 1, size)]
     return jnp.quantile(jnp.stack(cells), q, axis=0)
 
@@ -128,7 +128,7 @@ def mean_of_bins(x: jax.Array, size: Size) -> jax.Array:
 
 
 def pyramid(x: jax.Array, levels: Sequence[int]) -> jax.Array:
-    """The maximum of every bin of every grid by itself."""
+    """The maximum of every bin of every grid, one by one."""
     cells: list[jax.Array] = []
     for level in levels:
         rows, columns = (zip(*exact.cut(length, level), strict=True) for length in x.shape[:2])
@@ -138,7 +138,7 @@ def pyramid(x: jax.Array, levels: Sequence[int]) -> jax.Array:
 
 
 def _bins(length: int, size: Size) -> tuple[np.ndarray, np.ndarray]:
-    """The cells of each bin, the last one repeated up to the size of the largest bin, and the weights of a mean."""
+    """The cells of each bin, with the last repeated up to the size of the largest bin, and the weights of a mean."""
     starts, counts = (numbers[:, None] for numbers in exact.uneven(length, size))
     cells = np.arange(counts.max())
     return starts + np.minimum(cells, counts - 1), ((cells < counts) / counts).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What `python -m jaxpool` prints: the table of all measurements, and the summary that closes it."""
+"""What `python -m jaxpool` prints: the table of all measurements, and a closing summary."""
 
 import math
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from rich.text import Text
 
 from jaxpool._demo.measure import Measurement
 
-# Relative to the largest magnitude of the exact result, in float32, whose precision is 1.2e-7: room for the rounding
-# of sums over windows of some hundred cells a side, and far less than any wrong cell, weight or divisor makes.
+# Relative to the largest magnitude of the exact result, in float32, whose precision is 1.2e-7: enough for the rounding
+# of sums over windows of about a hundred cells a side, and far below the error of any wrong cell, weight or divisor.
 TOLERANCE = 1e-5
 
 _NEEDED_WIDTH = 128
 
 
 def is_well(measurement: Measurement) -> bool:
-    """Whether values and gradient lie within the tolerance; NaN does not."""
+    """Whether values and gradient are within the tolerance; NaN is not."""
     return measurement.value_difference <= TOLERANCE and measurement.gradient_difference <= TOLERANCE
 
 
 def print_table(measurements: Sequence[Measurement]) -> None:
     """Print a line for each measurement, out-of-tolerance differences in red."""
     console = Console()
-    # A table squeezed into a narrow terminal loses its digits; beyond the margin it merely wraps.
+    # A table squeezed into a narrow terminal loses digits; a wide one only wraps.
     console.width = max(console.width, _NEEDED_WIDTH)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
     for heading in ("variant\n", "rule\n"):

@@ -1,7 +1,7 @@
-"""What the user asks of `python -m jaxpool`: the command line, understood and checked before anything is computed.
+"""The command line of `python -m jaxpool`, parsed and checked before anything is computed.
 
-Every mistake a user can make, here or in reading the picture, is a `Mistake`, whose text is the one line that the
-user gets to see. The file of the figure is tried at once, so that a long run is not lost for want of a folder.
+Every mistake a user can make, here or in reading the picture, is a `Mistake`, whose text is the single line that the
+user sees. The output file is tried at once, so that a long run is not lost for a missing folder.
 """
 
 import argparse
@@ -14,7 +14,7 @@ FIGURE_FORMATS = (".png", ".jpg", ".jpeg", ".webp", ".pdf", ".svg")
 
 
 class Mistake(Exception):
-    """Something the user can put right, in one line that says how."""
+    """Something the user can fix, in one line that says how."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,15 @@ class Size:
     stride: int
 
     def bins(self, length: int) -> int:
-        """How many bins an axis is cut into: one less than it has windows, a number that hardly ever divides it."""
+        """The number of bins along an axis: one less than its windows, which rarely divides the axis."""
         return max(1, (length - self.kernel) // self.stride)
 
 
 @dataclass(frozen=True)
 class Request:
-    """One run: the picture (None for the photograph that matplotlib ships), the window, the file of the figure, pools.
+    """One run: the picture (None for the photograph that matplotlib ships), the window, the output file, the pools.
 
-    Without `pools` it is about all of them.
+    Without `pools` it covers all of them.
     """
 
     image: Path | None
@@ -43,7 +43,7 @@ class Request:
 
 
 def parse(arguments: Sequence[str] | None) -> Request:
-    """Understand the command line, `sys.argv` where `arguments` is None."""
+    """Parse the command line, `sys.argv` if `arguments` is None."""
     parser = _Parser(
         prog="python -m jaxpool",
         description="Pool a picture by every variant of jaxpool; time, check and draw each.",
@@ -82,7 +82,7 @@ def _check_writable(out: Path) -> None:
         raise Mistake(f"--out {out} must end in one of {', '.join(FIGURE_FORMATS)}")
     new = not out.exists()
     try:
-        # Opening is the only test that holds for every file system and every user; nothing is overwritten yet.
+        # Opening is the only reliable test on every file system and for every user; nothing is overwritten yet.
         with out.open("ab"):
             pass
         if new:

@@ -1,8 +1,8 @@
-"""The table of variants: a row for each pooling function of jaxpool, and all that is known about it here.
+"""The table of variants: a row for each pooling function of jaxpool, with everything the demonstration needs.
 
-A row holds the call of jaxpool itself, the independent evaluation in float64, and the same by plain JAX where that
+A row holds the call of jaxpool itself, the independent evaluation in float64, and the same in plain JAX where that
 exists. Timing, checking, table and figure go through the rows and know no variant by name: a new one is one more row,
-and a rule in `window` where none there fits. The numbers are chosen so that no variant looks like its neighbours.
+and a rule in `window` if none there fits. The numbers are chosen so that no variant looks like its neighbours.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +27,8 @@ Outputs = jax.Array | tuple[jax.Array, jax.Array]
 class Variant:
     """One pooling function with everything it is compared to.
 
-    `function` is the function's name in jaxpool, `keyword` the argument that the row is there to show, if any, and
-    `detail` what the figure says of the parameters. `pool` gives the values, or values and indices, of a picture of
+    `function` is the function's name in jaxpool, `keyword` the argument that the row demonstrates, if any, and
+    `detail` what the figure says about the parameters. `pool` gives the values, or values and indices, of a picture of
     shape (height, width, 3), by each of `rules`, and so does `plain`, which JAX can differentiate where
     `plain_gradient` says so. `exact` gives these and the gradient in float64.
     """
@@ -44,12 +44,12 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """What the row is called; no two rows share it."""
+        """The unique name of the row."""
         return f"{self.function} {self.keyword}".rstrip()
 
 
 class Placement(NamedTuple):
-    """Where windows lie: as jaxpool is told for a picture, and as NumPy finds them."""
+    """Where windows are: as arguments of jaxpool for a picture, and as computed in NumPy."""
 
     arguments: Callable[[jax.Array, Size], Mapping[str, Any]]
     bins: Bins
@@ -61,7 +61,7 @@ def _grid(x: jax.Array, size: Size) -> tuple[int, int]:
 
 def _fractional(x: jax.Array, size: Size) -> Mapping[str, Any]:
     kernels = [min(size.kernel, length - 1) for length in x.shape[:2]]
-    # One sample along both axes, for all channels alike.
+    # One sample along both axes, the same for all channels.
     samples = np.full((x.shape[2], 2), 0.5, np.float32)
     return {"kernel_size": kernels, "output_size": _grid(x, size), "samples": samples}
 
@@ -83,7 +83,7 @@ def _row(
     plain_gradient: bool = True,
     **numbers: float,
 ) -> Variant:
-    """A row for a function that pools each window by itself; its `numbers`, by their symbols, are given to all."""
+    """A row for a function that pools each window separately; its `numbers`, by symbol, are passed to all parties."""
     given = tuple(numbers.values())
 
     def pool(x: jax.Array, size: Size, rule: Rule) -> Outputs:
@@ -100,7 +100,7 @@ def _row(
 
 
 def _with_bar(x: Any) -> Any:
-    """The picture with NaN where a portrait has its eyes; what is added loses these cells and hides no derivative."""
+    """The picture with NaN where a portrait has its eyes, by addition, which does not hide derivatives."""
     height, width = x.shape[:2]
     bar = np.zeros((height, width, 1), np.float32)
     bar[3 * height // 10 : 3 * height // 8, 3 * width // 7 : 4 * width // 7] = np.nan
@@ -127,7 +127,7 @@ def _roi_pool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
     return jaxpool.roi_pool(x, corners, _grid(x, size), axis=(0, 1))[0]
 
 
-_NO_RULE: tuple[Rule, ...] = ("jvp",)  # what takes no rule has JAX's own derivatives
+_NO_RULE: tuple[Rule, ...] = ("jvp",)  # functions without a rule have JAX's own derivatives
 _LEVELS = (1, 2, 4)
 _ALL = "right: all of it, rescaled"
 
@@ -202,7 +202,7 @@ VARIANTS: tuple[Variant, ...] = (
 
 
 def chosen(names: Sequence[str]) -> tuple[Variant, ...]:
-    """The rows of these names, in this order; all of them where there are none."""
+    """The rows with these names, in this order; all rows if no names are given."""
     rows = {row.name: row for row in VARIANTS}
     for name in names:
         if name not in rows:

@@ -1,7 +1,7 @@
-"""What each variant makes of the cells of one window, from its definition: the value and the weight of each cell.
+"""The value of one window and the weight of each of its cells for every variant, from the definitions.
 
-The weight of a cell is the derivative of the window's value with respect to it. The cells lie along the last axis of
-a float64 array and the numbers of the variant (p, β, q, α) follow them. Nothing of JAX or of jaxpool is used.
+The weight of a cell is the derivative of the window's value with respect to it. The cells are along the last axis of a
+float64 array, and the numbers of the variant (p, β, q, α) follow as arguments. Neither JAX nor jaxpool is used.
 """
 
 import math
@@ -14,13 +14,13 @@ CellRule = Callable[..., ValuesAndWeights]
 
 
 def largest(cells: np.ndarray) -> ValuesAndWeights:
-    """The maximum; all weight on the first cell that holds it."""
+    """The maximum; all weight is on the first cell that has it."""
     winners = cells.argmax(-1, keepdims=True)
     return cells.max(-1), (np.arange(cells.shape[-1]) == winners).astype(cells.dtype)
 
 
 def smallest(cells: np.ndarray) -> ValuesAndWeights:
-    """The minimum; all weight on the first cell that holds it."""
+    """The minimum; all weight is on the first cell that has it."""
     values, weights = largest(-cells)
     return -values, weights
 
@@ -36,14 +36,14 @@ def mean(cells: np.ndarray) -> ValuesAndWeights:
 
 
 def mean_of_present(cells: np.ndarray) -> ValuesAndWeights:
-    """The mean of the cells that are not NaN, 0 where all are; every weight is one over their number, or 0 at NaN."""
+    """The mean of the cells that are not NaN, 0 if all are; every weight is one over their number, or 0 at NaN."""
     present = ~np.isnan(cells)
     weights = present / np.maximum(present.sum(-1, keepdims=True), 1)
     return (weights * np.where(present, cells, 0)).sum(-1), weights
 
 
 def mean_draw(cells: np.ndarray) -> ValuesAndWeights:
-    """The mean under shares of x, Σx²/Σx, of the positive cells alone."""
+    """The mean weighted by shares of x, Σx²/Σx, over the positive cells only."""
     positive = np.maximum(cells, 0)
     sums = positive.sum(-1, keepdims=True)
     safe = np.where(sums == 0, 1, sums)
@@ -52,13 +52,13 @@ def mean_draw(cells: np.ndarray) -> ValuesAndWeights:
 
 
 def mixed(cells: np.ndarray, alpha: float) -> ValuesAndWeights:
-    """The share α of the maximum and the rest of the mean."""
+    """α times the maximum plus 1 - α times the mean."""
     (top, winner), (middle, shares) = largest(cells), mean(cells)
     return alpha * top + (1 - alpha) * middle, alpha * winner + (1 - alpha) * shares
 
 
 def norm(cells: np.ndarray, p: float, mean: bool = False) -> ValuesAndWeights:
-    """(Σ|x|^p)^(1/p), or with the mean for the sum; weights sign(x)·(|x|/y)^(p-1)/count, 0 in a window of zeros."""
+    """(Σ|x|^p)^(1/p), or with a mean for the sum; weights sign(x)·(|x|/y)^(p-1)/count, 0 in a window of zeros."""
     count = cells.shape[-1] if mean else 1
     values = ((np.abs(cells) ** p).sum(-1) / count) ** (1 / p)
     safe = np.where(values == 0, 1, values)[..., None]
@@ -72,7 +72,7 @@ def bounded_power_mean(cells: np.ndarray, p: float, least: float = 1e-6) -> Valu
 
 
 def smooth_largest(cells: np.ndarray, beta: float, mean: bool = False) -> ValuesAndWeights:
-    """log(Σ exp(β·x))/β, or with the mean for the sum; the weights are the softmax of β·x."""
+    """log(Σ exp(β·x))/β, or with a mean for the sum; the weights are the softmax of β·x."""
     peaks = (beta * cells).max(-1, keepdims=True)
     powers = np.exp(beta * cells - peaks)
     sums = powers.sum(-1, keepdims=True)
@@ -81,7 +81,7 @@ def smooth_largest(cells: np.ndarray, beta: float, mean: bool = False) -> Values
 
 
 def softmax_mean(cells: np.ndarray, beta: float) -> ValuesAndWeights:
-    """The mean under the softmax of β·x."""
+    """The mean weighted by the softmax of β·x."""
     _, shares = smooth_largest(cells, beta)
     values = (shares * cells).sum(-1, keepdims=True)
     return values[..., 0], shares * (1 + beta * (cells - values))
@@ -96,7 +96,7 @@ def binomial(cells: np.ndarray) -> ValuesAndWeights:
 
 
 def quantile(cells: np.ndarray, q: float) -> ValuesAndWeights:
-    """Between the two cells around rank q·(n-1) of n, by how near each is; equal cells are ranked in their order."""
+    """Linear interpolation between the two cells around rank q·(n-1) of n; equal cells are ranked in their order."""
     ranks = cells.argsort(-1, kind="stable").argsort(-1)
     weights = np.maximum(0, 1 - abs(ranks - q * (cells.shape[-1] - 1)))
     return (weights * cells).sum(-1), weights

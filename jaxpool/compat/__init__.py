@@ -3,6 +3,6 @@
 None of them imports its framework, and `import jaxpool` imports none of them. A model changes its import line and
 nothing else: from `flax.linen` to `jaxpool.compat.flax`, from `haiku` to `jaxpool.compat.haiku`, from `equinox.nn` to
 `jaxpool.compat.equinox`, from `keras.ops` to `jaxpool.compat.keras`, from `torch.nn.functional` to
-`jaxpool.compat.torch`. Left out on purpose is what takes any reduction at all, such as Flax's `pool`: its derivative
-could not be known.
+`jaxpool.compat.torch`. Functions that accept an arbitrary reduction, such as Flax's `pool`, are left out on purpose: no
+derivative rule could be given for them.
 """

@@ -1,9 +1,9 @@
-"""Windows that slide just as those of `lax.reduce_window`, on which the frameworks build their pooling.
+"""Windows that slide exactly like those of `lax.reduce_window`, on which the frameworks build their pooling.
 
-A framework pools with a window that holds only padding, with one larger than the array and with negative padding, all
-of which jaxpool refuses because they are mistakes more often than not. A model that was written for the framework may
-live with them. So here the windows that hold only padding are set apart: the others go to a function of jaxpool, and
-the result is surrounded by what the framework gives for no cell at all.
+Frameworks accept windows that hold only padding, windows larger than the array, and negative padding. jaxpool refuses
+them, because they are usually mistakes, but a model written for a framework may rely on them. So windows that hold only
+padding are separated here: the others go to a function of jaxpool, and the result is surrounded by the framework's
+value for an empty window.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from jaxpool._geometry.window import check_pooled_axis
 
 
 class Along(NamedTuple):
-    """The windows along one axis. Negative padding takes cells away."""
+    """The windows along one axis. Negative padding removes cells."""
 
     axis: int
     window: int
@@ -46,7 +46,7 @@ def along_axes(
     strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
 ) -> list[Along]:
-    """The windows along every axis that they do something to; the others may be of symbolic size.
+    """The windows along every axis that they change; the other axes may have symbolic sizes.
 
     `padding` is a word that lax knows or one (low, high) pair per axis.
     """
@@ -97,7 +97,7 @@ def _split(size: int, along: Along) -> _Split:
     start, stop = max(0, -low), size - max(0, -high)
     if start >= stop:
         return _Split(0, 0, 0, 0, before=count, inside=0, after=0)
-    # From here on cells are counted from the first one that negative padding leaves, and padding is not negative.
+    # From here on cells are counted from the first that negative padding keeps, and padding is not negative.
     size, low, high = stop - start, max(0, low), max(0, high)
     before = min(count, max(0, (low - window) // stride + 1))
     beyond = max(before, min(count, -(-(low + size) // stride)))
@@ -115,7 +115,7 @@ def _split(size: int, along: Along) -> _Split:
 
 
 def quotient_dtype(x: jax.Array, divisor: Any) -> Any:
-    """The dtype of x divided by a number of the dtype `divisor`, as JAX has it by default."""
+    """The dtype of x divided by a number of dtype `divisor`, by JAX's default promotion."""
     with jax.numpy_dtype_promotion("standard"):
         structures = (jax.ShapeDtypeStruct((), dtype) for dtype in (x.dtype, divisor))
         return jax.eval_shape(jnp.true_divide, *structures).dtype

@@ -184,7 +184,7 @@ def _along(
     window = _over_all_axes(function, "window_shape", window_shape, x, channel_axis)
     steps = _over_all_axes(function, "strides", strides, x, channel_axis)
     if any(_is_number(given) and given != 1 for given in (window_shape, strides)):
-        # Told where Haiku tells it, in this module, so that filters show or hide it as before.
+        # Raised from this module, like Haiku's, so that filters show or hide it as before.
         warnings.warn(
             f"{function}: under jax.vmap an int window_shape or strides does not see the axis of the batch and spares "
             f"the first other axis; give a size per axis instead, (3, 3, 1) for 3, say",

@@ -19,7 +19,7 @@ from jaxpool.compat.equinox._arguments import channels_first
 
 @dataclass(frozen=True, init=False)
 class _Bins:
-    """What a layer keeps of its argument, one entry per pooled axis."""
+    """The argument of a layer, one entry per pooled axis."""
 
     num_spatial_dims: ClassVar[int]
 

@@ -1,4 +1,4 @@
-"""What the layers take: arrays with channels first and no batch, and padding on both sides."""
+"""The arguments of layers: arrays with channels first and no batch, and padding on both sides."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ Padding = Sizes | Sequence[Sequence[int]]
 
 
 def channels_first(function: str, x: ArrayLike, rank: int, *, complex_allowed: bool = False) -> jax.Array:
-    """The array, or a raised error where it has not one axis before `rank` pooled ones."""
+    """Return the array, or raise unless it has exactly one axis before the `rank` pooled ones."""
     array = check_array(function, x, complex_allowed=complex_allowed)
     if array.ndim == rank + 1:
         return array

@@ -18,7 +18,7 @@ from jaxpool.compat.equinox._arguments import Padding, channels_first, pairs
 
 @dataclass(frozen=True, init=False)
 class _Windows:
-    """What a layer keeps of its arguments, one entry per pooled axis."""
+    """The arguments of a layer, one entry per pooled axis."""
 
     num_spatial_dims: ClassVar[int]
 

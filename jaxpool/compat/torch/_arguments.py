@@ -1,4 +1,4 @@
-"""What the functions have in common: arrays with a batch or without, sizes for all axes or each, indices."""
+"""What the functions have in common: arrays with or without a batch, sizes for all axes or each axis, indices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
 def spatial(function: str, input: ArrayLike, rank: int, *, complex_allowed: bool = False) -> jax.Array:
-    """The array, or a raised error where it has not one axis of channels before the `rank` pooled ones, or two."""
+    """Return the array, or raise unless it has one or two axes (channels, batch) before the `rank` pooled ones."""
     array = check_array(function, input, "input", complex_allowed=complex_allowed)
     if array.ndim in (rank + 1, rank + 2):
         return array
@@ -33,7 +33,7 @@ def spatial(function: str, input: ArrayLike, rank: int, *, complex_allowed: bool
 
 
 def per_axis(function: str, name: str, given: Sizes, rank: int, *, least: int = 1) -> tuple[int, ...]:
-    """One int for each pooled axis. PyTorch takes a sequence of one for an int."""
+    """One int for each pooled axis. PyTorch accepts a sequence of one in place of an int."""
     if isinstance(given, str) or (isinstance(given, Sequence) and any(isinstance(one, Sequence) for one in given)):
         raise TypeError(f"{function}: {name} must be an int or {_counted(rank)}, got {given!r}; each is for both sides")
     if isinstance(given, Sequence):
@@ -57,7 +57,7 @@ def windows(
     ceil_mode: bool,
     **options: Any,
 ) -> Call:
-    """The call of a pool of sliding windows along the last axes; `options` are those of `sliding`."""
+    """Parse the call of a sliding-window pool along the last axes; `options` are those of `sliding`."""
     array = spatial(function, input, rank, complex_allowed=options.get("complex_allowed", False))
     kernels = per_axis(function, "kernel_size", kernel_size, rank)
     strides = kernels if stride is None else per_axis(function, "stride", stride, rank)
@@ -76,14 +76,14 @@ def windows(
 def bins(
     function: str, input: ArrayLike, rank: int, output_size: OutputSizes, *, complex_allowed: bool = False
 ) -> Call:
-    """The call of a pool of so many bins along each of the last axes."""
+    """Parse the call of a pool with a given number of bins along each of the last axes."""
     array = spatial(function, input, rank, complex_allowed=complex_allowed)
     axes = tuple(range(-rank, 0))
     return binned(function, array, output_size, axes, None, "jvp", complex_allowed=complex_allowed)
 
 
 def maxima(function: str, call: Call, return_indices: bool) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """The largest cell of every window or bin of a call and, if asked for, where it is."""
+    """The largest cell of every window or bin of a call and, on request, its index."""
     array, mask, window = call
     if not check_flag(function, "return_indices", return_indices):
         return extremes(array, mask, window, lax.max, "jvp")

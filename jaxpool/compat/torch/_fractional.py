@@ -185,7 +185,7 @@ def _maxima(
             f"{function}: _random_samples of shape {drawn.shape} do not match input {array.shape}; give the shape "
             f"{(*batch, rank)}"
         )
-    # In two dimensions, and in no others, PyTorch has the sample of the last axis first.
+    # In two dimensions only, PyTorch has the sample of the last axis first.
     drawn = (drawn[..., ::-1] if rank == 2 else drawn).reshape(*array.shape[:-rank], rank)
     kernels = per_axis(function, "kernel_size", kernel_size, rank)
     counts = None if output_size is None else per_axis(function, "output_size", output_size, rank)

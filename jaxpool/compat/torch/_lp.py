@@ -154,7 +154,7 @@ def _norms(
         scale = scale * axis.along(axis.kernel / axis.counts(padding=False), array.ndim)
     if (scale == 1).all():
         return norms(array, None, p, window, number, "jvp")
-    # PyTorch takes the average of the powers that are there for that of a whole window.
+    # PyTorch treats the average of the powers present as that of a whole window.
     dtype = array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else np.dtype(np.float32)
     values = norms(array.astype(accumulation_dtype(dtype)), None, p, window, number, "jvp")
     exponent = 1 / jnp.asarray(number if p is None else p, values.dtype)

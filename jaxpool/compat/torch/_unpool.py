@@ -1,4 +1,4 @@
-"""`max_unpool1d`, `max_unpool2d` and `max_unpool3d` of `torch.nn.functional`: the way back from maxima."""
+"""`max_unpool1d`, `max_unpool2d` and `max_unpool3d` of `torch.nn.functional`: the partial inverses of max pools."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _unpooled(
     )
     output = least if output_size is None else _output_size(function, output_size, rank)
     for size, one, step in zip(output, least, strides, strict=True):
-        # Floor and ceil bring all of these to as many windows.
+        # Floor and ceil give the same number of windows for all of these sizes.
         if not max(one - step, 0) < size < one + step:
             raise ValueError(
                 f"{function}: output_size {output} cannot have been pooled to {array.shape[-rank:]} by kernel_size "
