@@ -1,7 +1,7 @@
-"""`python -m benchmarks`: every pool beside plain JAX, Flax, PyTorch and the copy limit, in speed and in memory.
+"""`python -m benchmarks`: the speed and memory of every pool against plain JAX, Flax, PyTorch and the copy limit.
 
-Everybody runs in one process, in alternation, on the same arrays; medians count. Results are compared before anything
-is timed. Tables are printed; numbers and a plot are saved under benchmarks/results/, or elsewhere with --output.
+All contenders run in one process, alternately, on the same arrays; the figures are medians. Results are compared before
+anything is timed. Tables are printed; numbers and a plot are saved in benchmarks/results/, or elsewhere with --output.
 """
 
 import json
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(options: Options, console: Any) -> tuple[list[Row], list[Growth], list[Dispatch]]:
-    """All measurements that are wanted, behind a progress bar, or with a line each where there is no terminal."""
+    """All requested measurements, with a progress bar, or with one line each if there is no terminal."""
     rows: list[Row] = []
     growths: list[Growth] = []
     dispatches: list[Dispatch] = []
@@ -124,6 +124,6 @@ def save(
 
 
 if __name__ == "__main__":
-    # Compile times are those of a first run, with nothing kept from another one.
+    # Compile times are those of a first run, without a persistent cache.
     jax.config.update("jax_enable_compilation_cache", False)
     main()

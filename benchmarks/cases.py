@@ -1,9 +1,9 @@
-"""What is measured: pools over ordinary activations, in both layouts, one case per call.
+"""The cases to measure: pools over ordinary activations, in both layouts, one case per call.
 
 Windows of 2 to 31 cells along one, two or three axes, strides of 1 to 7, with and without padding and dilation, over 1
-to 512 channels; adaptive bins; whole axes. Every axis of a case has the same sizes, so that one number stands for all.
-Inputs stay under 32 MiB in float32: larger buffers are mapped afresh on every call, whose page faults would be
-measured in place of the pools.
+to 512 channels; adaptive bins; whole axes. All axes of a case have the same sizes, so one number describes them all.
+Inputs stay under 32 MiB in float32: larger buffers are mapped again on every call, and the page faults would dominate
+the measurement.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ GLOBAL_GROUPS = ("global max", "global avg")
 
 @dataclass(frozen=True)
 class Case:
-    """One call: the group that it is summarised with, the input, and the sizes of its windows or bins.
+    """One call: its group in the summary, the input, and the sizes of its windows or bins.
 
-    `kernel` is 0 for bins and whole axes, `bins` for all but bins; `number` is the exponent of an Lp pool.
+    `kernel` is 0 for bins and whole axes, `bins` is 0 for all but bins; `number` is the exponent of an Lp pool.
     """
 
     group: str
@@ -49,7 +49,7 @@ class Case:
 
     @property
     def layout(self) -> str:
-        """Where the channels stand."""
+        """Whether channels are first or last."""
         return "channels last" if self.channels_last else "channels first"
 
     @property
@@ -102,7 +102,7 @@ _WINDOWS = (
     (3, 1, 32, 24, 5, 1, 2, 1),
     (3, 1, 1, 96, 7, 2, 3, 1),
 )
-# A good third of them for the groups that share most of their way with another one.
+# About a third of them, for groups that share most of their code with another group.
 _FEWER = (
     (2, 8, 64, 56, 2, 2, 0, 1),
     (2, 8, 64, 56, 3, 2, 1, 1),
@@ -117,7 +117,7 @@ _FEWER = (
     (3, 2, 16, 32, 2, 2, 0, 1),
     (3, 2, 16, 32, 3, 1, 1, 1),
 )
-# The same with less padding, which PyTorch's Lp pools do not know.
+# The same with less padding, as PyTorch's Lp pools have none.
 _NORMS = (
     (2, 8, 64, 56, 2, 2, 0, 1),
     (2, 8, 64, 56, 3, 2, 1, 1),
@@ -132,7 +132,7 @@ _NORMS = (
     (3, 2, 16, 32, 2, 2, 0, 1),
     (3, 2, 16, 32, 3, 1, 0, 1),
 )
-# Without padding, for pools that few other libraries have.
+# Windows without padding, for pools that few other libraries have.
 _OTHERS = (
     (2, 8, 64, 56, 2, 2, 0, 1),
     (2, 8, 64, 56, 3, 2, 0, 1),
@@ -161,7 +161,7 @@ def cases(batch: int = 1) -> Iterator[Case]:
     for group, windows in _WINDOWS_OF_GROUPS.items():
         for channels_last in (False, True):
             for position, (rank, pictures, channels, size, *sizes) in enumerate(windows):
-                # Norms 2 and 3 take turns, and change places from one layout to the other.
+                # Norms 2 and 3 alternate, and swap from one layout to the other.
                 number = 2 + (position + channels_last) % 2 if group == "lp" else 0
                 yield Case(group, batch * pictures, channels, size, channels_last, rank, *sizes, number=number)
     for group in BIN_GROUPS:

@@ -1,7 +1,7 @@
-"""Everybody's results are held to one reference before anything is timed, on random numbers without ties.
+"""All results are compared with one reference before anything is timed, on random numbers without ties.
 
-The reference is plain JAX in float32 or wider: in 16 bits its sums round at every addition on a CPU. Where plain JAX
-has no derivative, that of dilated maxima, the windows are written out as slices, whose derivative it has.
+The reference is plain JAX in float32 or wider: in 16 bits its sums round at every addition on a CPU. Plain JAX has no
+derivative of dilated maxima; there the windows are written out as slices, which it can differentiate.
 """
 
 import itertools
@@ -16,30 +16,30 @@ from benchmarks import pools
 from benchmarks.cases import Case
 from benchmarks.programs import FUNCTIONS
 
-# Of the largest magnitude of the result.
+# Relative to the largest magnitude of the result.
 _TOLERANCES = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 1e-4, "float64": 1e-9}
 
 
 class Mismatch(Exception):
-    """Somebody computes something else than the reference."""
+    """A result differs from the reference."""
 
 
 def draw(case: Case, dtype: np.dtype, output_shape: tuple[int, ...]) -> dict[str, np.ndarray]:
     """The input, a cotangent and a tangent."""
     random = np.random.default_rng(0)
     if dtype.itemsize == 2 and case.group in ("adaptive max", "global max"):
-        # Here plain JAX divides a gradient among ties, and few normal numbers of 16 bits are without.
+        # Here plain JAX splits a gradient among ties, and normal random numbers in 16 bits often tie.
         x = _without_ties(case, dtype, random)
     else:
         x = random.normal(size=case.shape)
-    # PyTorch's Lp pools take no magnitudes of their own: they are for what a rectifier gives.
+    # PyTorch's Lp pools do not take magnitudes: they expect the output of a rectifier.
     x = np.abs(x) if case.group in ("lp", "stochastic") else x
     arrays = {"x": x, "cotangent": random.normal(size=output_shape), "tangent": random.normal(size=case.shape)}
     return {name: array.astype(dtype) for name, array in arrays.items()}
 
 
 def expected(case: Case, what: str, arguments: tuple[jax.Array, ...], plain: Any) -> Any:
-    """The reference for `what`: `plain`, the result of plain JAX, where there is one and it can be trusted."""
+    """The reference for `what`: `plain`, the result of plain JAX, if it exists and can be trusted."""
     if plain is not None and arguments[0].dtype.itemsize > 2:
         return plain
     wide = [array.astype(np.float32) if array.dtype.itemsize == 2 else array for array in arguments]
@@ -53,10 +53,10 @@ def check(case: Case, library: str, what: str, dtype: np.dtype, found: Any, refe
     """Raise `Mismatch` unless all arrays agree."""
     tolerance = _TOLERANCES[dtype.name]
     if what == "tangent":
-        # On some devices plain JAX packs a double and its tangent into less than both.
+        # On some devices plain JAX packs a double and its tangent into too few bits.
         tolerance = max(tolerance, _TOLERANCES["float32"])
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(reference), strict=True):
-        # To float64 in NumPy, since a float32 difference would be rounded to what is compared.
+        # In float64 with NumPy, since a float32 difference would round as coarsely as what is compared.
         one, other = np.asarray(one).astype(np.float64), np.asarray(other).astype(np.float64)
         check_shape(case, library, one.shape, other.shape)
         difference = np.max(np.abs(one - other)) / np.max(np.abs(other))
@@ -73,7 +73,7 @@ def check_shape(case: Case, library: str, found: tuple[int, ...], reference: tup
 
 
 def _written_out(case: Case) -> Callable[[jax.Array], jax.Array]:
-    """Maxima or minima as a choice among slices, one for every cell of a window; the first of equal cells wins."""
+    """Select maxima or minima among slices, one for every cell of a window; the first of equal cells wins."""
     identity, choose = (np.inf, jnp.argmin) if case.group == "min" else (-np.inf, jnp.argmax)
 
     def pool(x: jax.Array) -> jax.Array:
@@ -93,7 +93,7 @@ def _written_out(case: Case) -> Callable[[jax.Array], jax.Array]:
 
 
 def _without_ties(case: Case, dtype: np.dtype, random: np.random.Generator) -> np.ndarray:
-    """Numbers below 4 that are distinct in every picture and channel."""
+    """Numbers below 4 that are distinct within every picture and channel."""
     cells = case.size**case.rank
     largest = int(np.array(4, dtype).view(np.uint16))
     magnitudes = np.arange(largest - (cells + 1) // 2, largest, dtype=np.uint16).view(dtype).astype(np.float32)

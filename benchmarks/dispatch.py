@@ -1,4 +1,4 @@
-"""What a call costs besides the work: pools of a tiny array, without `jax.jit` around them, beside plain JAX."""
+"""The overhead of a call: pools of a tiny array, without `jax.jit` around them, against plain JAX."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ def dispatch_cases() -> list[tuple[str, Case]]:
 
 
 def measure_dispatch(name: str, case: Case, options: Options) -> Dispatch:
-    """Time many calls in a row, since a single one is too short."""
+    """Time many calls in a row, since a single call is too short."""
     x = jnp.ones(case.shape, options.dtype)
     runs = {"jaxpool": _many(ours(case), x), "plain": _many(plain(case), x)}
     for run in runs.values():
@@ -41,7 +41,7 @@ def _many(pool: Pool, x: jax.Array) -> Run:
     def call() -> jax.Array:
         result = x
         for _ in range(_CALLS):
-            # Waited for one by one, as an interactive user does.
+            # Each call is waited for, as in interactive use.
             result = jax.block_until_ready(pool(x))
         return result
 

@@ -1,4 +1,4 @@
-"""What jaxpool is meant to reach, and what the measurements say: a figure per goal, with mean and worst case."""
+"""The goals of jaxpool and how the measurements compare: a figure per goal, with mean and worst case."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,11 +21,11 @@ FAMILIES = {
     "median": ("median",),
 }
 PEER_NAMES = {"plain": "plain JAX", "flax": "Flax", "torch": "PyTorch"}
-# How many times faster in any case: than plain JAX, and than PyTorch, whose kernels may do in one pass what XLA does in
-# several. A median is held to the sort of all cells of its windows.
+# How many times faster in any case than plain JAX, and than PyTorch, whose kernels may do in one pass what XLA does in
+# several. A median is compared with sorting all cells of its windows.
 _FASTER = {"plain": 1.0, "torch": 0.9}
 _FASTER_MEDIAN = 5.0
-# At most, in the mean and at worst.
+# Upper limits, for the mean and the worst case.
 _COPIES = {"forward": 2, "gradient": 4}
 _COMPILE = {"forward": 1.5, "gradient": 2}
 _COMPILE_LARGE = 2
@@ -34,15 +34,15 @@ _BYTES_STRIDE_1, _BYTES_STRIDED = 2, 4
 _TEMPORARIES = 4
 _DISPATCH = 2
 _GROWTH = {"forward": 3, "gradient": 6}
-# From one kernel to the next larger one, and seconds.
+# The factor from one kernel to the next larger one, and seconds.
 _MEDIAN_STEP, _MEDIAN_COMPILE = 3, 3
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Numbers of one kind: how many, their geometric mean and the worst, the goals of both, and whether more is better.
+    """Numbers of one kind: their count, geometric mean and worst, the goals of both, and whether more is better.
 
-    The mean is None for numbers that may be 0, both are None where nothing was measured.
+    The mean is None for numbers that may be 0; both are None if nothing was measured.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Figure:
 
 
 def summarise(rows: Sequence[Row], growths: Sequence[Growth], dispatches: Sequence[Dispatch]) -> list[Figure]:
-    """Every figure, those without a goal too."""
+    """Every figure, including those without a goal."""
     return [
         *_faster(rows),
         *_near_the_limit(rows),
@@ -80,13 +80,13 @@ def summarise(rows: Sequence[Row], growths: Sequence[Growth], dispatches: Sequen
 
 
 def ratio(row: Row, what: str, peer: str) -> float | None:
-    """How many times longer a peer takes."""
+    """How many times as long a peer takes."""
     times = getattr(row, what)
     return times[peer] / times["jaxpool"] if times.get(peer) and times.get("jaxpool") else None
 
 
 def geometric_mean(numbers: Iterable[float]) -> float | None:
-    """The geometric mean of positive numbers, None of none or where one is not positive."""
+    """The geometric mean of positive numbers; None if there are none or one is not positive."""
     numbers = list(numbers)
     if not numbers or min(numbers) <= 0:
         return None

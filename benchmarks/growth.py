@@ -1,4 +1,4 @@
-"""How jaxpool's own time grows: with the window over a fixed array, and with the array under a fixed window."""
+"""How jaxpool's own time grows: with the window for a fixed array, and with the array for a fixed window."""
 
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ _SECONDS = 4.0
 
 @dataclass
 class Growth:
-    """Milliseconds and compile seconds of one kind of pool, by kernel or by times the array's size, as text."""
+    """Milliseconds and compile seconds of one kind of pool, by kernel or by multiple of the array's size, as text."""
 
     name: str
     forward: dict[str, float]
@@ -31,7 +31,7 @@ class Growth:
 
 
 def growth_cases(options: Options) -> list[tuple[str, dict[str, Case]]]:
-    """Names, and what to measure beside each other."""
+    """Names, each with the cases to measure together."""
     studies = []
     for group in ("max", "sum"):
         for channels_last in (False, True):
@@ -50,7 +50,7 @@ def growth_cases(options: Options) -> list[tuple[str, dict[str, Case]]]:
 
 
 def measure_growth(name: str, cases: dict[str, Case], options: Options) -> Growth:
-    """Build and time all of `cases` in alternation."""
+    """Build all of `cases`, and time them alternately."""
     growth = Growth(name, {}, {}, {}, {})
     for what in ("forward", "gradient"):
         runs = {}

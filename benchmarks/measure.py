@@ -1,4 +1,4 @@
-"""One case through everything: results compared, programs built, times taken in alternation."""
+"""The measurement of one case: compare results, build programs, and take times alternately."""
 
 from dataclasses import dataclass, field
 
@@ -12,16 +12,16 @@ from benchmarks.options import Options
 from benchmarks.programs import FUNCTIONS, build, residual_bytes
 from benchmarks.timing import Run, alternate, copy
 
-# What a case may cost, shared by those that take part.
+# The time for a case, shared by all contenders.
 _SECONDS = {"forward": 1.0, "gradient": 1.5, "tangent": 1.0}
 
 
 @dataclass
 class Row:
-    """The measurements of a case by library, None where a library has no such thing; `reasons` then says why.
+    """The measurements of a case by library; None if a library has no such pool, and `reasons` says why.
 
-    Times are milliseconds, compile times seconds. "copy" among the times is the copy limit: an elementwise pass that
-    moves as many bytes as the values or the gradient have to; for the tangent, one that copies it.
+    Times are milliseconds, compile times seconds. The time of "copy" is the copy limit: an elementwise pass that moves
+    as many bytes as the values or the gradient must; for the tangent, one that copies it.
     """
 
     group: str
@@ -54,7 +54,7 @@ def measure(case: Case, options: Options) -> Row:
     _compare(case, options, arguments, runs, row)
     x_bytes = arrays["x"].nbytes
     output_bytes = output.size * options.dtype.itemsize
-    # The gradient of a sum does not depend on x, which nobody reads.
+    # The gradient of a sum does not depend on x, so x is not read.
     read = 0 if case.group.endswith(("sum", "avg")) else x_bytes
     moved = {"forward": x_bytes + output_bytes, "gradient": read + output_bytes + x_bytes, "tangent": 2 * x_bytes}
     for what, contenders in runs.items():
@@ -68,7 +68,7 @@ def measure(case: Case, options: Options) -> Row:
 def _jax_runs(
     case: Case, options: Options, arguments: dict[str, tuple[jax.Array, ...]], row: Row
 ) -> dict[str, dict[str, Run]]:
-    """The runs of the libraries on JAX by what they do; compile times, residuals and temporaries go into the row."""
+    """The runs of the JAX libraries by operation; compile times, residuals and temporaries go into the row."""
     runs: dict[str, dict[str, Run]] = {what: {} for what in FUNCTIONS}
     for library, make_pool in pools.JAX_LIBRARIES.items():
         if library != "jaxpool" and library not in options.peers:
@@ -115,7 +115,7 @@ def _compare(
     runs: dict[str, dict[str, Run]],
     row: Row,
 ) -> None:
-    """Call every run once, which warms it up, and hold its result to the reference; who cannot run is taken out."""
+    """Call every run once, which warms it up, and compare its result with the reference; drop runs that fail."""
     for what, contenders in runs.items():
         results = {library: run.result() for library, run in contenders.items() if library != "torch"}
         reference = expected(case, what, arguments[what], results.get("plain"))
@@ -126,6 +126,6 @@ def _compare(
                 row.reasons[f"torch {what}"] = str(reason).partition("\n")[0]
                 del contenders["torch"]
         for library, result in results.items():
-            # In 16 bits plain JAX is measured as it is: what it is held to is itself in float32.
+            # In 16 bits plain JAX and Flax are not compared: the reference is plain JAX in float32.
             if options.dtype.itemsize > 2 or library not in ("plain", "flax"):
                 check(case, library, what, options.dtype, result, reference)

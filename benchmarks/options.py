@@ -17,9 +17,9 @@ _BATCH_ON_ACCELERATORS = 16
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure, beside whom, on which device, and the folder to save to, if any."""
+    """What to measure, against which peers, on which device, and the folder to save to, if any."""
 
-    device: Any  # A jax.Device, which type checkers take for a variable.
+    device: Any  # A jax.Device, which type checkers treat as a variable.
     dtype: np.dtype
     peers: tuple[str, ...] = PEERS
     repetitions: int = 15
@@ -28,12 +28,12 @@ class Options:
     folder: Path | None = None
 
     def wants(self, description: str) -> bool:
-        """Whether something with this group and name is to be measured."""
+        """Whether to measure something with this group and name."""
         return not self.texts or any(text in description for text in self.texts)
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
-    """Read the command line, `sys.argv` by default; what is wrong with it ends the program with status 2."""
+    """Parse the command line, `sys.argv` by default; an error in it ends the program with status 2."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure jaxpool beside plain JAX, Flax, PyTorch and the time that copying takes.",

@@ -25,7 +25,7 @@ _GROUPS = {
     "global": ("global max", "global avg"),
 }
 _PANELS = {"forward": "forward", "gradient": "forward and gradient"}
-# Colour, and the height within a group's row.
+# Colour, and vertical position within a group's row.
 _PEERS = {"plain": ("#1f5fa8", 0.2), "torch": ("#d1600a", -0.2)}
 _SPREAD = 0.09
 
@@ -49,7 +49,7 @@ def draw_plot(rows: Sequence[Row], title: str, path: Path) -> None:
 
 
 def _draw_panel(panel: Any, rows: Sequence[Row], groups: Sequence[str], what: str) -> None:
-    """Dots, a bar at every geometric mean, and its number at the right edge."""
+    """Draw dots, a bar at every geometric mean, and its number at the right edge."""
     panel.set_xscale("log")
     panel.axvline(1, color="black", linewidth=1.2, zorder=1)
     panel.grid(axis="x", color="#dddddd", linewidth=0.8, zorder=0)
@@ -63,7 +63,7 @@ def _draw_panel(panel: Any, rows: Sequence[Row], groups: Sequence[str], what: st
             if not known:
                 continue
             centre = position - (height if _has_both(rows, group, what) else 0)
-            # Neighbours in size stand at different heights, so that equal ones do not hide each other.
+            # Neighbours in size are at different heights, so that equal ones do not hide each other.
             heights = centre + _SPREAD * np.resize([0.0, 1.0, -1.0, 0.5, -0.5], len(known))
             panel.scatter(known, heights, s=26, color=colour, alpha=0.55, linewidths=0, zorder=2)
             mean = geometric_mean(known) or 0.0

@@ -1,7 +1,7 @@
-"""How each case is called by those that run on JAX: jaxpool, plain JAX and Flax.
+"""The call of each case in the libraries that run on JAX: jaxpool, plain JAX and Flax.
 
 Plain JAX is what a user writes without a library: `lax.reduce_window` with its own derivatives for windows, a slice per
-bin for bins, and `jnp.max` and `jnp.mean` for whole axes. A library that has no such pool raises `LeftOut`.
+bin for bins, and `jnp.max` and `jnp.mean` for whole axes. If a library has no such pool, its function raises `LeftOut`.
 """
 
 import importlib.util
@@ -40,7 +40,7 @@ def ours(case: Case) -> Pool:
         "sum": lambda x: jaxpool.sum_pool(x, **window),
         "avg": lambda x: jaxpool.avg_pool(x, **window),
         "lp": lambda x: jaxpool.lp_pool(x, case.number, **window),
-        # Plain JAX pads with cells that do not take part.
+        # Plain JAX pads with cells that do not count.
         "smooth": lambda x: jaxpool.smooth_max_pool(x, BETA, count_include_pad=False, **window),
         "adaptive max": lambda x: jaxpool.adaptive_max_pool(x, case.bins, axis=case.axes),
         "adaptive avg": lambda x: jaxpool.adaptive_avg_pool(x, case.bins, axis=case.axes),
@@ -72,7 +72,7 @@ def plain(case: Case) -> Pool:
 
 
 def flax(case: Case) -> Pool:
-    """The same in Flax, whose pools take channels last and no dilation."""
+    """The same in Flax, whose pools need channels last and have no dilation."""
     if importlib.util.find_spec("flax") is None:
         raise LeftOut("Flax is not installed")
     if case.group not in ("max", "min", "avg"):
@@ -95,7 +95,7 @@ JAX_LIBRARIES: dict[str, Callable[[Case], Pool]] = {"jaxpool": ours, "plain": pl
 def _reduce_windows(x: jax.Array, case: Case, operation: Callable[..., Any], identity: float) -> jax.Array:
     kernel, stride, dilation = (_over_axes(case, size, 1) for size in (case.kernel, case.stride, case.dilation))
     padding = [(low, low) for low in _over_axes(case, case.padding, 0)]
-    # The identity as a NumPy scalar: an array would make the reduction a generic one, without a derivative.
+    # The identity is a NumPy scalar: with an array the reduction would be a generic one, without a derivative.
     identity_of_dtype = x.dtype.type(identity)
     return lax.reduce_window(x, identity_of_dtype, operation, kernel, stride, padding, window_dilation=dilation)
 

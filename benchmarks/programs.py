@@ -1,4 +1,4 @@
-"""What a pool becomes: its programs for values, gradient and tangent, with the seconds and the bytes that they take."""
+"""Compiled pools: the programs for values, gradient and tangent, with compile times and memory."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _SECONDS_EASILY_DISTURBED = 0.2
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled function, the seconds that tracing and compiling took, and the bytes that it needs besides results."""
+    """A compiled function, the seconds to trace and compile it, and the bytes that it needs besides its results."""
 
     call: Callable[..., Any]
     compile_seconds: float
@@ -27,12 +27,12 @@ def forward(pool: Pool) -> Callable[..., Any]:
 
 
 def gradient(pool: Pool) -> Callable[..., Any]:
-    """The gradient by x for a cotangent; the forward pass is a part of it."""
+    """The gradient with respect to x for a cotangent, including the forward pass."""
     return lambda x, cotangent: jax.vjp(pool, x)[1](cotangent)[0]
 
 
 def tangent(pool: Pool) -> Callable[..., Any]:
-    """Values of x, and their tangent for one of x."""
+    """Values of x, and their tangent for a tangent of x."""
     return lambda x, direction: jax.jvp(pool, (x,), (direction,))
 
 
@@ -44,7 +44,7 @@ FUNCTIONS: dict[str, Callable[[Pool], Callable[..., Any]]] = {
 
 
 def build(function: Callable[..., Any], *arguments: jax.Array) -> Program:
-    """Trace and compile from the start, as in a fresh process: no cache knows any part of the function."""
+    """Trace and compile from scratch, as in a fresh process: no cache holds any part of the function."""
     compiled, seconds = _compile(function, *arguments)
     if seconds < _SECONDS_EASILY_DISTURBED:
         seconds = min(seconds, _compile(function, *arguments)[1])
@@ -53,7 +53,7 @@ def build(function: Callable[..., Any], *arguments: jax.Array) -> Program:
 
 
 def residual_bytes(pool: Pool, x: jax.Array) -> int:
-    """Bytes that stay alive from the forward to the backward pass, the input included where it is among them."""
+    """Bytes kept from the forward to the backward pass, including the input if it is among them."""
     backward = jax.eval_shape(lambda x: jax.vjp(pool, x)[1], x)
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(backward))
 

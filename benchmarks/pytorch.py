@@ -1,6 +1,6 @@
-"""How each case is called in PyTorch: the same numbers in the same memory layout, on as many threads as JAX uses.
+"""The call of each case in PyTorch: the same numbers in the same memory layout, on as many threads as JAX uses.
 
-PyTorch names its axes channels first. An array with channels last goes there as a view with its axes permuted, which is
+PyTorch's logical axes are channels first. An array with channels last is passed as a view with permuted axes, which is
 what PyTorch itself calls channels last. Negating twice for a minimum would not be a fair comparison, and PyTorch has no
 smooth maximum; both are left out, as is every size that PyTorch refuses.
 """
@@ -19,7 +19,7 @@ from benchmarks.timing import Run
 
 
 def check_installed(platform: str) -> None:
-    """Raise `LeftOut` where PyTorch is not there for this platform; else let it use every processor core."""
+    """Raise `LeftOut` if PyTorch is not available for this platform; otherwise let it use every processor core."""
     if importlib.util.find_spec("torch") is None:
         raise LeftOut("PyTorch is not installed")
     import torch
@@ -30,7 +30,7 @@ def check_installed(platform: str) -> None:
 
 
 def runs(case: Case, platform: str, x: jax.Array, cotangent: jax.Array) -> dict[str, Run]:
-    """Values, and the gradient by x with the forward pass in front of it; results have the axes of x."""
+    """Values, and the gradient with respect to x including the forward pass; results have the axes of x."""
     import torch
 
     pool = _pool(case)
@@ -55,7 +55,7 @@ def runs(case: Case, platform: str, x: jax.Array, cotangent: jax.Array) -> dict[
 
 
 def to_numpy(result: Any) -> np.ndarray:
-    """A tensor as an array, 16 bits widened to 32."""
+    """A tensor as an array, with 16 bits widened to 32."""
     import torch
 
     return (result.float() if result.dtype in (torch.bfloat16, torch.float16) else result).detach().cpu().numpy()
@@ -99,7 +99,7 @@ def _named(pool: str, rank: int) -> Callable[..., Any]:
 def _tensor(array: jax.Array, platform: str) -> Any:
     import torch
 
-    # NumPy has no bfloat16 that PyTorch knows; every 16-bit number passes unharmed through float32.
+    # PyTorch does not know NumPy's bfloat16; float32 represents every 16-bit number exactly.
     wide = np.array(array, np.float32 if array.dtype.itemsize == 2 else array.dtype)
     tensor = torch.from_numpy(wide).to(getattr(torch, array.dtype.name))
     return tensor.to("cuda" if platform == "gpu" else "cpu")

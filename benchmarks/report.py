@@ -15,7 +15,7 @@ _WIDTH_OF_FILES = 260
 
 
 def make_console() -> Console:
-    """The standard output; wide enough for the tables where it is no terminal."""
+    """The standard output, wide enough for the tables if it is not a terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(width=_WIDTH_OF_FILES, highlight=False)
 
@@ -30,7 +30,7 @@ def line(row: Row) -> str:
 
 
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
-    """Milliseconds of jaxpool, how many times longer the others and a copy take, and what else there is to know."""
+    """Print milliseconds of jaxpool, how many times as long the others and a copy take, and further figures."""
     table = Table(title="ms: jaxpool; ×: how many times longer the others take", title_justify="left")
     table.add_column("", no_wrap=True)
     for what in ("forward", "gradient"):
@@ -53,7 +53,7 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
 
 
 def print_growth(console: Console, growths: Sequence[Growth], dispatches: Sequence[Dispatch]) -> None:
-    """Milliseconds by kernel and by size, and microseconds per call."""
+    """Print milliseconds by kernel and by size, and microseconds per call."""
     table = Table("growth", "forward ms", "gradient ms", "compile s, forward", "compile s, gradient")
     for growth in growths:
         columns = (growth.forward, growth.gradient, growth.compile_forward, growth.compile_gradient)
@@ -66,7 +66,7 @@ def print_growth(console: Console, growths: Sequence[Growth], dispatches: Sequen
 
 
 def print_summary(console: Console, figures: Sequence[Figure]) -> None:
-    """Every figure that has a number, beside its goals."""
+    """Print every figure that has a number, with its goals."""
     table = Table("", title="summary", title_justify="left")
     for heading in ("cases", "mean", "goal", "worst", "goal", "met"):
         table.add_column(heading, justify="right")

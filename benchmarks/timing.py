@@ -1,8 +1,8 @@
-"""How time is taken: the contenders of a case in alternation, so that whatever else the machine does meets all alike.
+"""Timing: the contenders of a case run alternately, so that other load on the machine affects all of them alike.
 
-In every round each runs once, in an order drawn anew: the caches and threads that one leaves to the next differ from
-library to library. Medians count. What is slow runs fewer rounds. The copy limit is the time of an elementwise pass
-that reads and writes as many bytes as an operation has to.
+In every round each runs once, in a new random order, as the state of caches and threads that a contender leaves to the
+next differs between libraries. The figures are medians. Slow contenders run fewer rounds. The copy limit is the time of
+an elementwise pass that reads and writes as many bytes as an operation must.
 """
 
 import random
@@ -23,17 +23,17 @@ _CALLS_IN_A_ROW = 10
 
 @dataclass(frozen=True)
 class Run:
-    """Something to time: `call` starts it on arguments that lie on the device, `wait` returns when it is done."""
+    """Something to time: `call` starts it on arguments that are on the device, `wait` returns when it is done."""
 
     call: Callable[[], Any]
     wait: Callable[[Any], Any] = jax.block_until_ready
 
     def result(self) -> Any:
-        """What one call gives, after it is done."""
+        """The result of one call, after it is done."""
         return self.wait(self.call())
 
     def seconds(self, calls: int) -> float:
-        """Seconds per call, of several in a row."""
+        """Seconds per call, over several in a row."""
         start = time.perf_counter()
         result = None
         for _ in range(calls):
@@ -43,12 +43,12 @@ class Run:
 
 
 def alternate(runs: Mapping[str, Run], repetitions: int, seconds: float, platform: str) -> dict[str, float]:
-    """Median milliseconds of each run, in alternation; the slow ones take part less often, to stay near `seconds`.
+    """Median milliseconds of each run, alternately; slow runs have fewer rounds, to stay near `seconds`.
 
-    Every run has been called before, so that the first round is a fair guess of how many rounds there is time for.
+    Every run has been called before, so the first round is a fair estimate of how many rounds there is time for.
     """
-    # An accelerator works off its queue in order, which hides what the host needs to fill it. A CPU may run calls at
-    # the same time, so there they are waited for one by one.
+    # An accelerator processes its queue in order, which hides the host's overhead. A CPU may run calls concurrently, so
+    # there each call is waited for.
     calls = 1 if platform == "cpu" else _CALLS_IN_A_ROW
     spent = {name: [run.seconds(calls)] for name, run in runs.items()}
     share = seconds / max(len(runs), 1)

@@ -1,7 +1,7 @@
-"""How the pools beside maximum and average are called: jaxpool's, and their elementary parts in plain JAX.
+"""Calls of all pools other than maximum and average: jaxpool's, and their elementary parts in plain JAX.
 
-The parts are windowed reductions of elementwise functions, by `lax.reduce_window`; for the blur weighted slices, for
-the median a sort of all slices stacked. None of these cases has padding: every window has all of its cells.
+The parts are windowed reductions of elementwise functions, by `lax.reduce_window`; weighted slices for the blur, and a
+sort of all slices stacked for the median. None of these cases has padding: every window has all of its cells.
 """
 
 import itertools
@@ -36,7 +36,7 @@ def ours(case: Case) -> dict[str, Pool]:
 
 
 def plain(case: Case, total: Total, largest: Total) -> dict[str, Pool]:
-    """The formulas over the windowed sums and maxima of plain JAX, by group."""
+    """The formulas in terms of windowed sums and maxima of plain JAX, by group."""
     cells = case.kernel**case.rank
 
     def blurred(x: jax.Array) -> jax.Array:

@@ -1,1 +1,1 @@
-"""What pools become on GPUs and TPUs: programs compiled ahead of time on a machine that has neither."""
+"""Pools compiled for GPUs and TPUs: programs compiled ahead of time on a machine that has neither."""

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.accelerators`: what pools become on an H100 and a TPU v5e, on a machine that has neither.
+"""`python -m benchmarks.accelerators`: pools compiled for an H100 and a TPU v5e, on a machine that has neither.
 
-Compiles every case for both targets, prints ours beside plain JAX's, the least possible and the goals, and saves the
-figures and a plot under benchmarks/results/accelerators/.
+Compiles every case for both targets, prints jaxpool's figures next to plain JAX's, the least possible and the goals,
+and saves the figures and a plot in benchmarks/results/accelerators/.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _plot(target: str, rows: Sequence[Row], versions: dict[str, str], path: Path) -> None:
-    """Draw the figures, where that can be done: nothing else here needs Matplotlib."""
+    """Draw the figures if Matplotlib is installed; nothing else here needs it."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no plot: Matplotlib is not installed")
         return

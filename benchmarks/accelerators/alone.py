@@ -1,4 +1,4 @@
-"""Pools alone: fixed windows, with and without a mask, bins and whole axes, in both layouts and dtypes.
+"""Pools by themselves: fixed windows, with and without a mask, bins and whole axes, in both layouts and dtypes.
 
 Arrays have tens of pictures and 50 to 100 MB, more than any cache holds.
 """
@@ -33,7 +33,7 @@ WINDOWS = (
 )
 _FEWER = ((2, 3, 2, 1, 1), (2, 7, 2, 3, 1), (2, 31, 1, 15, 1), (3, 3, 2, 1, 1))
 _MASKED = ((2, 2, 2, 0, 1), (2, 3, 2, 1, 1), (2, 3, 1, 1, 1))
-# Without padding, which the parts in plain JAX do not know.
+# Without padding, which the parts in plain JAX do not support.
 _OTHERS = ((2, 2, 2, 0, 1), (2, 3, 2, 0, 1), (2, 3, 1, 0, 1))
 _TPU = ((2, 2, 2, 0, 1), (2, 3, 2, 1, 1), (2, 3, 1, 1, 1), (2, 7, 1, 3, 1), (2, 31, 1, 15, 1))
 # Batch, channels and the size of an axis, by the number of axes.
@@ -45,7 +45,7 @@ _LINEAR = ("sum", "avg", "adaptive avg", "global avg", "blur")
 
 
 def alone() -> Iterator[Case]:
-    """All of them, for an H100 first."""
+    """All cases, for an H100 first."""
     for group, windows in {"max": WINDOWS, "min": _FEWER, "sum": _FEWER, "avg": WINDOWS}.items():
         for window in windows:
             yield from _fixed("gpu", group, window)
@@ -137,7 +137,7 @@ def _words(case: cases.Case) -> str:
 
 
 def _plain_even(case: cases.Case) -> Pool:
-    """Bins of one size are axes of an array of another shape; to slice each would take minutes to compile."""
+    """Bins of one size become axes of a reshaped array; slicing each bin would take minutes to compile."""
     reduce = jnp.max if case.group == "adaptive max" else jnp.mean
     sizes = [(case.bins, case.size // case.bins) if axis in case.axes else (case.shape[axis],) for axis in range(4)]
     shape = list(itertools.chain.from_iterable(sizes))

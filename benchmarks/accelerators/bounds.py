@@ -1,7 +1,7 @@
-"""The figures that a dozen programs must not exceed, stored beside this file with the versions that they hold for.
+"""Upper bounds for the figures of a dozen programs, stored next to this file with the versions that they hold for.
 
-They have no noise, so that what grows is a change of the library or of a compiler. What falls is welcome, and
-`python -m benchmarks.accelerators --write-bounds` makes it the new bound.
+The figures have no noise, so any increase is due to a change of the library or of a compiler. After a decrease
+`python -m benchmarks.accelerators --write-bounds` writes the new bounds.
 """
 
 import json
@@ -16,11 +16,11 @@ from benchmarks.accelerators.report import flat
 
 PATH = Path(__file__).parent / "bounds.json"
 COMPILERS = ("jax", "jaxlib", "libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
-# What may not grow, by target.
+# The bounded figures, by target.
 BOUNDED = {"gpu": ("kernels", "moved", "rarely"), "tpu": ("kernels", "moved", "rarely", "cycles", "uncosted")}
 _LAST, _FIRST = "32×112×112×64, channels last", "32×64×112×112, channels first"
 NAMES = (
-    # Before the others, since it compiles for longer than all of them.
+    # First, since it takes longer to compile than all the others.
     ("tpu", "network stem, max 3×3/2 padded 1, bfloat16, 64×224×224×3, channels last"),
     ("tpu", f"max 3×3/2 padded 1 forward, bfloat16, {_FIRST}"),
     ("tpu", f"avg 31×31/1 padded 15 forward, float32, {_LAST}"),
@@ -64,6 +64,6 @@ def write(rows: Iterable[Row]) -> None:
 
 
 def bounds(row: Row) -> dict[str, float]:
-    """The figures of a case that may not grow."""
+    """The bounded figures of a case."""
     figures = flat(row.figures[OURS])
     return {name: figures[name] for name in BOUNDED[row.case.target]}

@@ -1,4 +1,4 @@
-"""One case: a pool alone or a network, what it is called with, and who computes it."""
+"""One case: a pool or a network, its arguments, and the functions that compute it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ Pool = Callable[..., jax.Array]
 
 @dataclass(frozen=True)
 class Case:
-    """What is compiled, and what its goals depend on.
+    """What to compile, and what its goals depend on.
 
     Attributes:
         name: what it is, in words.
         target: the device, "gpu" or "tpu".
-        kind: what its goals are listed under, such as "max forward" or "network".
+        kind: the key of its goals, such as "max forward" or "network".
         specifications: shapes and dtypes of the arguments.
-        functions: jaxpool's, and that of those beside it.
-        kernel: the sizes of the window; empty for whole axes, bins and what has no window.
+        functions: jaxpool's function, and those that it is compared with.
+        kernel: the sizes of the window; empty for whole axes, bins and cases without windows.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Case:
         return needed_bytes(self.functions[OURS], self.specifications)
 
     def holds(self, text: str) -> bool:
-        """Whether the name has this text, with an x for every × if one likes."""
+        """Whether the name contains this text, which may have x for ×."""
         return text.replace("×", "x") in f"{self.target} {self.name}".replace("×", "x")
 
 
 def gradient(pool: Pool) -> Function:
-    """The gradient by the first argument; the cotangent comes last."""
+    """The gradient with respect to the first argument; the cotangent is the last argument."""
 
     def pulled_back(x: jax.Array, *others: jax.Array) -> jax.Array:
         *rest, cotangent = others
@@ -55,7 +55,7 @@ def gradient(pool: Pool) -> Function:
 
 
 def gradient_of_linear(pool: Pool, specification: Specification) -> Function:
-    """The same for a pool whose gradient is the same for every x, which is then no argument."""
+    """The same for a pool whose gradient does not depend on x, which is then not an argument."""
 
     def pulled_back(*others: jax.Array) -> jax.Array:
         *rest, cotangent = others
@@ -65,6 +65,6 @@ def gradient_of_linear(pool: Pool, specification: Specification) -> Function:
 
 
 def result(pool: Pool, specifications: tuple[Specification, ...]) -> Specification:
-    """Shape and dtype of what a pool gives."""
+    """The shape and dtype of a pool's result."""
     array = jax.eval_shape(pool, *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specifications))
     return array.shape, array.dtype

@@ -1,4 +1,4 @@
-"""All cases by name: pools alone and within networks, for both targets."""
+"""All cases by name: pools by themselves and within networks, for both targets."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -17,6 +17,6 @@ def all_cases() -> dict[tuple[str, str], Case]:
 
 
 def chosen(targets: Sequence[str], texts: Sequence[str]) -> list[Case]:
-    """The cases for these targets whose names hold one of the texts, all where there are none."""
+    """The cases for these targets whose names contain one of the texts; all cases if there are no texts."""
     found = (case for case in all_cases().values() if case.target in targets)
     return [case for case in found if not texts or any(case.holds(text) for text in texts)]

@@ -1,8 +1,8 @@
-"""What a compiled program costs, by its text: kernels, bytes moved through main memory, the compiler's own cycles.
+"""The cost of a compiled program, from its text: kernels, bytes moved through main memory, the compiler's own cycles.
 
-Bytes are counted as if every kernel read each cell of its operands that it needs once, and wrote each result once:
-what a slice leaves out is not read, and what is updated in place is neither read nor written as a whole. Of a
-conditional the branch that moves least counts, since the others are for rare input; `rarely` has the dearest one.
+Bytes are counted as if every kernel read each cell that it needs once and wrote each result once: what a slice leaves
+out is not read, and an array updated in place is neither read nor written as a whole. For a conditional the branch that
+moves least counts, since the others are for rare input; `rarely` has the most expensive one.
 """
 
 import re
@@ -18,7 +18,7 @@ _FREE = {
 _FREE_CALLS = {"ConcatBitcast", "AllocateBuffer"}
 _SHUFFLES = {"scatter", "select-and-scatter", "sort", "copy", "transpose", "concatenate"}
 _SLICES = {"slice", "dynamic-slice", "gather"}
-# One tile of float32: what is smaller costs next to nothing, whether or not the compiler estimates it.
+# One tile of float32: anything smaller costs next to nothing, whether or not the compiler estimates it.
 _SMALL = 4096
 
 
@@ -27,13 +27,13 @@ class Costs:
     """The costs of a program, or of a part of it.
 
     Attributes:
-        kernels: what is launched one after the other, each time that a loop goes round; not transfers beside it.
+        kernels: launches in sequence, counted in every iteration of a loop; not concurrent transfers.
         moved: bytes read from and written to main memory.
-        rarely: the same where every conditional takes the branch that moves most.
-        cycles: the compiler's estimates, summed; on a TPU alone.
+        rarely: the same if every conditional takes the branch that moves most.
+        cycles: the compiler's estimates, summed; only on a TPU.
         uncosted: instructions on more than a tile without an estimate, on a TPU, and loops of unknown length.
-        shuffles: scatters, sorts, copies, transpositions and concatenations, within fusions too.
-        reads: the most cells of one operand that a kernel's loop reads per output; on a GPU alone.
+        shuffles: scatters, sorts, copies, transpositions and concatenations, including those in fusions.
+        reads: the most cells of one operand that a kernel's loop reads per output; only on a GPU.
     """
 
     kernels: int = 0
@@ -49,7 +49,7 @@ class Costs:
         return Costs(**sums | {"reads": max(self.reads, other.reads)})
 
     def times(self, number: int) -> "Costs":
-        """Those of a loop that goes round so many times; what it shuffles is written once."""
+        """The costs of a loop with this many iterations; its shuffles count once, as they occur once in the text."""
         repeated = {name: getattr(self, name) * number for name in ("kernels", "moved", "rarely", "cycles")}
         return Costs(**repeated, uncosted=self.uncosted, shuffles=self.shuffles, reads=self.reads)
 
@@ -98,7 +98,7 @@ class _Reader:
         return Costs(**{field.name: getattr(least, field.name) for field in fields(Costs)} | {"rarely": most})
 
     def _transferred(self, instruction: Instruction, computation: Computation) -> int:
-        """A copy or a slice that runs beside the kernels; its result lists source, destination and a semaphore."""
+        """A copy or slice that runs concurrently with kernels; its result has source, destination and a semaphore."""
         source = _arrays(computation, instruction.operands[:1])
         destination = instruction.arrays[0] if instruction.operation == "copy-start" else instruction.arrays[-2]
         read = destination.bytes if any(array.in_main_memory for array in source) else 0
@@ -125,7 +125,7 @@ class _Reader:
         return self.target == "gpu" and "kind=kLoop" in instruction.attributes
 
     def _read(self, instruction: Instruction, computation: Computation) -> int:
-        """Bytes that the instruction reads of its operands."""
+        """Bytes that the instruction reads from its operands."""
         total = 0
         for operand in dict.fromkeys(instruction.operands):
             whole = sum(array.main_bytes for array in _arrays(computation, (operand,)))
@@ -133,7 +133,7 @@ class _Reader:
         return total
 
     def _used(self, user: Instruction, operand: str, whole: int) -> int:
-        """Of an operand of so many bytes, those that one instruction reads."""
+        """The bytes that one instruction reads from an operand of this size."""
         is_first = user.operands[0] == operand and operand not in user.operands[1:]
         if not whole:
             return 0
@@ -171,12 +171,12 @@ class _Reader:
 
 
 def _updated(instruction: Instruction, computation: Computation, written: tuple[Array, ...]) -> int:
-    """Bytes written for a result, which is not all of it where an array is updated in place."""
+    """Bytes written for a result; only a part of it if an array is updated in place."""
     whole = _main_bytes(written)
     if instruction.operation == "dynamic-update-slice":
         return min(whole, _size(_arrays(computation, instruction.operands[1:2])))
     if instruction.operation == "scatter":
-        # What is added to is read as well.
+        # An array that is added to is read as well.
         return min(2 * whole, 2 * _size(_arrays(computation, instruction.operands[2:3])))
     return whole
 

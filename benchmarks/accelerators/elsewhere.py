@@ -1,4 +1,4 @@
-"""Pools whose windows are data or are put elsewhere: unpooling, fractional windows, regions of interest."""
+"""Pools whose windows or outputs are at positions that are data: unpooling, fractional windows, regions of interest."""
 
 from collections.abc import Iterator
 

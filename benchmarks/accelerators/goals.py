@@ -1,7 +1,7 @@
-"""What programs on an H100 and a v5e are meant to cost, by the kind of case, and whether they do.
+"""The goals for the cost of programs on an H100 and a v5e, by the kind of case, and whether they are met.
 
-A goal is an upper limit: so many times the bytes of arguments and results, the same figure of plain JAX or of a strided
-slice in the pool's place, or a number of its own.
+A goal is an upper limit: a multiple of the bytes of arguments and results, of the same figure for plain JAX or for a
+strided slice in the pool's place, or an absolute number.
 """
 
 import math
@@ -19,7 +19,7 @@ _MOST_READS = 16
 
 @dataclass(frozen=True)
 class Goal:
-    """At most `factor` times a figure of `beside`."""
+    """At most `factor` times the figure of `beside`."""
 
     figure: str
     factor: float
@@ -31,7 +31,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal, what it allows in this case, and what there is."""
+    """A goal, its limit in this case, and the actual figure."""
 
     goal: Goal
     limit: float
@@ -79,7 +79,7 @@ def _goals(case: Case) -> Iterator[Goal]:
     if case.kernel and max(case.kernel) > _LARGEST_AT_ONCE:
         yield Goal("reads", max(case.kernel), ITSELF)
     elif len(case.kernel) > 1 and math.prod(case.kernel) <= _MOST_READS:
-        # Larger windows up to 7×7 have no such goal, since one kernel for all of their axes has to read them whole.
+        # Larger windows up to 7×7 have no such goal, since a single kernel for all axes must read every cell of them.
         yield Goal("reads", _MOST_READS, ITSELF)
 
 
@@ -106,7 +106,7 @@ def _alone(group: str, what: str, kernel: tuple[int, ...], masked: bool) -> Iter
     elif group in _OTHERS:
         yield Goal("moved", 1.2 if is_forward else 1.6, NEEDED)
     elif group in ("sum", "avg") and masked and not is_forward:
-        # The counts of an average are a pass of their own.
+        # The counts of an average are a separate pass.
         yield Goal("moved", 1.05 if group == "sum" else 1.6, NEEDED)
     elif group in ("max", "min") and not is_forward:
         yield from _gradient_of_extremes(largest)

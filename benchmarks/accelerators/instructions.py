@@ -1,4 +1,4 @@
-"""The text of a compiled program, read: its computations, their instructions, and the bytes of their arrays."""
+"""A parser for the text of a compiled program: its computations, their instructions, and the bytes of their arrays."""
 
 import math
 import re
@@ -15,7 +15,7 @@ _HEAD = re.compile(r"(ENTRY )?%?([\w.\-]+) .*\{$")
 
 @dataclass(frozen=True)
 class Array:
-    """One array of an instruction: bytes in memory with the padding of its tiles, and whether that is the main memory.
+    """One array of an instruction: its bytes including the padding of tiles, and whether it is in main memory.
 
     A TPU stores the last two axes of a layout in tiles of 8 × 128 numbers, and has a fast memory on the chip.
     """
@@ -69,7 +69,7 @@ class Computation:
 
     @cached_property
     def users(self) -> dict[str, list[Instruction]]:
-        """Who reads the result of each instruction."""
+        """The instructions that read the result of each instruction."""
         users: dict[str, list[Instruction]] = {name: [] for name in self.instructions}
         for instruction in self.instructions.values():
             for operand in dict.fromkeys(instruction.operands):
@@ -83,12 +83,12 @@ class Computation:
 
     @property
     def root(self) -> Instruction:
-        """The instruction whose result is the computation's."""
+        """The instruction whose result is that of the computation."""
         return next(each for each in self.instructions.values() if each.is_root)
 
 
 def parse(text: str) -> tuple[str, dict[str, Computation]]:
-    """The name of the first computation to run, and all computations by name."""
+    """The name of the entry computation, and all computations by name."""
     entry, current, computations = "", None, {}
     for line in text.splitlines():
         if not line.startswith(" "):
@@ -107,7 +107,7 @@ def parse(text: str) -> tuple[str, dict[str, Computation]]:
 
 
 def _split(rest: str) -> tuple[str, str]:
-    """What stands within the parentheses of an instruction, and what comes after."""
+    """The text within the parentheses of an instruction, and the text after them."""
     depth = 1
     for position, letter in enumerate(rest):
         depth += (letter == "(") - (letter == ")")
@@ -127,7 +127,7 @@ def _array(dtype: str, dimensions: str, layout: str) -> Array:
     tile = re.search(r"T\(([\d,]+)\)", properties)
     stored = [sizes[axis] for axis in _sizes(order)] or list(sizes[::-1])
     if tile and stored:
-        # Both from the axis that is contiguous on.
+        # Both start from the contiguous axis.
         for axis, size in enumerate(_sizes(tile.group(1))[::-1]):
             if axis < len(stored):
                 stored[axis] = -(-stored[axis] // size) * size

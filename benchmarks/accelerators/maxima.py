@@ -1,6 +1,6 @@
-"""Maxima and minima compiled for an H100, each as a module of its own name, so that `--xla_dump_to` writes its PTX.
+"""Maxima and minima compiled for an H100, each as a module with its own name, so that `--xla_dump_to` writes its PTX.
 
-XLA reads its flags when it starts, so this runs in a process of its own: `python -m benchmarks.accelerators.maxima`.
+XLA reads its flags when it starts, so this runs in a separate process: `python -m benchmarks.accelerators.maxima`.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Every function of every case compiled, in several processes, and what its program costs."""
+"""Compile every function of every case, in several processes, and measure the cost of its program."""
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from benchmarks.accelerators.programs import compile_for, prepare
 
 @dataclass(frozen=True)
 class Figures:
-    """What one program costs, the bytes of its temporaries, and the seconds that tracing and compiling took."""
+    """The costs of one program, the bytes of its temporaries, and the seconds to trace and compile it."""
 
     costs: Costs
     temporary: int
@@ -22,7 +22,7 @@ class Figures:
 
 @dataclass
 class Row:
-    """A case with the figures of everybody who computes it, and why somebody has none."""
+    """A case with the figures of every function that computes it, and why some have none."""
 
     case: Case
     needed: int
@@ -37,7 +37,7 @@ def figures_of(case: Case, name: str) -> Figures:
 
 
 def measure(cases: Sequence[Case], processes: int, names: Sequence[str] = (OURS, PLAIN, SLICE)) -> Iterator[Row]:
-    """The rows of these cases, with those of these names, each as soon as all of its programs are compiled."""
+    """The rows of these cases, for functions with these names, each as soon as all its programs are compiled."""
     rows = {(case.target, case.name): Row(case, case.needed) for case in cases}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=prepare) as executor:

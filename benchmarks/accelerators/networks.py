@@ -1,7 +1,7 @@
-"""Pools within networks: a training step of the layers around one, with gradients by picture and weights.
+"""Pools within networks: a training step of a pool and the layers around it, with gradients for picture and weights.
 
-A pool alone is charged for reading its input and for layouts that it would not have inside a network, so these are the
-figures to steer by. In the pool's place comes a strided slice as well, which is the least that is possible.
+A pool by itself is charged for reading its input and for layouts that it would not have inside a network, so these are
+the figures to tune for. They are also computed with a strided slice in the pool's place, which is the least possible.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +65,7 @@ def _step(layers: Layer, pool: Pool, channels_last: bool) -> Callable[..., Any]:
 
 
 def _strided_slice(case: cases.Case) -> Pool:
-    """As many cells as the pool has outputs: those at its strides."""
+    """The cells at the strides of the pool, as many as it has outputs."""
     stride = case.stride if case.kernel else case.size
     index = tuple(slice(None, None, stride) if axis in case.axes else slice(None) for axis in range(len(case.shape)))
     return lambda x: x[index]
@@ -77,7 +77,7 @@ def _convolution(x: jax.Array, weights: jax.Array, stride: int, channels_last: b
 
 
 def _normalised(x: jax.Array, scale: jax.Array, channels_last: bool) -> jax.Array:
-    """Batch normalisation by the statistics of the batch, in float32."""
+    """Batch normalisation with the statistics of the batch, in float32."""
     axes = (0, 1, 2) if channels_last else (0, 2, 3)
     wide = x.astype(jnp.float32)
     mean, square = wide.mean(axes, keepdims=True), (wide**2).mean(axes, keepdims=True)

@@ -1,7 +1,7 @@
-"""The plot: how far programs are from the least, a dot per case, filled where its goals are met.
+"""The plot: how far programs are from the least possible, a dot per case, filled if its goals are met.
 
-On an H100 that is bytes moved beside the least possible, for jaxpool and plain JAX; on a v5e, where no least is known
-for a pool alone, cycles beside plain JAX's.
+On an H100 these are bytes moved over the least possible, for jaxpool and plain JAX; on a v5e, where the least is not
+known for a pool by itself, cycles over plain JAX's.
 """
 
 import textwrap
@@ -20,7 +20,7 @@ from benchmarks.accelerators.measure import Row
 
 _OURS_COLOUR, _PLAIN_COLOUR = "#1f5fa8", "#d1600a"
 _HEADINGS = {"gpu": "bytes moved, over the least possible", "tpu": "cycles, over plain JAX's"}
-# Heights within a group's row.
+# Vertical positions within a group's row.
 _OURS_HEIGHT, _PLAIN_HEIGHT, _SPREAD = -0.2, 0.22, 0.13
 _SHARE_OF_LINE, _DOTS_PER_INCH = 0.34, 160
 
@@ -67,7 +67,7 @@ def _draw_group(panel: Any, target: str, position: int, rows: Sequence[Row]) -> 
 
 
 def _ratio(target: str, row: Row, name: str) -> float | None:
-    """What is drawn for one function of a case; nothing where it was not compiled."""
+    """The ratio to draw for one function of a case; None if it was not compiled."""
     if name not in row.figures or (target == "tpu" and (name == PLAIN or PLAIN not in row.figures)):
         return None
     costs = row.figures[name].costs

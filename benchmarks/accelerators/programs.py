@@ -1,7 +1,7 @@
 """Compiling for an H100 and a TPU v5e on a machine that has neither.
 
-Both compilers run wherever their plugins are installed, and take a description of the device in place of the device.
-Nothing is run: what is read from the compiled program has no noise. `prepare` is called before JAX touches any device.
+Both compilers run wherever their plugins are installed, given a description of the device instead of the device itself.
+Nothing is run, so figures from the compiled program have no noise. `prepare` is called before JAX touches any device.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ from jax.experimental import topologies
 from jaxpool._engine import platforms
 
 TARGETS = {"gpu": "H100", "tpu": "v5e"}
-# The platform's name where a lowering is chosen by it.
+# The name by which JAX chooses a platform's lowering.
 PLATFORMS = {"gpu": "cuda", "tpu": "tpu"}
 PLUGINS = {"gpu": "jax_cuda12_plugin", "tpu": "libtpu"}
 Specification = tuple[tuple[int, ...], Any]
@@ -37,20 +37,20 @@ platform_name: "CUDA" dnn_version_info { major: 9 minor: 7 } runtime_version { m
 device_description_str: "NVIDIA H100 80GB HBM3"
 """
 _ENVIRONMENT = {
-    # libtpu looks for a TPU, and for other processes that use it, unless it is told not to.
+    # libtpu looks for a TPU, and for other processes that use it, unless told not to.
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
-# What the compiler for GPUs would time on the device, it must not try.
+# The GPU compiler must not try to time anything on the device.
 _FLAGS = "--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled program's text, the bytes of its temporaries at the peak, and the seconds that compiling took."""
+    """A compiled program's text, the peak bytes of its temporaries, and the seconds to compile it."""
 
     text: str
     temporary: int
@@ -58,17 +58,17 @@ class Program:
 
 
 def missing(targets: Sequence[str]) -> list[str]:
-    """The plugins that these targets need and that are not installed."""
+    """The plugins that these targets need but that are not installed."""
     return [PLUGINS[target] for target in targets if importlib.util.find_spec(PLUGINS[target]) is None]
 
 
 def prepare() -> None:
-    """Set what the compilers read when they start."""
+    """Set the options that the compilers read when they start."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if _FLAGS not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAGS}".strip()
-    # Where libtpu is installed, JAX would wait for a TPU to run on.
+    # If libtpu is installed, JAX would wait for a TPU to run on.
     jax.config.update("jax_platforms", "cpu")
 
 
@@ -77,8 +77,8 @@ def compile_for(target: str, function: Callable[..., Any], specifications: Seque
     sharding = jax.sharding.SingleDeviceSharding(_device(target))
     arrays = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype in specifications]
     start = time.perf_counter()
-    # The platform is named here: a described H100 calls itself "gpu", which JAX resolves by the devices it finds. What
-    # a rule keeps is chosen while tracing, for this platform too.
+    # The platform is named here: a described H100 calls itself "gpu", which JAX resolves by the devices it finds. The
+    # residuals of a rule are chosen while tracing, for this platform too.
     with platforms.only_for(target):
         program = jax.jit(function).trace(*arrays).lower(lowering_platforms=(PLATFORMS[target],)).compile()
     seconds = time.perf_counter() - start
@@ -89,7 +89,7 @@ def compile_for(target: str, function: Callable[..., Any], specifications: Seque
 
 
 def needed_bytes(function: Callable[..., Any], specifications: Sequence[Specification]) -> int:
-    """Bytes of the arguments and the results: what has to be moved at least."""
+    """The bytes of arguments and results, which must be moved at least."""
     arrays = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specifications]
     results = jax.tree.leaves(jax.eval_shape(function, *arrays))
     return sum(math.prod(array.shape) * np.dtype(array.dtype).itemsize for array in [*arrays, *results])

@@ -1,8 +1,8 @@
-"""How many cells of one operand a loop on a GPU reads for one output, at most, by the text of its fusion.
+"""The most cells of one operand that a loop on a GPU reads for one output, from the text of its fusion.
 
-A loop fusion computes every output from its operands alone: nothing is shared between neighbours. A cell is told from
-another by how its index comes from that of the output, through slices, pads and other changes of index: reads along
-the same way are one read. A windowed reduction reads as many cells as its window has.
+A loop fusion computes every output from its operands only: nothing is shared between neighbours. Cells are
+distinguished by how their index follows from that of the output, through slices, pads and other index changes: reads by
+the same path are one read. A windowed reduction reads as many cells as its window has.
 """
 
 import math
@@ -11,7 +11,7 @@ from collections import Counter
 
 from benchmarks.accelerators.instructions import Computation, Instruction
 
-# A parameter, and the changes of index on the way from the output to it.
+# A parameter, and the index changes on the path from the output to it.
 _Way = tuple[str, ...]
 _NO_OPERANDS = {"constant", "iota", "parameter"}
 _MOVES = {
@@ -35,7 +35,7 @@ def most_reads(computation: Computation) -> int:
 
 
 def _ways(computation: Computation, name: str, known: dict[str, dict[_Way, int]]) -> dict[_Way, int]:
-    """The ways to the cells that an element of this instruction is made of, with the number of cells along each."""
+    """The paths to the cells that an element of this instruction depends on, with the number of cells for each."""
     if name in known:
         return known[name]
     instruction = computation.instructions[name]
@@ -53,8 +53,8 @@ def _ways(computation: Computation, name: str, known: dict[str, dict[_Way, int]]
 
 
 def _moves(instruction: Instruction, computation: Computation) -> bool:
-    """Whether the index of an element is another one than that of the operand's."""
-    # Among numbers of another kind every element stays where it is.
+    """Whether the index of an element differs from that of its operand's element."""
+    # A bitcast to another dtype of the same shape keeps every element in place.
     is_reinterpreted = instruction.operation == "bitcast" and all(
         computation.instructions[operand].shape == instruction.shape for operand in instruction.operands
     )
@@ -62,7 +62,7 @@ def _moves(instruction: Instruction, computation: Computation) -> bool:
 
 
 def _cells(instruction: Instruction, computation: Computation) -> int:
-    """How many elements of its operand make one of this instruction."""
+    """How many elements of the operand contribute to one of this instruction."""
     if instruction.operation == "reduce-window":
         window = re.search(r"window=\{size=([\dx]+)", instruction.attributes)
         return math.prod(int(size) for size in window.group(1).split("x")) if window else 1

@@ -1,4 +1,4 @@
-"""The figures as text and as JSON: a line per case, ours beside plain JAX's, the least possible, the goals."""
+"""The figures as text and as JSON: a line per case, with jaxpool's, plain JAX's, the least possible and the goals."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def lines(target: str, rows: Sequence[Row]) -> list[str]:
 
 
 def line(row: Row, width: int = 0) -> str:
-    """One case: its figures, and its goals, each with a mark that says whether it is met."""
+    """One case: its figures and its goals, each with a mark for whether it is met."""
     cells = [cell for name in (OURS, PLAIN) for cell in _cells(row, row.figures.get(name))]
     least = row.figures[SLICE].costs.moved if SLICE in row.figures else row.needed
     cells.append(_moved(row, least))
@@ -78,5 +78,5 @@ def _cells(row: Row, figures: Figures | None) -> list[str]:
 
 
 def _moved(row: Row, count: int) -> str:
-    """Bytes beside those needed; in a network, where most of them are not the pool's, in full."""
+    """Bytes over those needed; in a network, where most are not the pool's, the bytes themselves."""
     return f"{count / 1e6:.0f} MB" if row.case.kind == "network" else f"{count / row.needed:.2f} ×"

@@ -1,7 +1,7 @@
-"""NaN is kept in the code for an H100: its maxima and minima are those that give NaN where an operand is NaN.
+"""NaN is kept in the code for an H100: its maxima and minima return NaN if an operand is NaN.
 
-PTX has such instructions for float32 and for numbers of 16 bits. For float64 it has none, and the compiler selects NaN
-where the operands cannot be compared. The CPU's own `lax.reduce_window` loses NaN; a GPU's does not.
+PTX has such instructions for float32 and for 16-bit numbers. It has none for float64, where the compiler selects NaN if
+the operands are unordered. The CPU's `lax.reduce_window` loses NaN; a GPU's does not.
 """
 
 import os
@@ -35,7 +35,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("author", "extreme", "window", "dtype"), list(maxima.names()))
 def test_nan_wins(author: str, extreme: str, window: str, dtype: str, dump: Path) -> None:
-    """Every maximum of the module keeps NaN, and there is one at all."""
+    """Every maximum of the module keeps NaN, and there is at least one."""
     files = dump.glob(f"*.jit_{author}_{extreme}_{window}_{dtype}.*ptx")
     text = "\n".join(file.read_text() for file in files)
     if dtype == "float64":
@@ -49,6 +49,6 @@ def test_nan_wins(author: str, extreme: str, window: str, dtype: str, dump: Path
 
 
 def _selects_nan(text: str, result: str, first: str, second: str) -> bool:
-    """Whether NaN takes the place of a result wherever one of its operands is NaN."""
+    """Whether a result is replaced by NaN whenever one of its operands is NaN."""
     unordered = re.search(rf"setp\.nan\.f64\s+(%\w+), (?:{first}, {second}|{second}, {first});", text)
     return unordered is not None and f"{_NAN}, {result}, {unordered.group(1)};" in text

@@ -1,6 +1,6 @@
-"""The programs of a dozen pools do not grow: kernels, bytes and cycles stay within the bounds that are stored.
+"""The programs of a dozen pools do not grow: kernels, bytes and cycles stay within the stored bounds.
 
-It runs in an environment of its own, which benchmarks/README.md has under “GPUs and TPUs”.
+This test needs a separate environment, described in benchmarks/README.md under “GPUs and TPUs”.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from benchmarks.accelerators.programs import TARGETS, missing, prepare
 
 @pytest.fixture(scope="module")
 def rows() -> dict[tuple[str, str], Row]:
-    """The programs of jaxpool for all cases that have bounds."""
+    """The programs of jaxpool for all cases with bounds."""
     absent = missing(tuple(TARGETS))
     assert not absent, f"not installed: {', '.join(absent)}; run pip install -e '.[accelerators]'"
     expected, _ = bounds.read()
@@ -24,7 +24,7 @@ def rows() -> dict[tuple[str, str], Row]:
 
 @pytest.mark.parametrize(("target", "name"), bounds.NAMES, ids=lambda text: text.replace("×", "x"))
 def test_program_does_not_grow(target: str, name: str, rows: dict[tuple[str, str], Row]) -> None:
-    """No figure is above its bound; where that is meant, the commit that needs it writes the bounds anew."""
+    """No figure exceeds its bound; if an increase is intended, its commit rewrites the bounds."""
     row = rows[target, name]
     assert not row.failures, row.failures[OURS]
     _, allowed = bounds.read()
