@@ -1,8 +1,8 @@
-"""A program of its own, with four virtual devices: pools of sharded axes by the lowerings of GPUs and TPUs.
+"""A separate program, with four virtual devices: pools of sharded axes by the lowerings of GPUs and TPUs.
 
 `python tests/engine/sharded_platforms.py` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment.
-It prints what differs from the same pools of whole arrays, and exits with 1 if anything does. With the argument
-`overlapping` it leaves out windows that stay within a shard, and axes that are sharded alone.
+It prints what differs from the same pools of unsharded arrays, and exits with 1 if anything does. With the argument
+`overlapping` it leaves out windows within a shard, and cases in which only the pooled axis is sharded.
 """
 
 import sys
@@ -15,7 +15,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 import jaxpool
 from jaxpool._engine import platforms
 
-# Kernel, stride and padding; the first two reach over the edges of shards.
+# Kernel, stride and padding; windows of the first two cross the edges of shards.
 WINDOWS = ((3, 2, 1), (3, 1, 1), (2, 2, 0), (4, 2, 1))
 # Of images in two rows of two pieces, and of images and axes one at a time.
 SPECS = tuple(PartitionSpec(*spec) for spec in ((None, "rows", "columns"), (("rows", "columns"),), (None, "rows")))

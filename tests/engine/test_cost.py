@@ -1,4 +1,4 @@
-"""What pools cost beside time: memory held for the backward pass, temporary memory, the length of the program."""
+"""The cost of pools besides time: memory held for the backward pass, temporary memory, the length of the program."""
 
 from collections import Counter
 from functools import partial
@@ -30,7 +30,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
 
 
 def held(function: Any, x: jax.Array) -> list[jax.ShapeDtypeStruct]:
-    """What the backward pass holds."""
+    """The arrays held for the backward pass."""
     return jax.tree.leaves(jax.eval_shape(lambda x: jax.vjp(function, x)[1], x))
 
 
@@ -68,7 +68,7 @@ def test_gradients_need_no_copy_per_cell_of_a_window(function: Any, name: str, l
     gradient = compiled_as_usual(jax.grad(lambda x: function(x, axis=axis, **WINDOWS[name]).sum()))
     analysis = gradient.lower(x).compile().memory_analysis()
     assert analysis is not None
-    # Padding half a window on each side makes of 32 cells 63 with the largest one.
+    # Padding by half a window on each side turns 32 cells into 63 for the largest window.
     assert analysis.temp_size_in_bytes <= 4 * x.nbytes * (1 if WINDOWS[name]["kernel_size"] < 7 else 2)
 
 
@@ -92,7 +92,7 @@ def test_axes_share_no_loop_of_exponentials_where_padding_takes_part(function: A
     x = jnp.zeros((2, 12, 12, 3), np.float32)
     program = compiled_as_usual(lambda x: function(x, 2.0, (5, 5), 1, 2, axis=(1, 2))).lower(x).compile().as_text()
     loops = [loop.count(" exponential(") for loop in program.split("\n\n")]
-    # Beside a loop with one exponential per cell, for data that allow it.
+    # In addition to a loop with one exponential per cell, for data that allow it.
     assert sorted(count for count in loops if count) == [1, 5, 5]
 
 
@@ -101,7 +101,7 @@ def test_boxes_carry_their_bins_alone() -> None:
     pool = compiled_as_usual(lambda x, boxes: jaxpool.roi_pool(x, boxes, 2, axis=(0, 1)))
     analysis = pool.lower(x, boxes).compile().memory_analysis()
     assert analysis is not None
-    # Of one axis only, the bins of 64 boxes hold 16 times as many cells.
+    # Along one axis only, the bins of 64 boxes hold 16 times as many cells.
     assert analysis.temp_size_in_bytes <= 8 * analysis.output_size_in_bytes
 
 
@@ -121,7 +121,7 @@ def test_programs_grow_with_the_logarithm_of_the_window(function: Any) -> None:
 
 
 def test_programs_of_large_windows_do_not_grow() -> None:
-    # A program that is as long as the window would not be compiled in this test's lifetime.
+    # A program as long as the window would take forever to compile.
 
     def length(kernel: int) -> int:
         gradient = jax.grad(lambda x: jaxpool.sum_pool(x, (kernel,), 1).sum())
@@ -132,7 +132,7 @@ def test_programs_of_large_windows_do_not_grow() -> None:
 
 @pytest.mark.parametrize("function", ["max_pool", "max_pool_with_indices", "avg_pool", "lp_pool", "smooth_max_pool"])
 def test_shared_masks_stay_small(function: str) -> None:
-    # Whatever is made of the mask and has both batch axes is a choice between cells, or between a winner and another.
+    # Whatever depends on the mask and has both batch axes is a choice between cells or between winners.
     x = jnp.zeros((8, 64, 32, 32))
     options = {"norm_type": 3.0} if function == "lp_pool" else {"beta": 2.0} if function == "smooth_max_pool" else {}
     parameters = {"kernel_size": (3, 3), "stride": 2, "padding": 1, **options}

@@ -1,6 +1,6 @@
-"""The lowerings of the engine against each other: every one of them gives what the reference lowering gives.
+"""The lowerings of the engine against each other: every one gives the same results as the reference lowering.
 
-Which one a pool uses is a matter of speed alone, so each is called here on windows that another may serve better.
+A pool chooses among them only for speed, so each is called here even on windows for which another is faster.
 """
 
 from functools import partial
@@ -90,7 +90,7 @@ def test_lowerings_of_spreading_agree(name: str) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
 
 
-# Minima are compared the other way round, and are otherwise maxima.
+# Minima are the same as maxima with the comparison reversed.
 @pytest.mark.parametrize(
     ("window", "op"),
     [
@@ -102,7 +102,7 @@ def test_lowerings_of_spreading_agree(name: str) -> None:
 def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> None:
     (axis,) = window.axes
     random = np.random.default_rng(0)
-    # Few distinct numbers make ties, also across the halves of doubling.
+    # Few distinct numbers make ties, including between pieces.
     x = random.integers(0, 3, (2, axis.size)).astype(np.float64)
     x[1, 5] = np.nan
     number = np.min_scalar_type(4 * window.cells - 1)

@@ -1,7 +1,7 @@
-"""The lowerings of GPUs and TPUs, run on this machine's CPU: held to the reference as those of the CPU are.
+"""The lowerings of GPUs and TPUs, run on this machine's CPU and compared with the reference.
 
-`platforms.only_for` traces a program for one platform alone. What runs here is then what runs there, but for the
-platforms' own operations: a CPU's `reduce_window` and `select-and-scatter` stand in for those of a TPU.
+`platforms.only_for` traces a program for one platform only. The program is then the same as on that platform, except
+for native operations: a CPU's `reduce_window` and `select-and-scatter` stand in for those of a TPU.
 """
 
 import os
@@ -27,9 +27,9 @@ from tests.registry.cases import CASES, PLAIN, Case, distinct
 from tests.registry.records import RECORDS
 
 OTHERS = ("gpu", "tpu")
-# Where a TPU has lowerings of its own.
+# Functions for which a TPU has its own lowerings.
 REDUCED = ("max_pool", "min_pool", "sum_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool", "global_avg_pool")
-# Windows without dilation, as sizes of kernels, strides and paddings: apart, in touch with the next ones, with others.
+# Windows without dilation, as kernels, strides and paddings: apart, overlapping the next window, and further ones.
 WINDOWS = {
     "2/2": ((2, 2), 2, 0),
     "2×3/3": ((2, 3), 3, (0, 1)),
@@ -38,7 +38,7 @@ WINDOWS = {
     "5/2": ((5, 5), 2, ((2, 1), (1, 2))),
     "whole": ((7, 8), 1, 0),
 }
-# Geometries each of which some lowering takes in another way.
+# Geometries that some lowering treats differently.
 DISTINCT = (
     "line-gaps",
     "line-9",
@@ -59,7 +59,7 @@ CELLS = {
 
 
 def rows() -> list[Any]:
-    """By default every function has a geometry on each platform; those with lowerings of their own have all kinds."""
+    """By default every function has a geometry on each platform; functions with special lowerings have all kinds."""
     return [
         case_row(case, platform, id=f"{case.name}-{platform}", kept=platform in kept_for(case))
         for case in CASES
@@ -74,7 +74,7 @@ def kept_for(case: Case) -> tuple[str, ...]:
     if case.function in ("max_pool", "sum_pool", "adaptive_max_pool", "adaptive_avg_pool") and not masked:
         if case.geometry not in DISTINCT:
             return ()
-        # A TPU has the more lowerings of its own; what of a geometry matters to GPUs is the same for all functions.
+        # A TPU has more special lowerings; the effect of a geometry on GPUs is the same for all functions.
         return OTHERS if case.function == "max_pool" else OTHERS[1:]
     if case.function == "max_pool_with_indices":
         return OTHERS if case.geometry in ("plane-last", "many-cells") or masked else ()
@@ -97,7 +97,7 @@ def test_first_derivatives_by_the_other_rule(case: Case, platform: str) -> None:
 
 
 def check_first_order(case: Case, platform: str, rule: str) -> None:
-    """Hold values, tangents, cotangents and indices on a platform to the reference."""
+    """Compare values, tangents, cotangents and indices on a platform with the reference."""
     with platforms.only_for(platform):
         functions = {rule: partial(case.values, rule=rule)}
         check_first_derivatives(functions, case.x, case.expected.values, case.expected.jacobian(), whole=False)
@@ -108,7 +108,7 @@ def check_first_order(case: Case, platform: str, rule: str) -> None:
 @pytest.mark.parametrize(
     ("function", "platform"),
     [
-        # Means of weighted cells are evaluated on a TPU as on a GPU.
+        # Weighted means are evaluated on a TPU as on a GPU.
         case_row(function, platform, id=f"{function}-{platform}", kept=platform == "gpu" or function == "max_pool")
         for function in ("max_pool", "lp_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool")
         for platform in OTHERS
@@ -124,7 +124,7 @@ def test_gradients_and_hessians(function: str, platform: str) -> None:
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("platform", OTHERS)
 def test_winners(platform: str, name: str, cells: str) -> None:
-    """In float32, which a TPU has, both rules, both modes and a batch: ties, NaN and infinities beside padding."""
+    """In float32, which TPUs support, both rules, both modes and a batch: ties, NaN and infinities next to padding."""
     kernel_size, stride, padding = WINDOWS[name]
     random = np.random.default_rng(0)
     x = CELLS[cells](random, (3, 7, 8, 2)).astype(np.float32)
@@ -159,7 +159,7 @@ def test_winners(platform: str, name: str, cells: str) -> None:
 
 @pytest.mark.parametrize("platform", OTHERS)
 def test_derivatives_of_every_order_in_float32(platform: str) -> None:
-    """Where a TPU keeps the cells: second and third derivatives, and batches of cotangents alone."""
+    """If a TPU keeps the cells: second and third derivatives, and batches of cotangents only."""
     x = distinct((4, 5), "orders").astype(np.float32)
 
     def objective(x: jax.Array) -> jax.Array:
@@ -191,7 +191,7 @@ def test_sixteen_bits_are_added_up_in_thirty_two(platform: str, dtype: Any) -> N
         for kernel, padding in ((7, 3), (31, 15), (40, 0)):
             average = jaxpool.avg_pool(ones, (kernel, kernel), 1, padding, count_include_pad=False)
             np.testing.assert_array_equal(average, jnp.ones_like(average))
-        # Each of the cells but those at the edge is the winner of nine windows; 1 + 2⁻⁸ is not a bfloat16.
+        # Each cell except those at the edge is the winner of nine windows; 1 + 2⁻⁸ is not a bfloat16.
         peak = jnp.zeros((1, 9, 9), dtype).at[0, 4, 4].set(1)
         cotangent = jnp.full((1, 9, 9), 1 + 2**-7, dtype)
         for rule in ("jvp", "vjp"):
@@ -216,8 +216,8 @@ def test_integers(platform: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("platform", OTHERS)
 def test_formats_of_every_platform_evaluate_on_this_one(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a rule keeps is chosen for JAX's default platform, and must be understood by all of them."""
-    # Of a shape that is nowhere else, so that nothing traced before is used again.
+    """The residuals of a rule are chosen for JAX's default platform, and every platform must accept them."""
+    # A unique shape, so that nothing traced before is reused.
     x = distinct((2, 9, 13 + OTHERS.index(platform)), "formats").astype(np.float32)
     window = {"kernel_size": (3, 5), "stride": (2, 1), "padding": (1, 2)}
     expected = oracle.evaluate("max_pool", x, **window)

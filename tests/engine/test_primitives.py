@@ -1,4 +1,4 @@
-"""What JAX keeps open without a promise is used in one module, and everything works where it is gone."""
+"""Interfaces that JAX does not guarantee are used in one module only, and everything works without them."""
 
 import ast
 import subprocess
@@ -24,7 +24,7 @@ runpy.run_module("tests.engine.without_primitives", None, "__main__")
 
 
 def imports(module: Path) -> set[str]:
-    """The modules, and what of them, that a file imports."""
+    """The modules that a file imports, and the names that it imports from them."""
     nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
     named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     within = (node for node in nodes if isinstance(node, ast.ImportFrom))

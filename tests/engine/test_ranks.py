@@ -1,4 +1,4 @@
-"""Ranks: networks and bisections against sorting, on windows that the other one may serve better."""
+"""Ranks: networks and bisections against sorting, even on windows for which the other is faster."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 
 def through(network: tuple[Exchange, ...], cells: np.ndarray) -> np.ndarray:
-    """What a network makes of the columns of `cells`; a side that is not read becomes NaN."""
+    """Apply a network to the columns of `cells`; a side that is not read becomes NaN."""
     places = list(cells.astype(np.float64))
     for first, second, first_read, second_read in network:
         pair = places[first], places[second]
@@ -53,7 +53,7 @@ def test_networks_are_short() -> None:
     assert operations[25] < 25 * 25 / 2
 
 
-# No numbers so small that the CPU takes them for zeros.
+# No numbers so small that the CPU flushes them to zero.
 SPECIAL = (-math.inf, -1.0, -0.0, 0.0, 1.0, 1.5, math.inf)
 
 

@@ -1,6 +1,6 @@
-"""Stages: kept apart in programs for the CPU, absent from others, and plain functions to every transformation.
+"""Stages: separate in programs for the CPU, absent from others, and plain functions under every transformation.
 
-All of it with and without the part of JAX that calls are made by, which its next version may lack.
+Everything is tested with and without the interfaces of JAX that make calls, which a future version may lack.
 """
 
 import re
@@ -26,8 +26,8 @@ NUMBERS = np.arange(4, dtype=np.int32)
 
 @pytest.fixture(params=["call", "branch"])
 def kept_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """What keeps stages apart: calls, or branches where JAX lacks what calls are made by."""
-    # What has been compiled with one is not to be found by the other.
+    """What separates stages: calls, or branches if JAX lacks the interfaces for calls."""
+    # Neither may reuse what was compiled with the other.
     jax.clear_caches()
     if request.param == "branch":
         monkeypatch.delattr(mlir, "core_call_lowering")
@@ -85,7 +85,7 @@ TRANSFORMED: dict[str, Callable[[Callable[..., jax.Array]], Any]] = {
 }
 
 
-# By default each way of keeping them apart has every other transformation.
+# By default each way of separating them has every other transformation.
 @pytest.mark.parametrize(
     ("name", "kept_by"),
     [
@@ -131,7 +131,7 @@ def test_pools_are_the_same_whatever_keeps_stages_apart(kernel: int, kept_by: st
     winners = windows.max((-2, -1))
     value, gradient = compiled_as_usual(jax.value_and_grad(objective))(x)
     np.testing.assert_allclose(value, (winners**2).sum(), rtol=1e-12)
-    # No two cells are equal, so that each has the windows that it is the largest cell of.
+    # No two cells are equal, so a cell wins exactly the windows of which it is the largest cell.
     counts = np.bincount(np.searchsorted(np.sort(x, axis=None), winners).ravel(), minlength=x.size)
     order = np.argsort(x, axis=None)
     np.testing.assert_allclose(gradient.ravel()[order], 2 * counts * x.ravel()[order], rtol=1e-12)

@@ -1,8 +1,8 @@
 """One winner: value, index, JVP and VJP name the same cell of every window, the first one, and never padding.
 
-Planes of infinities, ties, NaN and zeros of both signs lie side by side in one array, so that a compiled program sees
-all of them. The windows are such that every lowering of selection and routing has its turn: slices, doubling, blocks,
-bins, one window, with masks and without.
+Planes of infinities, ties, NaN and zeros of both signs are side by side in one array, so that one compiled program sees
+all of them. The windows cover every lowering of selection and routing: slices, pieces, blocks, bins and a single
+window, with and without masks.
 """
 
 import math
@@ -32,7 +32,7 @@ HEIGHT, WIDTH = 15, 34
 
 
 def planes() -> np.ndarray:
-    """Planes of one number; of a few, in every mixture that ties; of the lowest with one other cell."""
+    """Planes of one number; of a few, in every mixture with ties; of the lowest number with one other cell."""
     random = np.random.default_rng(0)
     shape = (HEIGHT, WIDTH)
     made = [np.full(shape, number) for number in (-INF, INF, NAN, 0.0, 7.0)]
@@ -83,7 +83,7 @@ CALLS = (
 
 
 def arguments(name: str) -> dict[str, Any]:
-    """The arguments of a call, with the axes named: the two last ones, or the two first ones for channels last."""
+    """The arguments of a call with explicit axes: the last two, or the first two for channels last."""
     given = {**SLIDING, **BINS, "whole": {}}[name]
     pooled = given.get("kernel_size", given.get("output_size", (0, 0)))
     sizes = {"output_size": (20, WIDTH)} if name == "more bins than cells" else {}
@@ -101,7 +101,7 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
     if name in LAST:
         x, where = np.moveaxis(x, 0, -1), np.moveaxis(where, 0, -1)
     if kept == "masked":
-        # What would win if it could.
+        # Masked cells hold what would win if it counted.
         x = np.where(where, x, np.float32(NAN))
         parameters["where"] = where
     windows = sliding.tables(x.shape, **parameters)
@@ -134,11 +134,11 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
         np.testing.assert_array_equal(indices[1], winners)
 
 
-# Operation by operation: within a program a CPU keeps more than 16 bits anyway.
+# Operation by operation, since within a program a CPU keeps more than 16 bits anyway.
 @pytest.mark.parametrize("selection", [cpu_select.SELECTION, xla_select.SELECTION], ids=["cpu", "xla"])
 def test_cotangents_of_one_winner_are_rounded_once(selection: PlatformSelection) -> None:
-    # The cell in the middle wins all windows. In 16 bits the small ones that are added to 1 are lost one by one, be it
-    # those before it or those behind it.
+    # The cell in the middle wins all windows. In 16 bits the small cotangents added to 1 would be lost one by one,
+    # whether they come before or after it.
     window = make_window("test", (17,), (9,), 1, 0, 1, False, None)
     cotangent = np.where(np.arange(9) == 4, 1, 2.0**-8).astype(jnp.bfloat16)
     offsets = np.arange(9)[::-1].astype(np.uint8)
@@ -148,7 +148,7 @@ def test_cotangents_of_one_winner_are_rounded_once(selection: PlatformSelection)
 
 
 def test_gradients_of_the_platform_go_into_padding() -> None:
-    # A control: what is asserted above can fail.
+    # A control: the assertion above can fail.
     def pool(x: jax.Array) -> jax.Array:
         return lax.reduce_window(x, -np.float32(INF), lax.max, (1, 3, 3), (1, 2, 2), ((0, 0), (1, 1), (1, 1)))
 

@@ -1,7 +1,7 @@
-"""Every function, in a process of a JAX that has no primitives to offer, against the same in a process that has them.
+"""Every function, in a process whose JAX lacks custom primitives, against the same in a process that has them.
 
-`python -m tests.engine.without_primitives FILE` takes the modules away that JAX does not promise to keep, and writes
-what it finds to the file.
+`python -m tests.engine.without_primitives FILE` removes the modules that JAX does not guarantee, and writes the results
+to the file.
 """
 
 import sys
@@ -17,7 +17,7 @@ from tests.registry.records import RECORDS, Record
 
 
 def results(record: Record) -> Any:
-    """Value, tangent, gradient, that of a batch and, of one function of each kind, a second derivative, as a list."""
+    """Value, tangent, gradient, gradient of a batch and, for one function of each kind, a second derivative."""
     draw = np.random.default_rng(0).normal
     x, direction = draw(size=(2, 3, 7, 6)).astype(np.float32)[:, None]
 
