@@ -1,1 +1,1 @@
-"""What users call wrongly, and the words in which it is refused."""
+"""Wrong calls by users, and the messages that refuse them."""

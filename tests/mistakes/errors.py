@@ -1,8 +1,8 @@
-"""How a wrong call is made and judged: the functions, traced values, and what every message has to be like.
+"""How a wrong call is made and judged: the functions, traced values, and the form of every message.
 
 A message starts with the function's name, names the argument, repeats what was given and says what is allowed or
 what to do instead; the exception is a plain TypeError or ValueError, raised while tracing. The tables of wrong calls
-lie in the files of tests that use this one.
+are in the test files that use this one.
 """
 
 import re
@@ -16,7 +16,7 @@ import pytest
 import jaxpool
 from tests.registry.records import RECORDS
 
-# What each function of fixed windows needs beside x and kernel_size, and each other function beside x.
+# What each function of fixed windows needs besides x and kernel_size, and every other function besides x.
 REQUIRED = {name: record.options for name, record in RECORDS.items() if record.windows == "fixed"}
 _SMALLEST: dict[str, dict[str, Any]] = {
     "blurred": {"kernel_size": (2, 2)},
@@ -30,13 +30,13 @@ OTHERS = {
     if record.windows in _SMALLEST
 }
 IMAGE = np.zeros((2, 8, 8), np.float32)
-# What pools need whose windows lie where other arrays say.
+# The arguments of pools whose windows are given by other arrays.
 _PLACES: dict[str, dict[str, Any]] = {
     "random": {"kernel_size": (2, 2), "output_size": (2, 2), "samples": IMAGE[:, :2, 0]},
     "boxes": {"boxes": IMAGE[0, :3, :4], "output_size": (2, 2)},
 }
 PLACED = {name: _PLACES[record.windows] for name, record in RECORDS.items() if record.windows in _PLACES}
-# What unpooling needs, which has no x.
+# The arguments of unpooling, which has no x.
 UNPOOL: dict[str, Any] = {"values": IMAGE, "indices": np.zeros(IMAGE.shape, np.int32), "output_size": (16, 16)}
 COMPLEX = {"x": np.zeros((8, 8), np.complex64)}
 
@@ -58,7 +58,7 @@ def working(function: str) -> dict[str, Any]:
 
 
 def call(function: str, arguments: dict[str, Any]) -> Any:
-    """Call the function with `arguments` laid over some that work."""
+    """Call the function with working arguments, overridden by `arguments`."""
     arguments = {**working(function), **arguments}
     leaves, structure = jax.tree.flatten(arguments)
     values = {place: leaf.value for place, leaf in enumerate(leaves) if isinstance(leaf, Traced)}
@@ -86,7 +86,7 @@ def zeros(*shape: int) -> np.ndarray:
 
 
 def check_wrong_call(function: str, exception: type[Exception], message: str, arguments: dict[str, Any]) -> None:
-    """Hold the call to the exception and the message, on an array and on a tracer of it."""
+    """Check that the call raises the exception with the message, for an array and for a tracer."""
     name = "values" if function == "max_unpool" else "x"
     array = arguments.get(name, IMAGE)
     traceable = isinstance(array, np.ndarray) and array.dtype in (np.float32, np.complex64)

@@ -1,10 +1,10 @@
-"""What newcomers get wrong: calls as they would write them, what the message has to say, and the call that is right.
+"""Common mistakes of newcomers: calls as they would write them, what the message must say, and the correct call.
 
-The mistakes are those that trackers of pooling libraries are full of: windows and layouts of Flax, Haiku, Keras and
-PyTorch, sizes that come out of a division, arrays in the place of numbers. Calls are texts, so that what a message says
-to write can be looked for in the right call, letter by letter. `NAMES` are what they talk about. Mistakes with sizes
-have a file of their own. Two more tables hold what looks like a mistake and is none, and how other libraries call
-things, of which Python itself complains.
+The mistakes are common in the issue trackers of pooling libraries: windows and layouts of Flax, Haiku, Keras and
+PyTorch, sizes that result from a division, arrays in place of numbers. Calls are texts, so that the advice of a message
+can be found verbatim in the correct call. `NAMES` are the variables that they use. Mistakes with sizes are in a
+separate file. Two more tables hold calls that only look like mistakes, and other libraries' names for arguments, which
+Python itself rejects.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ NAMES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong call, what its message repeats, what it says to write (if it can), the right call and what that gives."""
+    """A wrong call, what its message repeats, what it says to write (if it can), the correct call and its result."""
 
     words: str
     wrong: str
@@ -196,7 +196,7 @@ MISTAKES = [
     ),
 ]
 
-# Calls that look like mistakes, and what else gives the same.
+# Calls that look like mistakes, and equivalent calls.
 NO_MISTAKES = {
     "jaxpool.max_pool(x[0], (2, 2))": "jaxpool.max_pool(x, (2, 2))[0]",
     "jaxpool.max_pool(pictures, (1, 2, 2, 1))": "jaxpool.max_pool(pictures, 2, axis=(1, 2))",
@@ -209,7 +209,7 @@ NO_MISTAKES = {
     "jaxpool.adaptive_avg_pool(x, (2, 3, 4, 4))": "jaxpool.adaptive_avg_pool(x, (4, 4))",
 }
 
-# What other libraries call things: the wrong name, a call with it, and the right call.
+# Names from other libraries: the wrong name, a call with it, and the correct call.
 NAMES_ELSEWHERE = [
     ("window_shape", "jaxpool.max_pool(x, window_shape=(2, 2))", "jaxpool.max_pool(x, kernel_size=(2, 2))"),
     ("pool_size", "jaxpool.max_pool(x, pool_size=(2, 2))", "jaxpool.max_pool(x, kernel_size=(2, 2))"),

@@ -1,4 +1,4 @@
-"""What newcomers get wrong with sizes: windows, strides, paddings and axes; as in `newcomers.py`, which says more."""
+"""Common mistakes of newcomers with sizes: windows, strides, paddings and axes. `newcomers.py` explains the rows."""
 
 from tests.mistakes.newcomers import LAST, POOLED, Mistake
 

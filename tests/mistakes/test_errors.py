@@ -1,7 +1,7 @@
 """Wrong axes, kernel sizes, strides, dilations and paddings: one table of mistakes for all functions of fixed windows.
 
-Each row holds the exception, the message after the function's name, and the arguments that are wrong. The last test
-holds the calls next to the mistakes, which must work.
+Each row has the exception, the message after the function's name, and the wrong arguments. The last test makes similar
+calls that must work.
 """
 
 import re
@@ -53,7 +53,7 @@ AXES: list[Row] = [
     (TypeError, r"axis must be an int.*, got True", kernel(2, axis=True)),
     (TypeError, r"axis must be an int.*, got None", kernel(2, axis=(None,))),
     (TypeError, r"axis must be an int.*, got <object", kernel(2, axis=OBJECT)),
-    # The entries of a set come in no order that those of the kernel could follow.
+    # The entries of a set have no order that those of the kernel could follow.
     (TypeError, r"axis must be an int or a sequence of ints, got \{1, 2\}", kernel((2, 3), axis={1, 2})),
     (TypeError, STATIC.format("axis"), kernel(2, axis=Traced(1))),
     (TypeError, STATIC.format("axis"), kernel(2, axis=(1, Traced(2)))),
@@ -97,7 +97,7 @@ SIZES += [
         r"kernel_size 5 along axis 2 spans 13 cells with dilation 3 but the input has 8 and 4 of padding; use",
         kernel((2, 5), dilation=3, padding=(0, 2)),
     ),
-    # Channels last are the last axis, which nobody named.
+    # With channels last the channels are the last axis, which was not named.
     *(
         (ValueError, rf"kernel_size 4 along axis {axis} {message}", kernel((4, 4), x=zeros(2, 8, 8, 3), **named))
         for axis, message, named in (
@@ -107,7 +107,7 @@ SIZES += [
     ),
     (ValueError, r"kernel_size 9 along axis 1 .* or ceil_mode=True$", kernel((9, 2))),
     (ValueError, r"kernel_size 4 along axis 1 .* or ceil_mode=True$", kernel((2, 4), x=zeros(8, 3))),
-    # A stride of 1 reaches no partial window: ceil_mode, which is on, is not to be advised.
+    # A stride of 1 reaches no partial window, and ceil_mode is on already, so the message must not advise it.
     (ValueError, r"kernel_size 20 along axis 2 ((?!ceil_mode=).)*$", kernel((2, 20), stride=1, ceil_mode=True)),
     (ValueError, r"axis 1 is pooled but has no cells; pool arrays with", {"x": zeros(8, 0, 8)}),
     (ValueError, r"axis 1 is pooled but has no cells; pool arrays with", {"x": zeros(8, 0), "padding": 1}),
@@ -124,7 +124,7 @@ PADDING: list[Row] = [
         r"padding must be an int, .* pairs per axis, 'VALID', .*'REFLECT' or 'EDGE', got None$",
         {"padding": None},
     ),
-    # The words hold for all axes at once.
+    # Padding words apply to all axes at once.
     (ValueError, r"padding 'circular' is unknown; write padding='WRAP'$", {"padding": "circular"}),
     (ValueError, r"padding 'replicate' is unknown; write padding='EDGE'$", {"padding": "replicate"}),
     (TypeError, r"padding entry 'SAME' must be an int or a \(low, high\) pair", {"padding": ("SAME", "VALID")}),
@@ -161,7 +161,7 @@ def test_every_function_is_covered() -> None:
     assert {*REQUIRED, *OTHERS, *PLACED, "max_unpool"} == public
 
 
-# Next to the mistakes: calls that look like one and are none, and the shape they give.
+# Calls that look like mistakes but are correct, and the shapes of their results.
 RIGHT: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
     *((function, {"x": Traced(zeros(0, 8, 8))}, (0, 4, 4)) for function in REQUIRED),
     *((function, kernel(2, axis=-1), (2, 8, 4)) for function in REQUIRED),

@@ -1,7 +1,7 @@
-"""Wrong arguments of adaptive and global pools, and the right ones beside them.
+"""Wrong arguments of adaptive and global pools, and similar ones that are correct.
 
-Each row holds the exception, the message after the function's name, and the arguments that are wrong. What these
-functions share with those of fixed windows, arrays, masks and rules, is held by `test_errors_values.py`.
+Each row has the exception, the message after the function's name, and the wrong arguments. Arguments shared with
+functions of fixed windows (arrays, masks and rules) are tested in `test_errors_values.py`.
 """
 
 import re
@@ -25,18 +25,18 @@ def output(output_size: Any, **others: Any) -> dict[str, Any]:
 
 
 def shaped(*sizes: Any, dtype: Any = np.float32) -> Traced:
-    """A traced array of which nothing is in memory, and some sizes may be known by name alone."""
+    """A traced array that takes no memory; some of its sizes may be symbolic."""
     return Traced(jax.ShapeDtypeStruct(sizes, dtype))
 
 
 def _shape_of_working(function: str) -> tuple[int, ...]:
-    """The shape that arguments that work give."""
+    """The output shape for working arguments."""
     if function in GLOBAL:
         return (2, 1, 1)
     return (2, 5) if function == "spatial_pyramid_pool" else (2, 2, 2) if function in ADAPTIVE else (2, 4, 4)
 
 
-# Of output_size, for adaptive pools and for unpooling; {array} is what the function calls its array.
+# Mistakes in output_size, for adaptive pools and for unpooling; {array} is the function's name for its array.
 SIZES: list[Row] = [
     (
         ValueError,
@@ -143,7 +143,7 @@ def test_wrong_argument(function: str, exception: type[Exception], message: str,
     check_wrong_call(function, exception, message.replace("{array}", "x"), arguments)
 
 
-# Next to the mistakes: calls that look like one and are none, and the shape they give.
+# Calls that look like mistakes but are correct, and the shapes of their results.
 MASKS = (
     True,
     False,

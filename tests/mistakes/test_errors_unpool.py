@@ -1,4 +1,4 @@
-"""Wrong arguments of unpooling, and the right ones beside them; sizes and axes as in `test_errors_bins.py`."""
+"""Wrong arguments of unpooling, and similar ones that are correct; sizes and axes as in `test_errors_bins.py`."""
 
 import re
 from typing import Any
@@ -71,7 +71,7 @@ def test_wrong_argument(exception: type[Exception], message: str, arguments: dic
     check_wrong_call("max_unpool", exception, message.replace("{array}", "values"), arguments)
 
 
-# Next to the mistakes: calls that look like one and are none, and the shape they give.
+# Calls that look like mistakes but are correct, and the shapes of their results.
 RIGHT: list[tuple[dict[str, Any], tuple[int, ...]]] = [
     (output([np.int64(9), 20]), (2, 9, 20)),
     (output((1, 1)), (2, 1, 1)),

@@ -1,7 +1,7 @@
 """Wrong arrays, masks, flags, rules, divisors and learnable parameters, and windows that hold only padding.
 
-Each row holds the exception, the message after the function's name, and the arguments that are wrong; the first tables
-are run for every function, or every one of fixed windows, the last holds what single functions add.
+Each row has the exception, the message after the function's name, and the wrong arguments. The first tables are run for
+every function, or for every function of fixed windows; the last has the mistakes specific to single functions.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The mistakes of newcomers: every one is refused in words that name it and show the way, and that way works."""
+"""The mistakes of newcomers: each is refused with a message that names it and says what to write, which works."""
 
 import inspect
 import re
