@@ -1,1 +1,1 @@
-"""Other libraries: held to them where they are right, stand-ins for them, and where they are wrong."""
+"""Other libraries: agreement where they are right, stand-ins for them, and where they are wrong."""

@@ -1,4 +1,4 @@
-"""What it means for a stand-in to equal the function of a framework that it stands in for.
+"""What it means for a stand-in to equal the function of a framework that it replaces.
 
 All calls of a table are compiled into one program, which runs on distinct integers in random order and on few integers
 with many ties: the frameworks, like jaxpool, give a tie to the first cell in row-major order. Maxima and minima and
@@ -44,7 +44,7 @@ Pool = Callable[[Call, jax.Array], jax.Array]
 
 @contextmanager
 def settings_of_users() -> Iterator[None]:
-    """What users of the frameworks have, inside of the stricter settings of the other tests."""
+    """The default settings of users, within the stricter settings of the other tests."""
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
@@ -56,7 +56,7 @@ def check_calls(
     *,
     gradients: bool = True,
 ) -> None:
-    """Hold values, dtypes and gradients of `ours` to those of `theirs`, for every call."""
+    """Compare values, dtypes and gradients of `ours` with those of `theirs`, for every call."""
     random = np.random.default_rng(0)
     distinct = [random.permutation(int(np.prod(call.shape))).reshape(call.shape) + lowest(call) for call in calls]
     ties = [random.integers(0, 3, call.shape) for call in calls]
@@ -100,7 +100,7 @@ def lowest(call: Call) -> int:
 
 
 def result_of(pool: Pool, call: Call) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of what a call gives."""
+    """The shape and dtype of a call's result."""
     return jax.eval_shape(lambda x: pool(call, x), jax.ShapeDtypeStruct(call.shape, call.dtype))
 
 
@@ -115,7 +115,7 @@ def same_signature(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
 
 
 def warned(call: Callable[[], Any]) -> list[type[Warning]]:
-    """The categories of the warnings that a call gives."""
+    """The categories of the warnings that a call raises."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()

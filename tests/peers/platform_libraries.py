@@ -1,9 +1,9 @@
-"""What each library of the table of faults pools with: one function per library, which imports it when it is called.
+"""The pools of each library in the table of faults: one function per library, which imports it when called.
 
-Every pool has the name of the function of jaxpool that it corresponds to, and takes that function's arguments, window
-sizes and padding by name. A library has no pool under a name, or takes no argument of a name, where it offers nothing
-of the kind. Frameworks want axes for batch and channels around the pooled ones, which `around` puts there and `inside`
-takes away, so that several pools can read one array, as in a model.
+Every pool has the name of the corresponding function of jaxpool, and takes that function's arguments, window sizes and
+padding by name. If a library lacks a pool or an argument, the name is missing. Frameworks expect axes for batch and
+channels around the pooled ones; `around` adds these and `inside` removes them, so that several pools can read one
+array, as in a model.
 """
 
 import math
@@ -22,7 +22,7 @@ Pool = Callable[..., jax.Array]
 
 
 class Library(NamedTuple):
-    """Pools by name, and how an array of pooled axes alone becomes what they take."""
+    """Pools by name, and how an array with only pooled axes becomes their input."""
 
     pools: dict[str, Pool]
     around: Callable[[jax.Array], jax.Array] = lambda x: x[None, ..., None]

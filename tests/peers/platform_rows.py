@@ -1,9 +1,9 @@
 """The rows of the table of faults: inputs on which XLA, plain JAX or what is built on them is silently wrong.
 
-A row says what is pooled, how, and what is looked at: values, the gradient of their sum, or how they change along a
-tangent. What is true comes from the reference in `oracle`, in float64, and every other value from the library named,
-whenever a row is evaluated. Inputs are such that truth has no rounding in it, so that everything is compared exactly,
-and such that averages with and without padding agree.
+A row says what is pooled, how, and what is shown: values, the gradient of their sum, or their change along a tangent.
+The truth comes from the reference in `oracle`, in float64, and every other value from the named library, each time a
+row is evaluated. Inputs are chosen so that the truth has no rounding and everything is compared exactly, and so that
+averages with and without padding agree.
 """
 
 import inspect
@@ -25,7 +25,7 @@ Together = Callable[[jax.Array], list[jax.Array]]
 
 @dataclass(frozen=True)
 class Look:
-    """What is looked at in pools of one array, as JAX computes it and as the reference has it for the last of them."""
+    """What is shown of pools of one array, as computed by JAX, and by the reference for the last of them."""
 
     computed: Callable[[Together, jax.Array], Any]
     true: Callable[[oracle.Pooled], np.ndarray]
@@ -49,7 +49,7 @@ TANGENT = Look(
 
 @dataclass(frozen=True)
 class Row:
-    """One fault: its pools read one array in one program, and the last of them is looked at, where `shown` says."""
+    """One fault: its pools read one array in one program, and the last of them is shown, at the place `shown`."""
 
     name: str
     cause: str
@@ -63,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one library gives, as text, and whether it is right; None where there is nothing to judge."""
+    """The result of one library as text, and whether it is right; None if there is nothing to judge."""
 
     text: str
     right: bool | None
@@ -103,7 +103,7 @@ def computed(row: Row, together: Together) -> np.ndarray:
     """What pools give."""
     look = partial(row.look.computed, together)
     if row.sharded:
-        # Only compiled programs are spread over devices, and all results keep their pools in the program.
+        # Only compiled programs are distributed over devices, and returning all results keeps all pools in the program.
         mesh = jax.make_mesh((4,), ("devices",), axis_types=(AxisType.Auto,))
         results = jax.jit(look)(jax.device_put(row.x, NamedSharding(mesh, PartitionSpec("devices"))))
     else:
@@ -112,7 +112,7 @@ def computed(row: Row, together: Together) -> np.ndarray:
 
 
 def text(values: np.ndarray) -> str:
-    """As few digits as tell a float32 from the next one."""
+    """As few digits as distinguish a float32 from the next one."""
     numbers = [np.format_float_positional(np.float32(value), trim="-") for value in np.ravel(values)]
     return numbers[0] if len(numbers) == 1 else f"[{' '.join(numbers)}]"
 
@@ -124,7 +124,7 @@ def windows(*kernel_size: int, stride: int | None = None, padding: str = "VALID"
 
 
 def with_nan() -> np.ndarray:
-    """Zeros, as many as make the compiler choose the loops that drop NaN, and a NaN in the first 2×2 block."""
+    """Enough zeros to make the compiler choose the loops that drop NaN, and a NaN in the first 2×2 block."""
     x = np.zeros((64, 64), np.float32)
     x[1, 1] = np.nan
     return x

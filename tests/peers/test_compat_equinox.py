@@ -1,4 +1,4 @@
-"""`jaxpool.compat.equinox` beside `equinox.nn`: signatures, values, gradients, models, and where it is wrong."""
+"""`jaxpool.compat.equinox` against `equinox.nn`: signatures, values, gradients, models, and where Equinox is wrong."""
 
 import copy
 import pickle

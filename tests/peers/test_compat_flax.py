@@ -1,4 +1,4 @@
-"""`jaxpool.compat.flax` beside `flax.linen.pooling`: signatures, values and gradients, and where Flax is wrong."""
+"""`jaxpool.compat.flax` against `flax.linen.pooling`: signatures, values and gradients, and where Flax is wrong."""
 
 import re
 from collections.abc import Iterator

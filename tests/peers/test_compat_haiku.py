@@ -1,4 +1,4 @@
-"""`jaxpool.compat.haiku` beside Haiku: signatures, inferred sizes, values and gradients, and where Haiku is wrong."""
+"""`jaxpool.compat.haiku` against Haiku: signatures, inferred sizes, values and gradients, and where Haiku is wrong."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`jaxpool.compat.keras` beside `keras.ops` on JAX: signatures, values, gradients, layouts, and where it is wrong."""
+"""`jaxpool.compat.keras` against `keras.ops` on JAX: signatures, values, gradients, layouts, where Keras is wrong."""
 
 import re
 import sys

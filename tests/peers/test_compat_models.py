@@ -1,9 +1,9 @@
-"""Models as they stand in the documentation of their frameworks, trained with their own pooling and with ours.
+"""Models from the documentation of their frameworks, trained with the framework's pooling and with ours.
 
-The models are built twice from one source, which names the pooling by its framework. The second time those names stand
-for the functions of `jaxpool.compat`, as they do behind a changed import line. The same steps on the same digits must
-then end at the same weights: the two differ by the rounding of quotients alone, through a dozen steps of plain descent.
-Equinox has layers instead of functions, and its models change them one by one.
+The models are built twice from one source, which uses the framework's names for pooling. The second time these names
+refer to the functions of `jaxpool.compat`, as after a changed import line. The same steps on the same digits must then
+give the same weights: the two differ only by the rounding of quotients, over a dozen steps of plain descent. Equinox
+has layers instead of functions, and its models replace them one by one.
 """
 
 from collections.abc import Callable, Iterator
@@ -141,7 +141,7 @@ def haiku_network() -> tuple[Predict, Any]:
 
 
 class Swap(NamedTuple):
-    """What builds a model and the shapes of its weights, where it takes its pooling from, and what stands in for it."""
+    """What builds a model and the shapes of its weights, the source of its pooling, and the stand-in for it."""
 
     build: Callable[[], tuple[Predict, Any]]
     original: str

@@ -1,4 +1,4 @@
-"""`jaxpool.compat.torch` beside `torch.nn.functional`: signatures, values, indices, gradients, errors, differences.
+"""`jaxpool.compat.torch` against `torch.nn.functional`: signatures, values, indices, gradients, errors, differences.
 
 All calls of a table are compiled into one program, which runs on distinct integers in random order and on few integers
 with many ties. Both libraries give a tie to the first cell in row-major order, so that maxima, indices and their
@@ -57,7 +57,7 @@ def for_torch(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(calls: list[Call], *, positive: bool = False, rtol: float = 0, atol: float = 0) -> None:
-    """Hold values, indices and gradients of all calls to PyTorch's."""
+    """Compare values, indices and gradients of all calls with PyTorch's."""
     random = np.random.default_rng(0)
     low = 1 if positive else -20
     distinct = [random.permutation(math.prod(call.shape)).reshape(call.shape) + low for call in calls]
@@ -90,7 +90,7 @@ def check(calls: list[Call], *, positive: bool = False, rtol: float = 0, atol: f
 
 
 def named_by_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the signature that PyTorch's has or, where it is not written in Python, says it has."""
+    """A function with the signature of PyTorch's or, if that is not written in Python, its documented signature."""
     listed = re.match(rf"\s*{function.__name__}(\(.*\))", function.__doc__ or "")
     return eval(f"lambda {listed[1][1:-1]}: None") if listed else function
 

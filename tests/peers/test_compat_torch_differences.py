@@ -1,4 +1,4 @@
-"""`jaxpool.compat.torch` where it is not `torch.nn.functional`: its docstring's list, and calls that both refuse."""
+"""Differences of `jaxpool.compat.torch` from `torch.nn.functional`, as its docstring lists them, and shared errors."""
 
 import re
 from collections.abc import Iterator

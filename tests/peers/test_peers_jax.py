@@ -1,9 +1,9 @@
-"""Flax, Haiku, Equinox, Keras and lax.reduce_window on what they have and where they are right: values and gradients.
+"""Flax, Haiku, Equinox, Keras and lax.reduce_window where they have a pool and are right: values and gradients.
 
-All of them on one grid of kernels, strides and paddings, with one compilation for all peers at a point. Inputs are
-distinct integers in random order. Conventions that differ without being wrong are translated in the tables below: Flax
-and Equinox have a default stride of 1, and the averages of Haiku and Keras leave padding out. The last table holds the
-known disagreements with what is right, each with its reason.
+All run on one grid of kernels, strides and paddings, with one compilation for all peers at a point. Inputs are distinct
+integers in random order. Conventions that differ without being wrong are translated in the tables below: Flax and
+Equinox have a default stride of 1, and the averages of Haiku and Keras exclude padding. The last table holds the known
+errors of peers, each with its reason.
 """
 
 from collections.abc import Callable
@@ -117,7 +117,7 @@ PEERS: dict[str, tuple[Pool, str, Callable[[Point], bool]]] = {
 
 
 def compare(peers: dict[str, tuple[Pool, str]], point: Point) -> None:
-    """Hold each peer to our function of the same meaning, in value and gradient."""
+    """Compare each peer with our corresponding function, in value and gradient."""
     random = np.random.default_rng(len(peers))
     shape = (2, *point.sizes, 3)
     x = random.permutation(np.prod(shape)).reshape(shape) - 50.0

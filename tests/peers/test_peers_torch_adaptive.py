@@ -62,7 +62,7 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Unpool:
-    """The arguments of a max pool, channels first, whose way back is compared."""
+    """The arguments of a max pool, channels first, whose inverse is compared."""
 
     shape: tuple[int, ...]
     kernel: tuple[int, ...]

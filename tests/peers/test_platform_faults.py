@@ -1,8 +1,8 @@
 """The table of faults: jaxpool is right in every row, docs/conformance.md says so, and nothing in the table is made up.
 
-The program that prints the table runs in a process of its own with four virtual devices, by default for jaxpool and
-plain JAX only. What libraries other than jaxpool give is theirs to change, and nothing here depends on it, nor on
-which of them are installed.
+The program that prints the table runs in a separate process with four virtual devices, by default for jaxpool and plain
+JAX only. The results of other libraries may change, and nothing here depends on them, or on which of them are
+installed.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ OURS = ("plain JAX", "jaxpool")
 
 @pytest.fixture(scope="module", params=[OURS, pytest.param(None, marks=pytest.mark.exhaustive)], ids=["ours", "all"])
 def table(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the program has to say, and that it says it without complaint."""
+    """The output of the program, which must end without errors."""
     chosen = [f"--library={library}" for library in request.param or ()]
     command = [sys.executable, "-m", "tests.platform_faults", "--json", *chosen]
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, encoding="utf-8")
@@ -84,7 +84,7 @@ def test_plain_jax_is_asked(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     for module, name in ((lax, "reduce_window"), (jnp, "max")):
         monkeypatch.setattr(module, name, counting(getattr(module, name), calls))
-    # Plain JAX divides sums of float16 by numbers of Python, and takes a float's infinity into sums of integers.
+    # Plain JAX divides sums of float16 by Python numbers, and adds a float infinity to sums of integers.
     with jax.numpy_dtype_promotion("standard"):
         cell = evaluate(row, "plain JAX")
     assert bool(calls) == (cell.text != "–")
