@@ -1,1 +1,1 @@
-"""What is particular to one family of pools, a file for each; what all have in common is in `properties`."""
+"""Tests specific to one family of pools, one file each; common properties are in `properties`."""

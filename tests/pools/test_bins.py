@@ -1,6 +1,6 @@
-"""Adaptive and global pools: where bins begin and end, what their programs hold, and what they share with others.
+"""Adaptive and global pools: where bins begin and end, what is in their programs, and relations to other pools.
 
-Values and derivatives of single calls are held to the reference by the files that run over the registry.
+The files that run over the registry compare values and derivatives of single calls with the reference.
 """
 
 import math
@@ -37,7 +37,7 @@ def test_bins_are_exact_for_every_pair_of_sizes() -> None:
             np.testing.assert_array_equal(axis.starts, starts)
             np.testing.assert_array_equal(axis.counts(padding=True), np.subtract(ends, starts))
             assert axis.kernel == max(np.subtract(ends, starts))
-            # What costs time: at most one cell in two bins too many, and one to fill up the smaller ones.
+            # The cost: at most one shared cell per bin, and one to fill up smaller bins.
             assert axis.kernel * bins <= size + 2 * bins
 
 
@@ -71,7 +71,7 @@ def test_programs_are_short_and_do_not_grow_with_the_output(pool: Callable[..., 
     for size in (224, 225):
         assert length(size, 101) <= length(size, 13)
     assert length(5, 301) <= length(5, 13)
-    # Elsewhere small bins are written out, and large ones are one operation.
+    # On other platforms small bins are unrolled, and large ones are one operation.
     for platform in ("gpu", "tpu"):
         assert max(length(size, bins, platform) for size in (224, 225) for bins in (7, 13, 101)) <= 120
         assert length(5, 301, platform) <= length(5, 13, platform)

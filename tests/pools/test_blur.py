@@ -1,4 +1,4 @@
-"""Blurring: held to convolutions by NumPy, with what is particular to it: weights, masks, stages and its arguments."""
+"""Blurring, compared with NumPy's convolutions: its weights, masks, stages and arguments."""
 
 import math
 import re
@@ -142,7 +142,7 @@ def test_wrong_arguments() -> None:
         jaxpool.max_blur_pool(x, (2,), blur_size=0)
     with pytest.raises(ValueError, match=r"^max_blur_pool: blur_size \(3, 3\) has 2 entries but 1 axis is pooled"):
         jaxpool.max_blur_pool(x, (2,), blur_size=(3, 3))
-    # What these pools do not have, padding of the maximum and a ceil mode, is no remedy.
+    # Messages must not advise what these pools lack: padding of the maximum, and a ceil mode.
     with pytest.raises(ValueError, match=r"^max_blur_pool: kernel_size 5 .* the input has 4; use a smaller window$"):
         jaxpool.max_blur_pool(x, (5, 2))
     message = r"^blur_pool: kernel_size 5 .* the input has 4 and 0 of padding; use a smaller window or more padding$"
@@ -167,7 +167,7 @@ def test_the_default_kernel_size_is_for_two_axes(shape: tuple[int, ...], axis: A
         jaxpool.blur_pool(x, axis=axis)
     written = (3,) if axis is None else 3
     assert jax.eval_shape(partial(jaxpool.blur_pool, kernel_size=written, axis=axis), x).shape[-1] == 4
-    # Another size is the caller's own, and the axes are at fault as elsewhere.
+    # Any other size was given by the caller, and then the axes are wrong, as in other functions.
     with pytest.raises(ValueError, match=r"^blur_pool: kernel_size \(2, 3\) has 2 entries but"):
         jaxpool.blur_pool(x, (2, 3), axis=axis)
 

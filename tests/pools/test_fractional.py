@@ -1,6 +1,6 @@
 """Fractional pooling: PyTorch's windows, keys and samples, sums of cotangents, and transformations.
 
-Values, indices and Jacobians by both rules are held to the reference by the registry.
+The tests over the registry compare values, indices and Jacobians by both rules with the reference.
 """
 
 from fractions import Fraction
@@ -56,7 +56,7 @@ def test_pytorch(shape: Any, kernel_size: Any, output_size: Any, dtype: Any) -> 
         np.testing.assert_array_equal(gradient, theirs.grad)
 
 
-# Samples near 0 and 1, and two that give a product beside an integer.
+# Samples near 0 and 1, and two that give a product next to an integer.
 SAMPLES = np.array([0, 1e-7, 0.25, 1 / 3, 0.5, 2 / 3, 0.9, 1 - 2**-10, 1 - 2**-23])
 
 
@@ -72,7 +72,7 @@ def test_windows_start_where_they_should(size: int, cells: int, count: int, dtyp
     assert found.min() >= 0
     assert (found[:, -1] == size - cells).all()
     if dtype is np.float64 and size < 100:
-        # No product of these lies beside an integer, so that rounding changes nothing.
+        # None of these products is next to an integer, so rounding changes nothing.
         for row, sample in zip(found[2::4], samples[2::4], strict=True):
             u, alpha = Fraction(float(sample)), Fraction(size - cells, max(count - 1, 1))
             assert row[:-1].tolist() == [int((o + u) * alpha) - int(u * alpha) for o in range(count - 1)]
@@ -108,7 +108,7 @@ def test_keys_draw_samples() -> None:
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_cotangents_of_16_bits_are_summed_in_float32(dtype: Any, rule: Any) -> None:
-    # The peak wins every window; 2048 and 1 add up to 2048 in either dtype.
+    # The peak wins every window; 2048 + 1 is 2048 in either dtype.
     x = jnp.zeros(40, dtype).at[20].set(1)
     cotangent = jnp.ones(19, dtype).at[9].set(2048)
 
@@ -179,7 +179,7 @@ def test_transformations(rule: Any) -> None:
 
 
 def test_a_long_axis_and_its_gradient() -> None:
-    # More windows than are compared with every cell.
+    # More windows than the comparison with every cell handles.
     x, samples = distinct((400,), "long"), np.array([0.4])
     gradient = jax.grad(lambda x: fractional_max_pool(x, (3,), (190,), samples=samples).sum())(x)
     expected = np.zeros(400)

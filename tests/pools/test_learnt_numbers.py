@@ -1,8 +1,8 @@
-"""Norms and smooth maxima as functions of the numbers that are learnt: p and β, held to closed forms in many digits.
+"""Norms and smooth maxima as functions of the learnt numbers p and β, compared with closed forms to many digits.
 
-The closed forms are evaluated window by window in decimals of 60 digits, so that what is compared is the library's own
-rounding and nothing else. Cells are spread so that several of every window count, whatever its p or β, and no error can
-hide behind a saturated window.
+The closed forms are evaluated window by window in decimals of 60 digits, so that only the library's rounding is
+measured. Cells are spread so that several in every window matter, whatever its p or β, and no error is hidden by a
+saturated window.
 """
 
 import itertools
@@ -92,7 +92,7 @@ def spread_cells(name: str, shape: tuple[int, ...], number: np.ndarray) -> np.nd
 
 
 def roads(pool: Callable[..., jax.Array], every: bool) -> Callable[[jax.Array], dict[str, Any]]:
-    """First and second derivatives by every mix of modes that the two rules have, or by the main ones."""
+    """First and second derivatives by every mix of modes that the two rules allow, or by the main ones."""
 
     def everything(point: jax.Array) -> dict[str, Any]:
         found: dict[str, Any] = {"value": pool(point, rule="jvp")}
@@ -108,19 +108,19 @@ def roads(pool: Callable[..., jax.Array], every: bool) -> Callable[[jax.Array], 
 
 
 def compare(found: np.ndarray, expected: np.ndarray, cells: int, what: str) -> None:
-    """Hold each block, cells or numbers by cells or numbers, of each window to 1e-9 of its largest entry."""
+    """Compare each block of derivatives, for cells and numbers, of each window to 1e-9 of its largest entry."""
     parts = (slice(0, cells), slice(cells, None))
     for block in itertools.product(parts, repeat=expected.ndim):
         atol = 1e-9 * (np.abs(expected[block]).max() or 1e-6)
         np.testing.assert_allclose(found[block], expected[block], rtol=0, atol=atol, err_msg=what)
 
 
-# How the numbers lie against the outputs (channels, 2, 2), one after the other where they are shared by all.
+# Shapes of the numbers against the outputs (channels, 2, 2); a number shared by all takes its values in turn.
 LAYOUTS: dict[str, tuple[int, ...]] = {"masked channels": (8, 1, 1), "shared": (), "along rows": (4, 2, 1)}
 SHARED = (("p", "along rows"), ("beta", "shared"))
 
 
-# Masked channels have every road of differentiation; numbers along an axis are beside it for one of the pools.
+# Masked channels have every mix of modes; for one of the pools there are also numbers along an axis.
 @pytest.mark.parametrize(
     ("name", "layout"),
     [
@@ -165,7 +165,7 @@ def test_norms_of_tiny_and_huge_cells(scales: tuple[float, ...]) -> None:
     np.testing.assert_allclose(found, values, rtol=1e-6)
     for by_cell, by_exponent in slopes:
         np.testing.assert_allclose(by_cell.reshape(4, 1, 4, -1), jacobian[..., : x.size], rtol=1e-4, atol=1e-6)
-        # In units of the norm, whose rounding is all that a window with one cell that counts has.
+        # In units of the norm: a window with one unmasked cell has only the rounding of the norm.
         found, expected = by_exponent.reshape(4, 1, 4, -1), jacobian[..., x.size :]
         np.testing.assert_allclose(found / values[..., None], expected / values[..., None], rtol=1e-5, atol=1e-6)
 
@@ -198,7 +198,7 @@ def test_infinite_norms_are_maxima_of_magnitudes(rule: Rule, zeros: bool) -> Non
 
 
 SHARP = [(1e6, 1.0), (-1e6, 1.0), (1e3, 1e3), (-1.0, 1e6)]
-# Weights are right to |β·y| units in the last place of y. Where cells are far apart, one of them has all the weight.
+# Weights are accurate to |β·y| units in the last place of y. If cells are far apart, one of them has all the weight.
 FAR, NEAR = False, True
 ACCURACY = [(np.float32, FAR, 1e-5), (np.float32, NEAR, 0.12), (np.float64, FAR, 2e-9), (np.float64, NEAR, 2e-9)]
 

@@ -1,4 +1,4 @@
-"""What is particular to pools between the mean and the maximum: limits, identities, a β that is learnt through 0."""
+"""Pools between the mean and the maximum: limits, identities, and a β that is learnt through 0."""
 
 import math
 from functools import partial
@@ -149,7 +149,7 @@ def test_means_under_large_products() -> None:
 
 @pytest.mark.parametrize("low", [-1e19, -1e25, np.finfo(np.float32).min])
 def test_cells_far_below(low: float) -> None:
-    # What masks are filled with elsewhere: such a cell counts, and weighs nothing.
+    # The fill of masked cells in other pools: such a cell counts, and has no weight.
     x = jnp.array([1.0, 2.0, 0.5, low], jnp.float32)
     for pool, value, slope in ((mellowmax_pool, 1.0781, 0.4803), (soft_pool, 1.558, 0.352)):
         found = jax.value_and_grad(lambda beta, pool=pool: pool(x, beta, (4,))[0])(jnp.ones(1, jnp.float32))
@@ -173,7 +173,7 @@ def test_many_cells_far_below() -> None:
     ],
 )
 def test_large_windows_that_tile(function: str, options: dict[str, Any]) -> None:
-    # Their cells are evaluated all together: here with padding, with masked cells, and with a last window cut short.
+    # All of their cells are evaluated together: here with padding, masked cells, and a last window that is cut short.
     window = {"kernel_size": (70,), "padding": 3, "ceil_mode": True, "axis": 1}
     x, where = distinct((2, 130), function), np.random.default_rng(0).random(130) < 0.7
     expected = oracle.evaluate(function, x, **window, **options, where=where)

@@ -1,4 +1,4 @@
-"""Zeros in the padding that count: the pool is that of an array which has them for cells."""
+"""Zeros in the padding that count: the pool is the same as for an array with these zeros as cells."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ BETA = np.array([0.7, -1.5, 2.0])
 )
 def test_zeros_in_the_padding_are_cells(name: str, masked: bool) -> None:
     def derivatives(padding: int) -> list[Any]:
-        """Values, gradients and a second derivative, of windows with padding or of an array with zeros around it."""
+        """Values, gradients and a second derivative, for windows with padding or an array surrounded by zeros."""
         around = [(1 - padding, 1 - padding)] * 2 + [(0, 0)]
         where = np.pad(MASK, around, constant_values=True) if masked else None
 
@@ -45,7 +45,7 @@ def test_zeros_in_the_padding_are_cells(name: str, masked: bool) -> None:
 
 @pytest.mark.parametrize("name", POOLS)
 def test_zeros_far_above_all_cells_are_the_largest_ones(name: str) -> None:
-    # The first window of 9 cells has 5 zeros, beside which the others have no weight.
+    # The first window of 9 cells has 5 zeros, next to which the other cells have no weight.
     closed = {"smooth": np.log(5) / 2, "mellowmax": np.log(5 / 9) / 2, "soft": 0.0}
     found = POOLS[name](jnp.full((6, 6, 1), -1e4), 2.0, 3, 2, 1, axis=(0, 1))
     np.testing.assert_allclose(found[0, 0, 0], closed[name], rtol=1e-12)
@@ -53,7 +53,7 @@ def test_zeros_far_above_all_cells_are_the_largest_ones(name: str) -> None:
 
 @pytest.mark.parametrize("name", POOLS)
 def test_zeros_are_cells_of_large_windows_of_one_axis(name: str) -> None:
-    # Windows of many cells are taken one axis after the other, of which there is one here.
+    # Windows of many cells are taken one axis after the other; here there is only one axis.
     x = np.random.default_rng(0).normal(size=(20, 2))
     for beta in (2.0, np.array([2.0, -1.0])):
         found = POOLS[name](x, beta, (31,), 15, 15, axis=(0,))

@@ -1,7 +1,7 @@
 """Medians and quantiles, against SciPy's rank filters and NumPy's quantiles.
 
-What all functions share is held to the reference by the files that run over the registry. Here are large windows,
-special values, and what a backward pass keeps.
+The files that run over the registry test what all functions share. This file tests large windows, special values, and
+the residuals of the backward pass.
 """
 
 import itertools
@@ -78,7 +78,7 @@ def test_quantiles_of_numpy(kernel: tuple[int, int], quantiles: list[tuple[float
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ranks_do_not_suffer_from_rounding(method: Any) -> None:
-    # In floats they are 7.000000000000001, of which "higher" would make 8, and 28.999999999999996.
+    # In floats they are 7.000000000000001, which "higher" would round to 8, and 28.999999999999996.
     for q, rank in ((0.14, 7), (0.58, 29)):
         assert q * 50 != rank
         assert Quantile(q, method).ranks(51) == (rank, rank, 0)
@@ -122,7 +122,7 @@ def test_large_windows(windows: str, cells: str) -> None:
 
 
 def test_windows_that_choose_different_cells_of_a_row() -> None:
-    # Two windows share the second row; their medians lie in it, in different columns.
+    # Two windows share the second row; their medians are in it, in different columns.
     x = np.array([[0.0, 1.0, 2.0], [10.0, 20.0, 30.0], [40.0, 15.0, 50.0]])
     x[0], x[2] = [0, 25, 26], [1, 2, 24]
     gradient = jax.grad(lambda x: (jaxpool.median_pool(x, (2, 3), 1, axis=(0, 1)) * np.array([[1.0], [8.0]])).sum())(x)
@@ -141,7 +141,7 @@ def test_extremes_are_quantiles() -> None:
 
     least, most = (both(partial(jaxpool.quantile_pool, q=q)) for q in (0, 1))
     jax.tree.map(np.testing.assert_array_equal, least, both(jaxpool.min_pool))
-    # The last of equal maxima, where max_pool has the first one.
+    # The last of equal maxima, whereas max_pool picks the first.
     value, gradient = both(jaxpool.max_pool)
     np.testing.assert_array_equal(most[0], value)
     assert (most[1] != gradient).any()
@@ -153,7 +153,7 @@ def test_means_overflow_only_with_their_cells(dtype: Any) -> None:
     largest = jnp.finfo(dtype).max
     x = jnp.array([largest, largest, -largest, largest], dtype)
     np.testing.assert_array_equal(jaxpool.median_pool(x, (2,)), jnp.array([largest, 0], dtype))
-    # Equal cells have that value whatever the weights, and infinities no NaN of their own.
+    # The quantile of equal cells is their value whatever the weights, and infinities do not become NaN.
     x = jnp.array([0.1, 0.1, 0.1, jnp.inf, jnp.inf, 3], dtype)
     np.testing.assert_array_equal(jaxpool.quantile_pool(x, 0.3, (3,)), x[jnp.array([0, 3])].at[1].set(jnp.inf))
 

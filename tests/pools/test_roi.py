@@ -1,6 +1,6 @@
 """Pools of boxes: derivatives with respect to boxes, adaptive bins as a special case, NaN, transformations, mistakes.
 
-Values and Jacobians with respect to the array are held to the reference by the registry.
+The tests over the registry compare values and Jacobians with respect to the array with the reference.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ BOXES = np.array([[0.3, 0.8, 2.1, 3.3], [-1.4, 1.1, 1.9, 4.6]])
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_derivatives_with_respect_to_array_and_boxes(aligned: bool) -> None:
-    # Columns of the boxes as they come, and no sample within a step of a kink.
+    # Columns of the boxes in the given order, and no sample within a step of a kink.
     def pool(x: jax.Array, boxes: jax.Array) -> jax.Array:
         return roi_align(x, boxes, (2, 1), aligned=aligned)
 
@@ -52,11 +52,11 @@ def test_kinks_take_the_derivative_of_larger_positions() -> None:
     x = np.array([1.0, 3.0, 4.0, 8.0])
 
     def pool(corner: Any) -> jax.Array:
-        # A bin of one cell, whose only sample stands in its middle.
+        # A bin of one cell, whose only sample is in its middle.
         box = jnp.stack([corner, corner + 1.0]).reshape(1, 2)
         return roi_align(x, box, (1,), sampling_ratio=1).sum()
 
-    # The sample stands at the corner: on cells, before the first, on the last, beside both ends.
+    # The sample is at the corner: on cells, before the first, on the last, and beyond both ends.
     slopes = jax.vmap(jax.grad(pool))(np.array([0, 1, 2, -0.5, 3, 3.5, -1.5, 4.5]))
     assert slopes.tolist() == [2, 1, 4, 0, 0, 0, 0, 0]
     assert jax.vmap(pool)(np.array([-1, -1.25, 4, 4.25])).tolist() == [1, 0, 8, 0]
@@ -81,7 +81,7 @@ def test_averages_of_a_slope_are_its_values_at_the_centres() -> None:
 def test_special_cells_stay_in_the_bins_that_touch_them(pool: Any, special: float) -> None:
     x = distinct((2, 8, 8), "special")
     x[0, 1, 1] = special
-    # The second box lies beyond the array, the third and the fourth one do not reach the cell.
+    # The second box is outside the array; the third and fourth do not reach the cell.
     boxes = np.array([[0.0, 0, 7.5, 7.5], [-9, -9, -6, -6], [3.2, 0.6, 7, 3], [0.1, 2.6, 3, 6]])
 
     @compiled_fast

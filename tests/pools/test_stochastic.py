@@ -1,4 +1,4 @@
-"""Draws: their frequencies against the probabilities, and that values and derivatives name the same cell."""
+"""Draws: frequencies match the probabilities, and values and derivatives agree on the drawn cell."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from tests.harness.compilation import compiled_fast
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 WINDOW: dict[str, Any] = {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0)}
-# Beyond so many cells windows are folded in a loop.
+# Windows of more cells are folded in a loop.
 LARGE: dict[str, Any] = {"kernel_size": (9, 9), "stride": 2}
 
 
@@ -61,7 +61,7 @@ def test_derivatives_are_at_the_cells_drawn(window: dict[str, Any], rule: Any) -
     hidden = np.where(mask, x, np.nan)
     tangent = np.random.default_rng(2).normal(size=shape)
     values, gradient, forward = compiled_fast(both)(hidden, tangent)
-    # 0, which is a cell of x, is what windows without a positive cell give.
+    # Windows without a positive cell give 0, which is also a cell of x.
     places = [np.flatnonzero(x.ravel() == value) for value in np.ravel(values)]
     expected = np.zeros(x.size)
     for number, (place, held) in enumerate(
@@ -97,7 +97,7 @@ def test_special_cells() -> None:
         np.testing.assert_array_equal(gradient[:3], [[0, 0, 0], [0, 1, 0], [0, 1, 0]])
     means = draw(x)[:, 0]
     np.testing.assert_array_equal(means[:3], [0, np.inf, np.nan])
-    # A sum that overflows makes the mean infinite; the cells that are drawn do not.
+    # A sum that overflows makes the mean infinite, but drawn cells stay finite.
     large = jnp.array([3e38, 2e38], jnp.float32)
     mean, gradient = jax.value_and_grad(lambda x: stochastic_pool(x, (2,)).sum())(large)
     assert np.isinf(mean)
@@ -116,7 +116,7 @@ def test_forward_mode_is_refused_by_the_other_rule() -> None:
 
 
 def test_a_single_row_of_many_cells() -> None:
-    # As many as a byte numbers, in an array of two axes.
+    # As many cells as a byte can number, in an array of two axes.
     x = jnp.abs(jnp.sin(jnp.arange(600.0))).reshape(2, 300)
     gradient = jax.grad(lambda x: stochastic_pool(x, (1, 256), 1, key=jax.random.key(0)).sum())(x)
     assert gradient.sum() == 2 * 45

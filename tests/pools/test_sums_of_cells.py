@@ -1,6 +1,6 @@
-"""Pools by sums of one exponential or square per cell: as exact as the others, and taken where they are.
+"""Pools by sums of one exponential or square per cell: as exact as the others, and used only if they are.
 
-An array far away in the batch that holds a large number makes a pool take the exact way for all of it.
+A large number anywhere in the batch makes a pool evaluate all of it exactly.
 """
 
 from functools import partial
@@ -45,7 +45,7 @@ def test_sums_of_cells_are_the_exact_pool(name: str, window: str, layout: str) -
         return jax.jvp(pool, (x,), (direction,)), second
 
     found = compiled_fast(derivatives)(x, direction)
-    # What is traced for a GPU is the exact one.
+    # For a GPU the exact pool is traced.
     with only_for("gpu"):
         expected = compiled_fast(derivatives)(x, direction)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
@@ -84,7 +84,7 @@ def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit])
 def test_meshes_of_one_device(kind: Any) -> None:
-    # Types of arrays say where they are in an explicit mesh, and in `shard_map`.
+    # In an explicit mesh, and in `shard_map`, the types of arrays include their sharding.
     x = jnp.asarray(np.random.default_rng(5).normal(size=(2, 5, 5)), np.float32)
 
     def gradient(x: jax.Array) -> jax.Array:
@@ -124,7 +124,7 @@ def test_shares_of_numbers_near_the_ends_of_float32() -> None:
 
 @pytest.mark.parametrize("name", EXPONENTIALS)
 def test_one_exponential_per_cell(name: str) -> None:
-    # In the loop by sums; the other one has 9 for each window.
+    # In the loop by sums; the exact one has 9 for each window.
     x = jnp.zeros((2, 16, 16, 3), np.float32)
     pool = partial(EXPONENTIALS[name], beta=2.0, kernel_size=(3, 3), stride=1, axis=(1, 2))
     program = compiled_as_usual(pool).lower(x).compile().as_text()

@@ -1,6 +1,6 @@
-"""Unpooling: the inverse of max pooling, the last of several writers everywhere, and no sums in any order.
+"""Unpooling: the partial inverse of max pooling; the last of several writers wins, and no sum depends on order.
 
-Single calls, with repeated indices and some that name no cell, are held to the reference by the registry.
+The tests over the registry compare single calls, with repeated and invalid indices, with the reference.
 """
 
 import re
@@ -47,7 +47,7 @@ def test_it_undoes_pooling_of_windows_that_share_no_cells(name: str, rule: Any) 
     jax.tree.map(np.testing.assert_array_equal, again, pooled)
     assert (back != 0).sum() == pooled[0].size
     np.testing.assert_array_equal(back, np.where(back != 0, x, 0))
-    # The winners alone have a gradient, that of their own cell.
+    # Only the winners have a gradient, that of their cell.
     np.testing.assert_array_equal(gradient, back)
 
 
@@ -78,7 +78,7 @@ def test_only_integers_are_scattered() -> None:
         return jax.grad(lambda values: (jaxpool.max_unpool(values, indices, (9,)) ** 2).sum())(values)
 
     text = jax.jit(gradient).lower(jnp.ones((2, 4)), jnp.ones((2, 4), np.int32)).as_text()
-    # The maximum of integers, which numbers the writers, comes out the same in any order; sums of floats would not.
+    # The maximum of the writers' numbers is the same in any order; a sum of floats would not be.
     results = re.findall(r'"stablehlo\.scatter"\(.*?\}\) : \([^)]*\) -> tensor<([^>]*)>', text, re.DOTALL)
     assert len(results) == text.count('"stablehlo.scatter"')
     assert results
@@ -104,7 +104,7 @@ def test_transformations_and_sizes() -> None:
     shared = jax.vmap(lambda v: jaxpool.max_unpool(v, indices[0], (4, 6)))(values)
     np.testing.assert_array_equal(shared[0], expected[0])
     assert jaxpool.max_unpool(values[:0], indices[:0], (4, 6)).shape == (0, 4, 6)
-    # A larger output than the one that was pooled: positions are numbers in the output.
+    # An output larger than the pooled array: positions are numbers in the output.
     assert jaxpool.max_unpool(values, indices, (5, 6)).shape == (3, 5, 6)
     with jax.enable_x64(False):
         found = jaxpool.max_unpool(jnp.asarray(values, jnp.float32), jnp.asarray(indices), (4, 6))
