@@ -1,6 +1,6 @@
-"""What docstrings say of errors: conditions, listed in full, those that are chosen in this order.
+"""The error conditions in docstrings, listed in full; those that apply appear in this order.
 
-Choices and slots are read as those of `docstring_paragraphs.py`.
+Choices and slots work as in `docstring_paragraphs.py`.
 """
 
 from tests.project.docstring_keys import (

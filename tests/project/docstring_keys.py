@@ -1,4 +1,4 @@
-"""Which functions have a row of the tables of docstrings in common: names, as `docstring_paragraphs.py` reads them."""
+"""Groups of functions that share rows in the tables of docstrings: names, as `docstring_paragraphs.py` reads them."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ Choice = dict[str, str]
 
 
 def of_torch(*families: str, ranks: Sequence[int] = (1, 2, 3)) -> str:
-    """A key of functions of `jaxpool.compat.torch`, which have one for each number of axes."""
+    """A key for functions of `jaxpool.compat.torch`, of which there is one for each number of axes."""
     return " ".join(f"torch.{family}{rank}d" for family in families for rank in ranks)
 
 

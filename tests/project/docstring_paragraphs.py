@@ -1,9 +1,9 @@
-"""What docstrings say of arguments: one row per wording, which `docstrings.py` writes into them.
+"""The text on arguments in docstrings: one row per wording, which `docstrings.py` writes into them.
 
-A choice is read from above, and a function gets the text of the first key that names it: by its name (`flax.max_pool`
-is that of `jaxpool.compat.flax`), by its module (`flax`), or by an argument that it has. An empty key names all. A
-function that none names keeps words of its own. What stands in braces is a choice as well, in `SLOTS`, and empty where
-that has nothing for a function; {function} is its name.
+A choice is read from top to bottom, and a function gets the text of the first key that names it: by its name
+(`flax.max_pool` is that of `jaxpool.compat.flax`), by its module (`flax`), or by an argument that it has. An empty key
+names all functions. A function that no key names keeps its own words. Text in braces is another choice, in `SLOTS`,
+and empty if that has nothing for a function; {function} is its name.
 """
 
 from tests.project.docstring_keys import (

@@ -1,7 +1,7 @@
-"""What docstrings say of results and derivatives: sentences that functions share.
+"""The text on results and derivatives in docstrings: sentences that functions share.
 
-Choices and slots are read as those of `docstring_paragraphs.py`. A sentence is known by the words that it opens with,
-its key here; a function that has none of these says the rest in words of its own.
+Choices and slots work as in `docstring_paragraphs.py`. A sentence is identified by its opening words, which are its key
+here; sentences that open differently are a function's own.
 """
 
 from tests.project import docstring_paragraphs

@@ -1,9 +1,9 @@
-"""Docstrings from one table: every repeated paragraph and sentence is written once and read where it is needed.
+"""Docstrings from one table: every repeated paragraph and sentence is written once and copied where it is needed.
 
 `python -m tests.project.docstrings` writes the texts of `docstring_paragraphs.py`, `docstring_sentences.py` and
-`docstring_errors.py` into the docstrings of the package, in whichever file a function is, and wraps them; `--check`
-only says what differs. What a function says in words of its own stays, and is wrapped alike. The status is 1 if
-something is left to be mended by hand or, with `--check`, differs.
+`docstring_errors.py` into the docstrings of the package, whatever file a function is in, and wraps them; `--check` only
+reports differences. A function's own text stays, and is wrapped too. The exit status is 1 if something must be fixed by
+hand or, with `--check`, differs.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Section:
     body: tuple[str, ...]
 
     def entries(self) -> dict[str, str]:
-        """Arguments or exceptions, with what is said of each."""
+        """Arguments or exceptions, with the text on each."""
         entries: dict[str, str] = {}
         for line in self.body:
             opening = _ENTRY.match(line)
@@ -51,13 +51,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Function:
-    """A public function, or a class that is called like one, and the sections of its docstring."""
+    """A public function, or a class called like one, and the sections of its docstring."""
 
     name: str
     sections: tuple[Section, ...]
 
     def entries(self, section: str) -> dict[str, str]:
-        """The entries of the section of this name, none if there is none."""
+        """The entries of the section with this name; none if it is missing."""
         return next((one.entries() for one in self.sections if one.name == section), {})
 
     def chosen(self, choice: Choice) -> str | None:
@@ -69,12 +69,12 @@ class Function:
         return None
 
     def filled(self, template: str) -> str:
-        """The text with the words of this function in the slots."""
+        """The text with the slots filled in for this function."""
         slots = {slot: self.chosen(SLOTS[slot]) or "" for slot in re.findall(r"{(\w+)}", template) if slot in SLOTS}
         return template.format(function=self.name, **slots)
 
     def shared_entry(self, section: str, name: str) -> str | None:
-        """What the table says of an argument or an exception, or None."""
+        """The table's text on an argument or exception, or None."""
         if section == "Args":
             return self.chosen(ARGUMENTS.get(name, {}))
         conditions = [text for choice in ERRORS.get(name, ()) if (text := self.chosen(choice))]
@@ -83,7 +83,7 @@ class Function:
         return f"{', '.join([*conditions[:-1], 'or ' * (len(conditions) > 1) + conditions[-1]])}."
 
     def shared_sentences(self, section: str) -> dict[str, str | None]:
-        """The sentences of the table that belong into a section, by how they open; None where the opening is free."""
+        """The table's sentences for a section, by their opening words; None if the opening is free."""
         return {self.filled(opening): self.chosen(choice) for opening, choice in SENTENCES[section].items()}
 
     def body(self, section: Section) -> list[str]:
@@ -132,7 +132,7 @@ def sources() -> dict[str, str]:
 
 
 def functions(path: str, source: str) -> Iterator[Function]:
-    """Those of a file whose docstring has arguments, from top to bottom."""
+    """The functions of a file whose docstrings have arguments, from top to bottom."""
     lines = source.splitlines()
     module = re.match(r"compat/(\w+)", path)
     for node in ast.parse(source).body:
@@ -159,7 +159,7 @@ def rewritten(path: str, source: str) -> str:
 
 
 def complaints(files: dict[str, str]) -> list[str]:
-    """What cannot be written: what two functions share and the table lacks, and what the table has and they lack."""
+    """What cannot be fixed automatically: shared text that the table lacks, and table text that functions lack."""
     every = [function for path, source in files.items() for function in functions(path, source)]
     counts = Counter(name for function in every for name in function.entries("Args"))
     found = []
@@ -183,7 +183,7 @@ def complaints(files: dict[str, str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the docstrings, or say where they differ, and return the exit status."""
+    """Write the docstrings, or report differences, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.project.docstrings", description=__doc__)
     parser.add_argument("--check", action="store_true", help="say what differs and write nothing")
     asked = parser.parse_args(arguments)

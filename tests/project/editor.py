@@ -1,4 +1,4 @@
-"""The side of an editor in its talk with the type checker's language server, as much of it as a hover needs."""
+"""The client side of the type checker's language server protocol, as far as a hover needs it."""
 
 import json
 import subprocess
@@ -28,14 +28,14 @@ class Editor:
         self._send(method="textDocument/didOpen", params={"textDocument": document})
 
     def hover(self, name: str, line: int, character: int) -> str:
-        """What is shown over one place of an open file."""
+        """The hover text at a position in an open file."""
         place = {"line": line, "character": character}
         document = {"uri": (self._folder / name).as_uri()}
         shown = self._ask("textDocument/hover", textDocument=document, position=place)
         return shown["contents"]["value"]
 
     def _ask(self, method: str, **parameters: Any) -> Any:
-        """The answer to a request; what the server asks meanwhile is answered too."""
+        """The answer to a request; requests from the server meanwhile are answered too."""
         self._number += 1
         self._send(id=self._number, method=method, params=parameters)
         while "method" in (message := self._receive()) or message["id"] != self._number:

@@ -1,6 +1,6 @@
 """A fault to plant in the package: a small change of its text that some test must reject.
 
-There is one at least for every family and every map: signs, ties, offsets, paddings, dtypes, masks, residuals, orders.
+There is at least one for every family and every map: signs, ties, offsets, paddings, dtypes, masks, residuals, orders.
 """
 
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """A text of the package, and a wrong one in its place.
+    """A text in the package, and a wrong one to replace it.
 
     Attributes:
         name: What is wrong.
-        right: The text, which occurs once in the package, in whichever file.
-        wrong: What is planted instead of it.
-        seen_by: Files of tests that are likely to see it, and -k with words of their names. They run first, and decide
-            nothing.
+        right: The text, which occurs exactly once in the package.
+        wrong: The replacement.
+        seen_by: Test files that are likely to reject it, and -k with words of test names. They run first, but all tests
+            decide.
     """
 
     name: str

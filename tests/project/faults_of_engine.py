@@ -1,9 +1,9 @@
-"""Faults to plant in what all pools share: winners, the way back to cells, where windows lie."""
+"""Faults to plant in what all pools share: winners, maps back to cells, where windows are."""
 
 from tests.project.fault import Fault
 
 FAULTS = (
-    # Winners: ties, NaN, padding, masks, offsets, and the way back.
+    # Winners: ties, NaN, padding, masks, offsets, and routing.
     Fault(
         "the last of ties wins",
         "lax.le if op is lax.max else lax.ge",
@@ -160,7 +160,7 @@ FAULTS = (
         "(array.shape[axis] - 1) * stride + 1, 1, axis) * 2",
         "test_lowerings test_derivatives -k selection or line-13",
     ),
-    # Where windows lie.
+    # Where windows are.
     Fault(
         "a last window in the padding",
         "(output - 1) * stride >= low + size +",

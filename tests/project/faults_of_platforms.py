@@ -1,4 +1,4 @@
-"""Faults to plant in the lowerings of GPUs and TPUs, and in what devices exchange."""
+"""Faults to plant in the lowerings of GPUs and TPUs, and in the communication between devices."""
 
 from tests.project.fault import Fault
 

@@ -1,4 +1,4 @@
-"""Faults to plant in families of pools: sums, norms, draws, quantiles, blurs, and places that are data."""
+"""Faults to plant in families of pools: sums, norms, draws, quantiles, blurs, and positions that are data."""
 
 from tests.project.fault import Fault
 

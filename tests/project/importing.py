@@ -1,4 +1,4 @@
-"""What comes with an import: the public names of a module, and the other modules that it brings along."""
+"""What an import provides: the public names of a module, and the other modules that it imports."""
 
 import json
 import subprocess

@@ -1,6 +1,6 @@
-"""A program that imports every module and runs the example of every function, wherever `jaxpool` comes from.
+"""A program that imports every module and runs the example of every function, wherever `jaxpool` is installed.
 
-It runs outside of the tests, on an installed wheel, and needs nothing but what the package itself depends on.
+It runs outside the tests, on an installed wheel, and needs only the package's own dependencies.
 """
 
 import doctest

@@ -1,4 +1,4 @@
-"""What is counted of programs for GPUs and TPUs, on texts of programs that are short enough to count by hand.
+"""The costs of programs for GPUs and TPUs, on programs short enough to count by hand.
 
 The compilers themselves are not needed; `benchmarks/accelerators/` has the tests of their programs.
 """

@@ -1,8 +1,8 @@
-"""What the package promises about itself, found by looking at it: names, signatures, documentation and modules.
+"""The package's public interface, by inspection: names, signatures, documentation and modules.
 
-The signatures are written out once more, beside the records, so that a change of name, order or default is one there.
+The signatures are repeated next to the records, so that a change of name, order or default must be made there too.
 Every public function must have a row in the registry of cases, every docstring section and an entry in the README,
-and no module may lean on private parts of JAX or grow past what can be read in one go.
+and no module may use private parts of JAX or grow too long to read in one go.
 """
 
 import ast
@@ -40,7 +40,7 @@ def public_functions() -> dict[str, Callable[..., Any]]:
 
 def test_public_names_are_the_promised_ones() -> None:
     assert set(public_functions()) == set(SIGNATURES)
-    # Modules that the import leaves behind as attributes are private; `compat` is imported by name.
+    # Modules that the import adds as attributes are private; `compat` is imported by name.
     modules = {name for name, value in vars(jaxpool).items() if isinstance(value, ModuleType)}
     assert all(name.startswith("_") for name in modules - {"compat"}), modules
 
@@ -86,7 +86,7 @@ def test_docstring(name: str) -> None:
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_readme_names_the_function(name: str) -> None:
-    # A backtick or an opening bracket beside it: max_pool is not named by max_pool_with_indices.
+    # With a backtick or an opening bracket next to it: max_pool_with_indices does not name max_pool.
     assert re.search(rf"\b{name}(\(|`)", README.read_text(encoding="utf-8"))
 
 
@@ -115,7 +115,7 @@ def test_records_agree_with_signatures(record: Record) -> None:
 def test_records_agree_with_results(record: Record) -> None:
     x, y = np.random.default_rng(0).normal(size=(2, 2, 7, 6)).astype(np.float32)
     values = np.asarray(record.values(x))
-    # The way back from maxima leaves zeros at the other cells, and has other indices for other maxima.
+    # Unpooling leaves zeros at the other cells, and other maxima have other indices.
     assert record.selects == (set(values.ravel()) - {0.0} <= set(x.ravel()))
     if record.windows != "indices":
         assert record.linear == np.allclose(record.values(x + y), values + record.values(y), atol=1e-5)

@@ -1,7 +1,6 @@
-"""The benchmark: its cases are real, its measuring code fills every field and catches who computes something else.
+"""The benchmark: its cases are valid, it fills every field, and it catches results that differ from the reference.
 
-Real runs take arrays of a few cells, from the cases themselves. The numbers of the summary are checked on rows made up
-by hand.
+Real runs use arrays of a few cells, derived from the cases. The numbers of the summary are checked on made-up rows.
 """
 
 import json
@@ -34,13 +33,13 @@ FLOAT32 = np.dtype(np.float32)
 
 @pytest.fixture
 def options() -> Options:
-    """Few rounds, beside plain JAX alone."""
+    """Few rounds, against plain JAX only."""
     return Options(jax.devices("cpu")[0], FLOAT32, peers=("plain",), repetitions=1)
 
 
 @pytest.fixture(autouse=True)
 def _compile_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what only steadies the numbers: the second compilation, and caches emptied before each."""
+    """Skip what only makes the numbers steadier: the second compilation, and clearing caches before each."""
     monkeypatch.setattr(programs, "_SECONDS_EASILY_DISTURBED", 0.0)
     monkeypatch.setattr(jax, "clear_caches", lambda: None)
 

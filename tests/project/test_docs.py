@@ -1,7 +1,7 @@
-"""The documentation: it is built without a warning, has a page for each public function, and fetches nothing.
+"""The documentation builds without warnings, has a page for each public function, and loads nothing from elsewhere.
 
-One build, in a process of its own, serves all tests. It is told to take warnings for errors, so that a link to nowhere,
-a docstring that does not render or a section of the README that is gone fails it.
+One build, in a separate process, serves all tests. Warnings are errors, so a broken link, a docstring that does not
+render, or a missing section of the README makes it fail.
 """
 
 import html
@@ -48,7 +48,7 @@ def test_entry(site: Path, name: str) -> None:
     page = (site / "reference" / f"{'_'.join(module) or function}.html").read_text(encoding="utf-8")
     entry = re.split(r'<dt class="sig[^>]* id="|<section id="', page.partition(f' id="{name}">')[2])[0]
     text = html.unescape(re.sub(r"<[^>]*>", "", entry))
-    # Classes are functions with most arguments given, and say the rest in a sentence or leave it to these.
+    # Classes are functions with most arguments given; they describe the rest in a sentence or refer to these.
     shown = SECTIONS if name.rpartition(".")[2].islower() else ("Parameters", "Example")
     places = [text.find(section) for section in shown]
     assert min(places) > 0, places

@@ -1,4 +1,4 @@
-"""Docstrings against their table: what functions share is worded once, and no copy of it has drifted."""
+"""Docstrings against their table: shared text is written once, and every copy of it is up to date."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""`python -m jaxpool`, as a user meets it: in a process of its own, judged by exit status, output and files.
+"""`python -m jaxpool` as a user runs it: in a separate process, judged by exit status, output and files.
 
 A small generated picture keeps it quick. Every mistake that a user can make must give one line on the error stream
 and status 2, without a traceback; a variant that computes something wrong must give status 1, in value and in
@@ -48,7 +48,7 @@ def one_row(monkeypatch: pytest.MonkeyPatch) -> variants.Variant:
 
 
 def run(*arguments: str | Path, folder: Path, code: tuple[str, ...] = ("-m", "jaxpool")) -> subprocess.CompletedProcess:
-    # The times in its table are judged by nobody.
+    # The times in its table are not checked.
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags()}
     environment["PYTHONPATH"] = str(Path(jaxpool.__file__).parents[1])
     command = [sys.executable, *code, *map(str, arguments)]

@@ -33,7 +33,7 @@ OVERLAP: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": "SAME", "ax
 
 @pytest.fixture(autouse=True)
 def _default_settings(_strict_float64: None) -> Iterator[None]:
-    """What users of the frameworks have, inside of the stricter settings of the other tests."""
+    """The default settings of users, within the stricter settings of the other tests."""
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
@@ -46,7 +46,7 @@ def digits() -> Digits:
 
 
 def train(predict: Predict, weights: Any, digits: Digits, steps: int) -> tuple[list[float], float, Any]:
-    """Train on the first 1500 digits; return the losses, the share of the others that is recognised, the weights."""
+    """Train on the first 1500 digits; return the losses, the accuracy on the other digits, and the weights."""
     images, labels = digits
     optimiser = optax.adam(1e-2)
 
@@ -127,12 +127,12 @@ def test_network_learns_as_with_the_pooling_of_its_framework(framework: str, dig
     assert accuracy >= 0.95
     expected, *_ = train(*build(their_pools()), digits, SAME_STEPS)
     np.testing.assert_allclose(losses[:SAME_STEPS], expected, rtol=0, atol=1e-4)
-    # The comparison says something only if the network has learnt by then, and so has used its gradients.
+    # The comparison is meaningful only if the network has learnt by then, and so has used its gradients.
     assert expected[-1] < 0.8 * expected[0]
 
 
 def test_network_learns_with_smooth_and_lp_pooling(digits: Digits) -> None:
-    """The sharpness of the smooth maximum and the exponent of the norm are weights like the others."""
+    """The sharpness of the smooth maximum and the exponent of the norm are weights like any others."""
 
     def predict(weights: Any, x: jax.Array) -> jax.Array:
         network, beta, exponent = weights
@@ -179,7 +179,7 @@ def test_equinox_layer_has_the_gradients_of_its_own_pooling(digits: Digits) -> N
 
 
 def test_autoencoder_learns_digits(digits: Digits) -> None:
-    """A code of 2×2×8 numbers, put back where the maxima were, gives a better picture than the mean digit does."""
+    """A code of 2×2×8 numbers, put back where the maxima were, gives a better picture than the mean digit."""
     linen = pytest.importorskip("flax.linen")
     images = jnp.asarray(digits[0])
 

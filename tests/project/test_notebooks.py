@@ -1,6 +1,6 @@
-"""How the notebooks are stored: with their output, with what they need, and with figures for light and dark pages.
+"""How the notebooks are stored: with their output, their requirements, and figures for light and dark pages.
 
-That they run is tested by running them, `pytest notebooks`.
+`pytest notebooks` tests that they run.
 """
 
 import ast
@@ -60,7 +60,7 @@ def test_notebooks_were_found() -> None:
 def test_installs_what_it_needs_where_it_is_asked_to(notebook: Path) -> None:
     install, *others = code(notebook)
     assert '%pip install -q "..[notebooks]"' in source(install)
-    # Neither tests nor anything else that runs whole notebooks executes a cell with this tag.
+    # Tools that run whole notebooks, including the tests, skip cells with this tag.
     assert tags(install) == ["skip-execution"]
     assert install["execution_count"] is None
     assert not [cell for cell in others if "%pip" in source(cell) or "skip-execution" in tags(cell)]
@@ -75,7 +75,7 @@ def test_extra_has_what_is_imported(notebook: Path) -> None:
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
     needed = {name: distributions.get(name.partition(".")[0], []) for name in names}
-    # A module of no distribution is one of Python's own.
+    # A module that belongs to no distribution is in Python's standard library.
     assert {name for name, owners in needed.items() if owners and not given & set(owners)} == set()
 
 
@@ -92,7 +92,7 @@ def test_figures_have_nothing_behind_them(notebook: Path) -> None:
     drawing = [cell for cell in code(notebook) if figures(cell)]
     assert drawing
     for cell in drawing:
-        # What only draws is hidden on the site.
+        # Cells that only draw are hidden on the site.
         assert "hide-input" in tags(cell), source(cell)
         for figure in map(io.BytesIO, figures(cell)):
             with image.open(figure) as opened:

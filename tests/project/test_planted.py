@@ -1,10 +1,10 @@
-"""Wrong derivative rules, planted on purpose: the checks that the other files rely on must reject every one of them.
+"""Deliberately wrong derivative rules: the checks that the other files rely on must reject every one of them.
 
-`python -m tests.plant_faults` plants faults in the package itself, and takes hours; that there is a place for each of
-them is tested here.
+`python -m tests.plant_faults` plants faults in the package itself, and takes hours; this file only tests that there is
+a place for each of them.
 
-Each is a max pool of 3 cells with a right value and a slightly wrong derivative, on inputs of a few cells and of a
-few hundred, where numerical checks with tolerances that grow with the size are known to fail.
+Each rule is that of a max pool of 3 cells with a correct value and a slightly wrong derivative, on inputs of a few
+cells and of a few hundred, where numerical checks with tolerances that grow with the size are known to fail.
 """
 
 from collections import Counter
@@ -30,14 +30,14 @@ def values_of(x: jax.Array) -> jax.Array:
 
 
 def windows_of(x: jax.Array, padding: float) -> jax.Array:
-    """The cells of every window in a last axis."""
+    """The cells of every window along a new last axis."""
     padded = jnp.pad(x, 1, constant_values=padding)
     count = (x.size - 1) // 2 + 1
     return jnp.stack([padded[offset : offset + 2 * count - 1 : 2] for offset in range(3)], -1)
 
 
 def at_winner(x: jax.Array, x_dot: jax.Array) -> jax.Array:
-    """The right map, written once more: the tangent at the first cell that holds the maximum."""
+    """The correct map, written independently: the tangent at the first cell that has the maximum."""
     winner = jnp.argmax(windows_of(x, -jnp.inf), -1)
     return jnp.take_along_axis(windows_of(x_dot, 0), winner[:, None], -1)[:, 0]
 
@@ -62,7 +62,7 @@ def one_percent_off_at_one_output(x: jax.Array, x_dot: jax.Array) -> jax.Array:
 
 
 def into_padding(x: jax.Array, x_dot: jax.Array) -> jax.Array:
-    """Padding takes part with the value 0: negative windows at the edge lose their derivative to it."""
+    """Padding counts as 0: negative windows at the edge lose their derivative to it."""
     winner = jnp.argmax(windows_of(x, 0), -1)
     return jnp.take_along_axis(windows_of(x_dot, 0), winner[:, None], -1)[:, 0]
 
@@ -118,8 +118,8 @@ def test_wrong_backward_passes_are_rejected() -> None:
 
 
 def test_wrong_higher_orders_are_rejected() -> None:
-    # The square of a constant-slope function has its second derivative from the rule's tangent map alone: one that
-    # is right at first order and reads x where it should not is wrong from the second order on.
+    # The second derivative of the square of a constant-slope function comes only from the rule's tangent map: a map
+    # that is right at first order but reads x where it should not is wrong from the second order on.
     smooth = jax.custom_jvp(lambda x: jnp.sin(x))
     smooth.defjvp(lambda primals, tangents: (smooth(*primals), jax.lax.stop_gradient(jnp.cos(*primals)) * tangents[0]))
     x = distinct((4,), "orders")

@@ -1,7 +1,7 @@
-"""The README and the pages about models: every block of Python runs as it is pasted, and the figures are measured ones.
+"""The README and the pages about models: every block of Python runs when pasted, and the figures are measured ones.
 
-A block gets a namespace of its own and nothing from its neighbours. What it prints is what the comments behind `print`
-say. Blocks that are sessions, with `>>>`, are run with the other examples.
+A block gets a fresh namespace. It must print what the comments after `print` say. Blocks that are sessions, with `>>>`,
+are run with the other examples.
 """
 
 import json

@@ -19,7 +19,7 @@ TYPES = ("pyright", "--pythonpath", sys.executable)
         pytest.param(("ruff", "check"), id="lint"),
         pytest.param(("ruff", "format", "--check"), id="format"),
         pytest.param((*TYPES, "jaxpool"), id="types"),
-        # Tests and benchmarks are no part of what is published, and are most of the time.
+        # Tests and benchmarks are not published, and take most of the time.
         pytest.param(TYPES, id="types of all", marks=pytest.mark.exhaustive),
     ],
 )

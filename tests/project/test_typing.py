@@ -1,7 +1,7 @@
 """What type checkers and editors see: complete types, a user's project in strict mode, and the text of a hover.
 
-The project is in `typed_project`, to which a typical call of every function is added. Its right calls give no error and
-its wrong ones nothing but errors: there, a comment that silences an error is an error itself where there is none.
+The project is in `typed_project`, to which a typical call of every function is added. Its right calls give no error.
+Each of its wrong calls gives one: a comment that silences an error is itself an error if there is none.
 """
 
 import ast
@@ -31,16 +31,16 @@ PUBLIC = [(module, name) for module in MODULES for name in public_members(module
 
 
 def program(name: str) -> str:
-    """A program that is installed beside Python."""
+    """A program that is installed next to Python."""
     path = Path(sys.executable).parent / name
     assert path.exists(), f"{name} is not installed beside Python: install jaxpool[dev]"
     return str(path)
 
 
 def pyright(*arguments: str) -> Any:
-    """What the type checker reports, as JSON."""
+    """The type checker's report, as JSON."""
     command = [program("pyright"), "--pythonpath", sys.executable, "--outputjson", *arguments]
-    # To verify a package it asks the Python on the path where packages lie, not the one that it was given.
+    # To verify a package it asks the Python on the path for the location of packages, not the given one.
     environment = os.environ | {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}
     done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, env=environment)
     return json.loads(done.stdout)
@@ -55,7 +55,7 @@ def test_strict_project_has_no_error(tmp_path: Path) -> None:
 
 
 def every_call() -> str:
-    """A module that makes the typical call of every function, and says what comes back."""
+    """A module that makes the typical call of every function and asserts the type of its result."""
     lines = [
         "from typing import assert_type",
         "import jax",
@@ -124,7 +124,7 @@ def test_help_has_signature_and_text(module: ModuleType, name: str) -> None:
     assert not any(
         parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) for parameter in parameters.values()
     )
-    # Types by their names: written out, these are unions of many lines.
+    # Types by name: expanded, these are unions of many lines.
     assert not re.search(r"Union|Literal|collections", str(inspect.signature(function)))
     text = inspect.getdoc(function) or ""
     assert all(f"\n    {parameter}: " in text for parameter in parameters)

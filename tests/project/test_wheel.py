@@ -1,4 +1,4 @@
-"""What is published: a wheel with the package and nothing else, which works alone, and the sources it is built of."""
+"""What is published: a wheel with only the package, which works by itself, and the sources from which it is built."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def build(sources: Path, target: str, folder: Path) -> Path:
-    """Build in this environment, without looking for anything elsewhere."""
+    """Build in this environment, without downloading anything."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)]
     done = subprocess.run(command, cwd=sources, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -92,7 +92,7 @@ def test_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_sources_work_where_nothing_is_installed(tmp_path: Path) -> None:
-    # Nothing may ask for the version of a distribution, which this environment may well have.
+    # Nothing may ask for the version of a distribution; this environment may have one installed.
     launch = "import sys; sys.path[:0] = sys.argv[1:]; import importlib.metadata; importlib.metadata.version = None; "
     launch += "import jaxpool; print(jaxpool.__version__)"
     folders = dict.fromkeys([str(ROOT), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])

@@ -1,6 +1,6 @@
-"""Every public function, called as people call it: the type checker has nothing to say, and knows what comes back.
+"""Every public function, called as users call it: the type checker reports nothing and knows the type of the result.
 
-`assert_type` is checked by the type checker alone; at run time it returns its first argument.
+Only the type checker checks `assert_type`; at run time it returns its first argument.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def windows(x: jax.Array) -> list[jax.Array]:
 
 
 def indices(x: jax.Array) -> list[jax.Array]:
-    """Maxima with their places, and the way back."""
+    """Maxima with their indices, and unpooling."""
     values, places = assert_type(jaxpool.max_pool_with_indices(x, (2, 2)), ValuesAndIndices)
     binned, cells = assert_type(jaxpool.adaptive_max_pool_with_indices(x, (3, None)), ValuesAndIndices)
     return [
@@ -67,7 +67,7 @@ def bins_and_axes(x: jax.Array, present: np.ndarray) -> list[jax.Array]:
 
 
 def placed(x: jax.Array, boxes: jax.Array) -> list[jax.Array]:
-    """Windows at random places, and boxes."""
+    """Windows at random positions, and boxes."""
     drawn = jaxpool.fractional_max_pool_with_indices(x, (2, 2), output_ratio=(0.5, 0.6), key=jax.random.key(0))
     values, _ = assert_type(drawn, ValuesAndIndices)
     return [
@@ -159,7 +159,7 @@ def pooled_by(pool: Callable[[ArrayLike], jax.Array], arrays: Sequence[np.ndarra
 
 
 def partial_calls(x: np.ndarray) -> list[jax.Array]:
-    """Pools that know all of their arguments but the array."""
+    """Pools with all arguments given but the array."""
     return pooled_by(partial(jaxpool.max_pool, kernel_size=(2, 2)), [x, x]) + pooled_by(
         lambda x: jaxpool.global_avg_pool(x, axis=(-2, -1)), [x]
     )

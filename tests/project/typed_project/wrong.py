@@ -1,4 +1,4 @@
-"""Calls that the type checker refuses, and so does the function: each comment is an error where it is not needed."""
+"""Calls that both the type checker and the function refuse: a comment that silences no error is itself an error."""
 
 from collections.abc import Callable, Sequence
 
