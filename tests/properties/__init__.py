@@ -1,1 +1,1 @@
-"""What holds for all functions: a file per property, run over the registry."""
+"""Properties of all functions: one file each, run over the registry."""

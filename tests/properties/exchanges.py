@@ -1,4 +1,4 @@
-"""What devices send each other in a compiled program, and the least that they have to: the borders of their shards."""
+"""The communication between devices in a compiled program, and the least possible: the borders of their shards."""
 
 import math
 import re
@@ -23,8 +23,8 @@ class Exchange(NamedTuple):
     window_bytes: int
 
 
-# What the gradient reads of a window is its cotangent, and the offset of its winner, or its norm, or its logarithm of
-# a sum of exponentials with the shift of that.
+# For each window the gradient reads its cotangent, and the offset of its winner, its norm, or its log-sum-exp as excess
+# and shift.
 EXCHANGES = {
     "max 3/2": Exchange(lambda x: jaxpool.max_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 1),
     "max 3/1": Exchange(lambda x: jaxpool.max_pool(x, 3, 1, 1, axis=(1, 2)), 3, 1, 1, 4 + 1),
@@ -41,7 +41,7 @@ EXCHANGES = {
 
 
 def bytes_sent(program: str) -> int:
-    """The bytes of all that a device of a compiled program gets from others."""
+    """The bytes that a device receives from others in a compiled program."""
     shapes = re.findall(rf"= (.*?) (?:{ANY})(?:-start)?\(", program)
     arrays = [array for shape in shapes for array in re.findall(r"(pred|[a-z]+(\d+))\[([\d,]*)\]", shape)]
     return sum(
@@ -56,7 +56,7 @@ def border_bytes(exchange: Exchange, x: np.ndarray, devices: int) -> int:
     holds = (held >= 0) & (held < exchange.kernel)
 
     def rows(reads: np.ndarray) -> int:
-        """How many rows of the second kind are read by those of the first one, on the devices below and above."""
+        """How many rows of the second kind those of the first kind read, on the devices below and above."""
         readers = reads.reshape(devices, -1, reads.shape[1]).any(1)
         away = np.arange(reads.shape[1]) * devices // reads.shape[1] - np.arange(devices)[:, None]
         return sum(int((readers & side).sum(1).max()) for side in (away < 0, away > 0))

@@ -1,10 +1,10 @@
-"""A program of its own: pools of arrays that lie on several virtual devices, against the same on one.
+"""A separate program: pools of arrays on several virtual devices, against the same on one.
 
 `python -m tests.properties.sharded` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment, and
 `python -m tests.properties.sharded COUNT TYPE` as many devices, for a mesh whose axis has that type, Auto or Explicit.
-In place of these arguments `whole` and `drawn` run what is wrong, or refused, at the time of writing.
-Values and gradients must be equal to those on one device, and be had without communication where batch or channels are
-sharded, and with no more than exchange among neighbours where a pooled axis is: no shard collects the others' cells.
+Instead of these arguments, `whole` and `drawn` run known errors and refusals. Values and gradients must be equal to
+those on one device. If batch or channels are sharded they must need no communication, and if a pooled axis is, only
+exchange between neighbours: no shard collects the others' cells.
 """
 
 import re
@@ -38,7 +38,7 @@ POOLS: dict[str, Pool] = {
     "max_pool_with_indices masked": lambda x: jaxpool.max_pool_with_indices(x, **SLIDING, where=MASK)[0],
     "min_pool by the other rule": lambda x: jaxpool.min_pool(x, **SLIDING, rule="vjp"),
     "avg_pool masked": lambda x: jaxpool.avg_pool(x, **SLIDING, where=MASK, rule="vjp"),
-    # Rows of the way back would start in the padding.
+    # Rows of the backward pass would start in the padding.
     "lp_pool of 4": lambda x: jaxpool.lp_pool(x, 3.0, 4, 2, 1, axis=(1, 2)),
     "lp_pool, large": lambda x: jaxpool.lp_pool(x, 1.5, 9, 1, 4, axis=(1, 2)),
     "smooth_max_pool masked": lambda x: jaxpool.smooth_max_pool(x, BETA, **SLIDING, where=MASK),
@@ -48,9 +48,9 @@ POOLS: dict[str, Pool] = {
     "max beside sum": lambda x: jaxpool.max_pool(x, **DENSE) + jaxpool.sum_pool(x, **DENSE),
     "max beside min": lambda x: jaxpool.max_pool(x, **DENSE) - jaxpool.min_pool(x, **DENSE),
 }
-# Indices and samples may point to any shard, and the levels of a pyramid lie one after the other.
+# Indices and samples may point to any shard, and the levels of a pyramid are concatenated.
 ANYWHERE = ("max_unpool", "fractional_max_pool", "fractional_max_pool_with_indices", "spatial_pyramid_pool")
-# Its maxima are fewer than its cells, so that devices that divide the one do not divide the other.
+# It has fewer maxima than cells, so devices that divide one number do not divide the other.
 COLLECTED = ("max_blur_pool",)
 DRAWN: Pool = partial(jaxpool.stochastic_pool, **SLIDING, key=np.array([3, 7], np.uint32))
 # Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
@@ -71,21 +71,21 @@ UNEVEN: dict[str, Pool] = {
 
 
 BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
-# On a mesh of two axes, for programs in which neither may be a reason to send anything.
+# On a mesh of two axes, for programs in which neither may cause communication.
 BATCH_AND_CHANNEL = PartitionSpec("devices", None, None, "others")
 COLLECTING = "all-gather|all-to-all"
 
 
 def collectives(program: str, kinds: str) -> list[str]:
-    """The operations in a compiled program that move anything from device to device.
+    """The operations in a compiled program that move data between devices.
 
-    But for the bools of a mask, which is not sharded itself, and which the oldest JAX brings together again.
+    The bools of a mask are exempt: the mask is not sharded itself, and the oldest supported JAX collects it again.
     """
     return re.findall(rf"= (?!pred).*? (?:{kinds})(?:-start)?\(", program)
 
 
 def value_and_gradient(pool: Pool) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
-    """The values, and the gradient of half the sum of their squares: every output has another cotangent."""
+    """The values, and the gradient of half the sum of their squares: every output has a different cotangent."""
 
     def both(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         values, pull_back = jax.vjp(pool, x)
@@ -96,12 +96,12 @@ def value_and_gradient(pool: Pool) -> Callable[[jax.Array], tuple[jax.Array, jax
 
 @cache
 def expected(pool: Pool) -> tuple[jax.Array, jax.Array]:
-    """What one device says."""
+    """The result on one device."""
     return jax.jit(value_and_gradient(pool))(X)
 
 
 def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str | None) -> None:
-    """Hold values and gradient on the mesh to those on one device, and look for forbidden collectives."""
+    """Compare values and gradient on the mesh with those on one device, and check for forbidden collectives."""
     with jax.set_mesh(mesh):
         sharding = NamedSharding(mesh, spec)
         sharded = jax.device_put(X, sharding)
@@ -110,7 +110,7 @@ def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str
     if forbidden is not None:
         assert not collectives(compiled.as_text() or "", forbidden), name
     if not (spec == POOLED and (forbidden is None or name.startswith("global"))):
-        # One window over all shards, and what is spread from it, belong to none of them.
+        # One window over all shards, and the cotangents spread from it, belong to no single shard.
         assert found[1].sharding.is_equivalent_to(sharding, X.ndim), name
     for one, other in zip(found, expected(pool), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
@@ -118,7 +118,7 @@ def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str
 
 
 def check_borders(name: str, exchange: Exchange, mesh: Mesh) -> None:
-    """Hold what devices send each other to one and a half times the borders that windows reach over."""
+    """Check that devices send each other at most one and a half times the borders that windows cross."""
     x = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(mesh, POOLED))
     program = jax.jit(value_and_gradient(exchange.pool)).lower(x).compile().as_text() or ""
     sent, needed = bytes_sent(program), border_bytes(exchange, X, mesh.size)
@@ -127,7 +127,7 @@ def check_borders(name: str, exchange: Exchange, mesh: Mesh) -> None:
 
 
 def check_inside_shard_map(name: str, pool: Pool, mesh: Mesh) -> None:
-    """The same by `jax.shard_map`, whose types say what differs among devices; differentiated inside and outside."""
+    """The same by `jax.shard_map`, whose types say what varies over devices; differentiated inside and outside."""
 
     @jax.jit
     def by_shard_map(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -173,7 +173,7 @@ def check_boxes(name: str, mesh: Mesh) -> None:
 
 
 def check_everywhere(mesh: Mesh) -> None:
-    """Every pool by batch, channel and pooled axis, one program for each."""
+    """Every pool sharded by batch, channel and pooled axis, with one program for each."""
     for name, pool in POOLS.items():
         check(name, pool, mesh, BATCH, ANY)
         check(name, pool, mesh, CHANNEL, ANY)
@@ -185,7 +185,7 @@ def check_everywhere(mesh: Mesh) -> None:
 
 
 def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:
-    """By the first of its pooled axes."""
+    """Shard a pool by the first of its pooled axes."""
     # The bins of the records are four.
     uneven = name in RECORDS and RECORDS[name].windows == "bins" and mesh.size > 4
     check(name, pool, mesh, POOLED, None if uneven or name in (*ANYWHERE, *COLLECTED) else COLLECTING)
@@ -221,7 +221,7 @@ def check_in_every_way() -> None:
 
 
 def main() -> None:
-    """Each pool in every way once, or axis by axis on a mesh of as many devices and axes of the type named."""
+    """Each pool in every way once, or axis by axis on a mesh with this many devices and axes of this type."""
     if len(sys.argv) == 1:
         check_in_every_way()
     else:

@@ -1,7 +1,7 @@
 """Ties, padding, NaN, infinities, zeros, extreme magnitudes and small dtypes: what the definitions say at the edges.
 
-Special inputs lie side by side along a batch axis, so that one compiled program sees all of them, and so that none may
-disturb another.
+Special inputs are side by side along a batch axis, so that one compiled program sees all of them, and none may disturb
+another.
 """
 
 import math
@@ -50,7 +50,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 
-# Minima are maxima of the mirror image, and indices are held to these planes in every layout of `test_winners.py`.
+# Minima are negated maxima of the negated array, and `test_winners.py` tests indices on these planes in every layout.
 @pytest.mark.parametrize(
     ("function", "layout"),
     [
@@ -125,8 +125,8 @@ def test_nan_and_infinities_stay_in_their_windows(name: str) -> None:
     np.testing.assert_allclose(values, expected.values, rtol=1e-12)
     nan_windows = np.isnan(expected.values)
     jacobian = expected.jacobian()
-    # A window without NaN has exact derivatives with respect to all cells. In reverse mode a cell that a window with
-    # NaN holds gets 0·NaN from there: only the other cells are bound.
+    # A window without NaN has exact derivatives with respect to all cells. In reverse mode a cell gets 0·NaN from a
+    # window with NaN that holds it: only the other cells are determined.
     np.testing.assert_allclose(forward[~nan_windows], jacobian[~nan_windows], atol=1e-12)
     ones = oracle.pool(oracle.total, np.ones_like(x), (3, 3), (2, 1), 1)
     held = ones.backward(nan_windows.astype(np.float64)) > 0
@@ -225,7 +225,7 @@ def test_integer_averages_do_not_wrap() -> None:
 
 @pytest.mark.parametrize("cells", [7, 21, 49])
 def test_averages_divide(cells: int) -> None:
-    # 21/7 by way of the rounded reciprocal of 7 is 3.0000002.
+    # 21/7 as a product with the rounded reciprocal of 7 is 3.0000002.
     x = np.full((4, cells * 100), 3, np.float32)
     average = partial(jaxpool.avg_pool, kernel_size=(cells,))
     for function in (average, compiled_as_usual(average)):

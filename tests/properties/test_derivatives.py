@@ -1,7 +1,7 @@
 """First, second and third derivatives in float64, both rules, against closed forms and central differences.
 
-The closed forms are those of `oracle`; together with values they are held to every row of the registry. Differences
-check the orders above, and derivatives with respect to the numbers that can be learnt.
+The closed forms are those of `oracle`; every row of the registry is compared with these and with the values.
+Differences check higher orders, and derivatives with respect to learnt numbers.
 """
 
 import math
@@ -22,11 +22,11 @@ from tests.registry.cases import CASES, PLAIN, Case, distinct
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES = ("jvp", "vjp")
-# A map that picks, one that is linear, and one with a number that is learnt.
+# A selection, a linear pool, and a pool with a learnt number.
 BY_BOTH_RULES = ("max_pool", "avg_pool", "lp_pool")
 
 
-# The rules share their maps: what is the second one's own has been run with the first row of a function.
+# The rules share their maps: the first row of a function runs everything specific to the second rule.
 FIRST_ROWS = list({case.function: case for case in reversed(CASES)}.values())
 
 
@@ -43,7 +43,7 @@ def test_first_derivatives_for_every_platform(case: Case) -> None:
 
 
 def check_first_order(case: Case, rules: tuple[str, ...], whole: bool = False) -> None:
-    """Hold values, tangents, cotangents and, of the whole, Jacobians by these rules to the reference."""
+    """Compare values, tangents, cotangents and, if `whole`, Jacobians by these rules with the reference."""
     functions = {rule: partial(case.values, rule=rule) for rule in rules}
     check_first_derivatives(functions, case.x, case.expected.values, case.expected.jacobian(), whole)
 
@@ -53,8 +53,8 @@ def test_jacobians(case: Case) -> None:
     check_first_order(case, RULES, whole=True)
 
 
-# Pools with curvature of their own, and one of each other kind. Norms of 1, 3 and infinity add compilation and no
-# other formula, and so do larger windows.
+# Pools with curvature, and one of each other kind. Norms of 1, 3 and infinity, and larger windows, only take longer to
+# compile and use the same formulas.
 SECOND_ORDER = [
     case
     for case in CASES
@@ -71,7 +71,7 @@ MASKED = [case for case in SECOND_ORDER if "where" in case.parameters]
 @pytest.mark.parametrize(
     ("case", "rules"),
     [
-        # By default one with a mask of each function; a mask changes no formula.
+        # By default one row with a mask for each function; a mask changes no formula.
         case_row(case, rules, id=f"{case.name}-{'-'.join(rules)}", kept=rules == ("jvp",) and case not in MASKED[2:])
         for case in SECOND_ORDER
         for rules in (("jvp",), RULES)
@@ -81,7 +81,7 @@ def test_gradients_and_hessians(case: Case, rules: tuple[str, ...]) -> None:
     check_gradient_and_hessian({rule: cubed(partial(case.values, rule=rule)) for rule in rules}, case.x)
 
 
-# Of the second rule all that is its own is the pair of functions that JAX calls.
+# Only the pair of functions that JAX calls is specific to the second rule.
 @pytest.mark.parametrize(
     ("case", "rules"),
     [
@@ -102,7 +102,7 @@ LEARNT_SHAPES = [(), (2, 1, 1), (3, 1), (2, 3, 3)]
 
 
 def learnt(name: str, rules: tuple[str, ...]) -> tuple[np.ndarray, dict[str, Any]]:
-    """A tiny input, and the pool named, with padding, as a scalar function of the cells and the number."""
+    """A tiny input, and the named pool, with padding, as a scalar function of the cells and the number."""
     function, *without_padding = name.split(" ", 1)
     options = {"count_include_pad": False} if without_padding else {}
 
@@ -150,14 +150,14 @@ def test_sums_keep_nothing_of_the_size_of_the_input(function: str, rule: str) ->
         return jax.vjp(partial(getattr(jaxpool, function), kernel_size=(3, 3), stride=2, padding=1, rule=rule), x)
 
     outputs, pull_back = jax.jit(keep)(jnp.ones((2, 20, 21), jnp.float32))
-    # The divisors of an average are one number per window at the most.
+    # The divisors of an average are at most one number per window.
     assert sum(leaf.size for leaf in jax.tree.leaves(pull_back)) <= outputs.size
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("function", "numbers"), [("lp_pool", 1), ("smooth_max_pool", 1), ("mellowmax_pool", 1)])
 def test_weighted_pools_keep_cells_and_values_but_no_weights(function: str, numbers: int, rule: str) -> None:
-    # Of log-sum-exps they are the sums, and whether these are what the values come from.
+    # For log-sum-exp they are the sums, and whether the values come from these.
     def keep(x: jax.Array) -> Any:
         return jax.vjp(lambda x: getattr(jaxpool, function)(x, 2.0, (5,), 1, rule=rule), x)
 

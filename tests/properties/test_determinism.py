@@ -1,8 +1,8 @@
-"""Determinism: equal bits from run to run, and no scatter whose result depends on the order in which it is done.
+"""Determinism: equal bits from run to run, and no scatter whose result depends on the order of its updates.
 
-A scatter to places that may be equal adds floats in the order in which a device does its work. Gradients of pools have
-no scatter at all; unpooling has one that numbers writers, a maximum of integers, which comes out the same in any order,
-and one to places of which no two are equal. Programs are read over the whole registry, and run for every function.
+A scatter with repeated indices adds floats in the order in which a device works. Gradients of pools have no scatter at
+all. Unpooling has a maximum of integers, which numbers the writers and is the same in any order, and a scatter with
+unique indices. Programs are inspected over the whole registry, and run for every function.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ IN_ANY_ORDER = ("scatter_max", "scatter-max", "scatter_min", "scatter-min")
 
 
 def scatters(function: Any, *arguments: Any) -> Iterator[Any]:
-    """The scatters of a program, and what stands for one in gradients of JAX's own windows."""
+    """The scatters of a program, and their equivalents in gradients of JAX's own windowed operations."""
     for equation in equations(jax.make_jaxpr(function)(*arguments).jaxpr):
         if "scatter" in equation.primitive.name:
             yield equation
@@ -39,9 +39,9 @@ def depends_on_order(scatter: Any) -> bool:
     return scatter.primitive.name not in IN_ANY_ORDER or not jnp.issubdtype(result.aval.dtype, jnp.integer)
 
 
-# Boxes may overlap anywhere: their gradients are the only ones that add by a scatter.
+# Boxes may overlap anywhere: only their gradients add by a scatter.
 WITHOUT_SCATTER = [case for case in CASES if RECORDS[case.function].has_rule]
-# By default the first and the last row of every function, the one of which is plain and the other most often masked.
+# By default the first row of every function, which is plain, and the last one, which usually has a mask.
 ENDS = [
     case
     for function in dict.fromkeys(case.function for case in WITHOUT_SCATTER)
@@ -57,7 +57,7 @@ OTHERS = [case for case in WITHOUT_SCATTER if case not in ENDS]
     + [case_row(OTHERS[part::4], id=f"others {part}", kept=False) for part in range(4)],
 )
 def test_gradients_scatter_nothing(cases: list[Case]) -> None:
-    # The rules share the map from outputs to cells: the second one is run over every third case.
+    # The rules share the map from outputs to cells: the second rule runs for every third case.
     for number, (case, rule) in enumerate((case, rule) for rule in RULES for case in cases):
         if number >= len(cases) and number % 3:
             continue
@@ -80,7 +80,7 @@ def test_higher_derivatives_scatter_in_any_order(function: str, rule: str) -> No
         gradient = jax.grad(lambda x: (case.values(x, rule) ** 2).sum())
         forward = jax.jvp(case.values, (x,), (x,))[1] if rule == "jvp" else None
         if function.startswith(("adaptive", "spatial_pyramid")) and rule == "jvp":
-            # The places of cells in bins are unique, but JAX forgets that when it transposes for the second time.
+            # The positions of cells in bins are unique, but JAX loses that information in the second transposition.
             return forward
         return forward, jax.vjp(gradient, x)[1](x)
 
@@ -102,7 +102,7 @@ def test_unpooling_scatters_in_any_order() -> None:
     cases = [case for case in CASES if case.function == "max_unpool"]
     assert cases
     for case in cases:
-        # The writers are numbered, and what is linear reads, either way.
+        # The writers are numbered, and the linear map and its transpose are both gathers.
         forward = list(scatters(case.values, case.x))
         assert [one.primitive.name in IN_ANY_ORDER for one in forward] == [True]
         assert not any(map(depends_on_order, forward))
@@ -116,7 +116,7 @@ def test_unpooling_scatters_in_any_order() -> None:
 
 
 def test_scatters_are_found() -> None:
-    # A control: gradients of the platform's windows and of plain indexing depend on the order.
+    # A control: gradients of the platform's windowed operations and of plain indexing depend on the order.
     x = jnp.ones((2, 6))
 
     def windows(x: jax.Array) -> jax.Array:
@@ -130,7 +130,7 @@ def test_scatters_are_found() -> None:
         assert any(map(depends_on_order, found))
 
 
-# Large enough that a device may share the work among its threads; ties, so that many windows have few winners.
+# Large enough for a device to use several threads, with ties, so that many windows share few winners.
 LARGE = (np.random.default_rng(0).integers(-50, 50, (2, 16, 96, 96)) * 0.1).astype(np.float32)
 
 
@@ -138,8 +138,8 @@ def bits(results: Any) -> list[bytes]:
     return [np.asarray(result).tobytes() for result in jax.tree.leaves(results)]
 
 
-# The programs of all functions are read above. Between them these pass all doors of the engine, the last one by a draw;
-# the rules share their maps.
+# The programs of all functions are inspected above. Together these use all entry points of the engine, the last one for
+# a draw; the rules share their maps.
 RUN = ("max_pool", "avg_pool", "lp_pool", "soft_pool", "quantile_pool", "blur_pool", "adaptive_max_pool")
 RUN += ("stochastic_pool",)
 

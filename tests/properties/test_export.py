@@ -1,4 +1,4 @@
-"""Export: every function and its gradient, by both rules, leaves a CPU machine for all platforms, batch size open."""
+"""Export: every function and its gradient, by both rules, from a CPU to all platforms, with a symbolic batch size."""
 
 from functools import partial
 from typing import Any
@@ -41,12 +41,12 @@ CALLS: dict[str, Any] = {name: record.values for name, record in RECORDS.items()
 }
 
 
-# Of the second rule all that is its own is the pair of functions that JAX calls.
+# Only the pair of functions that JAX calls is specific to the second rule.
 BY_BOTH_RULES = ("max_pool", "avg_pool", "lp_pool")
 
 
 def rows() -> list[Any]:
-    """Every call by the first rule, and by the others of those that have them; some of these are left for later."""
+    """Every call by the first rule, and by the other rules if it has them; some of these are in the exhaustive part."""
     made = []
     for name in CALLS:
         has_rule = name not in RECORDS or RECORDS[name].has_rule

@@ -1,7 +1,7 @@
-"""Padding by copies of the array's own cells: a pool of `np.pad` of the array, and gradients that add up at the cells.
+"""Padding by copies of the array's own cells: a pool of `np.pad` of the array, with gradients summed over the copies.
 
-The reference pools the array that NumPy has extended, and knows from an extended array of cell numbers which cell each
-copy is of.
+The reference pools the array extended by NumPy, and identifies the cell of each copy by extending an array of cell
+numbers in the same way.
 """
 
 import math
@@ -40,7 +40,7 @@ MASK = np.random.default_rng(1).random(X.shape) < 0.7
 
 
 def by_numpy(array: np.ndarray, word: str, kernel_size: Any, dilation: Any = 1, axis: Any = (0, 1), **_: Any) -> Any:
-    """The array with (e - 1)//2 cells more in front and e//2 behind, e the extent of a window along the axis."""
+    """The array with (e - 1)//2 more cells before and e//2 after, where e is the extent of a window along the axis."""
     widths = [(0, 0)] * array.ndim
     for a, kernel, step in zip(axis, kernel_size, np.broadcast_to(dilation, len(kernel_size)), strict=True):
         extent = int(step) * (kernel - 1) + 1

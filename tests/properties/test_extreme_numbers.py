@@ -1,7 +1,7 @@
-"""Numbers at the ends of their dtype, and far beside the others: values and derivatives are right where they can be.
+"""Numbers at the ends of their dtype, and far from the others: values and derivatives are right where possible.
 
-What is expected comes from the definitions, in float64, of the same cells. Compilers rewrite arithmetic on the way to
-a device: sums of products by one power of two become a product of the sum, which may overflow.
+Expected results come from the definitions, in float64, for the same cells. Compilers rewrite arithmetic: sums of
+products with the same power of two become a product with the sum, which may overflow.
 """
 
 import math
@@ -62,7 +62,7 @@ def test_gradients_of_16_bits_are_rounded_once_for_all_levels(kind: Any, rule: R
     np.testing.assert_array_equal(pull_back(cotangent)[0], wide.astype(jnp.bfloat16))
 
 
-# A single largest cell, ties, cells that differ in the last place alone, large ones, and both ends of the dtype.
+# A single largest cell, ties, cells that differ only in the last place, large cells, and both ends of the dtype.
 CELLS = np.array(
     [[1000, 1000.4, 1000.1], [1000.3, 1000.3, 1000.1], [1e10, 1e10, 1e10 * (1 + 2**-23)], [3e38, 3e38, 3.2e38]],
     np.float32,
@@ -113,7 +113,7 @@ def test_means_of_draws_have_derivatives_at_every_magnitude(scale: float) -> Non
 
 
 def test_infinite_power_means_pass_nothing_on() -> None:
-    # Under an exponent that is an array, or so near 0 that the power of the number of cells overflows.
+    # With an array as exponent, or an exponent so near 0 that the power of the number of cells overflows.
     x = jnp.array([math.inf, 1.0], jnp.float32)
     by_number = jax.value_and_grad(lambda x: jaxpool.gem_pool(x, 0.005, (2,))[0])(x)
     by_array = jax.value_and_grad(lambda x, p: jaxpool.gem_pool(x, p, (2,))[0], (0, 1))(x, jnp.full(1, 2, x.dtype))

@@ -1,7 +1,7 @@
-"""float64 stays float64: nothing narrower is in a program for CUDA, neither in values nor in derivatives.
+"""float64 stays float64: programs for CUDA contain nothing narrower, neither for values nor for derivatives.
 
-Before 0.12, JAX's own rule for the derivative of a windowed maximum packs a value and its tangent into one 64-bit word
-there, each cut to half of its bits. Programs are lowered for CUDA on any machine, and read as text.
+There, before 0.12, JAX's own rule for the derivative of a windowed maximum packs a value and its tangent into one
+64-bit word, each truncated to half of its bits. Programs are lowered for CUDA on any machine, and inspected as text.
 """
 
 import re
@@ -19,8 +19,8 @@ import jaxpool
 from jaxpool._engine import platforms
 from tests.registry.cases import PLAIN, mask
 
-# Floats that are not float64; what cuts bits off, and what sees a float as bits. "bf16" and "tf32" are found as well.
-# To round to the bits that a float64 has cuts none off.
+# Floats other than float64, operations that truncate, and bitcasts of floats. This also finds "bf16" and "tf32".
+# Rounding to the precision of float64 truncates nothing.
 NARROWER = re.compile(r"f(8\w*|16|32)\b|reduce_precision(?!.*format = e11m52\b)|bitcast_convert|ui(64|128)")
 
 LARGE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -42,7 +42,7 @@ CALLS = {function: (function, case.parameters) for function, case in PLAIN.items
 
 
 def program_for_cuda(function: Any, *arguments: Any) -> str:
-    # Traced for GPUs alone, in half the time: what is lowered is the same.
+    # Traced for GPUs only, in half the time; the lowered program is the same.
     with platforms.only_for("gpu"):
         return jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
 
@@ -84,7 +84,7 @@ def test_unpooling_has_nothing_narrower() -> None:
 
 
 def test_the_derivative_of_the_platform_was_narrower() -> None:
-    # A control: what is asserted above can fail, and does for JAX's own rule where that has the fault.
+    # A control: the assertion above can fail, and does for JAX's own rule in versions with the fault.
     def pool(x: jax.Array) -> jax.Array:
         return lax.reduce_window(x, -np.inf, lax.max, (1, 3, 3), (1, 2, 2), "VALID")
 

@@ -1,4 +1,4 @@
-"""What pools must satisfy among themselves, whatever the reference says: mirror images, folds, limits, translations."""
+"""Identities between pools, independent of the reference: negation, folds, limits, translations."""
 
 import math
 from typing import Any
@@ -20,8 +20,8 @@ WINDOWS: list[dict[str, Any]] = [
     {"kernel_size": (2, 3), "stride": 2, "dilation": (2, 1), "padding": 1, "ceil_mode": True},
 ]
 
-# A median of medians is no median, nor is a mean under weights a mean of such means; blurred maxima along rows have no
-# more the largest cells of planes.
+# A median of medians is not the median, and a weighted mean of weighted means is not that of all cells. Maxima blurred
+# along rows no longer contain the largest cells of planes.
 NO_FOLDS = (*RANKED, "soft_pool", "mixed_pool", "stochastic_pool", "max_blur_pool")
 FOLDS = [name for name, case in PLAIN.items() if "kernel_size" in case.parameters and name not in NO_FOLDS]
 
@@ -62,7 +62,7 @@ def test_special_norms(window: dict[str, Any]) -> None:
     close(lp_pool(X, 1, **window), sum_pool(np.abs(X), **window))
     close(lp_pool(X, 2, **window), np.sqrt(sum_pool(X**2, **window)))
     np.testing.assert_array_equal(lp_pool(X, math.inf, **window), max_pool(np.abs(X), **window))
-    # All magnitudes count alike in the limit, so that the norm approaches the maximum from above as p grows.
+    # As p grows, the norm approaches the maximum from above.
     assert (lp_pool(X, 64.0, **window) >= lp_pool(X, math.inf, **window)).all()
     np.testing.assert_allclose(lp_pool(X, 400.0, **window), lp_pool(X, math.inf, **window), rtol=6e-3)
 
@@ -72,7 +72,7 @@ def test_limits_of_the_smooth_maximum(window: dict[str, Any]) -> None:
     for beta, limit in ((1e6, max_pool), (-1e6, min_pool)):
         smooth = smooth_max_pool(X, beta, **window, count_include_pad=False)
         np.testing.assert_allclose(smooth, limit(X, **window), rtol=0, atol=1e-5)
-    # For a small beta, log(n)/beta apart, it becomes the mean.
+    # For a small beta, apart from log(n)/beta, it becomes the mean.
     kernel: Any = window["kernel_size"]
     gap = smooth_max_pool(X, 1e-5, kernel) - math.log(math.prod(kernel)) / 1e-5
     np.testing.assert_allclose(gap, avg_pool(X, kernel), rtol=0, atol=1e-4)

@@ -1,6 +1,6 @@
 """Integers and bools: averages never wrap, sums keep their dtype, and maxima and minima never meet a float.
 
-The reference is NumPy with integers throughout, so that the largest of 64 bits are held to their last bit.
+The reference is NumPy with integers throughout, so that the largest 64-bit integers are compared to the last bit.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ def limits(dtype: Any) -> tuple[int, int]:
 
 
 def near_limits(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """One end in the first half, the other in the second, and a cell a step away from the end here and there."""
+    """One end of the range in the first half, the other in the second, and some cells one step away from the end."""
     lowest, highest = limits(dtype)
     step = np.random.default_rng(0).random(shape) < 0.2
     upper = np.arange(np.prod(shape)).reshape(shape) < np.prod(shape) // 2
@@ -68,8 +68,8 @@ def test_averages_never_wrap(name: str) -> None:
         cells = sliding.in_windows(x.astype(np.int64), sliding.tables(x.shape, **parameters), 0)
         expected = cells.sum(-1) / held.sum(-1)
         assert found.dtype == np.float32
-        # Sums of up to 4096 numbers of 8 bits are exact in float32, and divided with a single rounding; of 16 bits
-        # they are rounded themselves.
+        # Sums of up to 4096 8-bit numbers are exact in float32, and divided with a single rounding; sums of 16-bit
+        # numbers are rounded themselves.
         if x.dtype.itemsize == 1:
             np.testing.assert_array_equal(found, expected.astype(np.float32))
         else:
@@ -111,7 +111,7 @@ EXTREMES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def evaluations(name: str, x: Any, mask: Any) -> list[Any]:
-    """Everything that the pool named makes of x: with and without mask, with and without indices."""
+    """All results of the named pool for x: with and without mask, with and without indices."""
     function, parameters = EXTREMES[name]
     others = {"max_pool": jaxpool.max_pool_with_indices, "adaptive_max_pool": jaxpool.adaptive_max_pool_with_indices}
     pools = [getattr(jaxpool, function), *([others[function]] if function in others else [])]
@@ -119,7 +119,7 @@ def evaluations(name: str, x: Any, mask: Any) -> list[Any]:
 
 
 def specials(dtype: Any) -> np.ndarray:
-    """Planes of nothing but one end of the range, and of both; seen apart, as integers that differ in the last bit."""
+    """Planes with only one end of the range, and with both, compared as integers so that the last bit counts."""
     x = near_limits((2, 9, 8), dtype)
     return np.stack([np.full((9, 8), end, dtype) for end in limits(dtype)] + [*x, np.roll(x[0], 5, 1)])
 
@@ -157,7 +157,7 @@ def test_maxima_and_minima_are_exact(name: str, dtypes: tuple[Any, ...]) -> None
 
 
 def dtypes_in(function: Any, *arguments: Any) -> set[Any]:
-    """The dtypes of everything that is computed, in the programs within programs too."""
+    """The dtypes of all intermediate results, including those in nested programs."""
     jaxpr = jax.make_jaxpr(function)(*arguments)
     arrays = [array for one in equations(jaxpr.jaxpr) for array in (*one.invars, *one.outvars)]
     return {np.dtype(array.aval.dtype) for array in arrays}

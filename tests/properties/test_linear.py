@@ -1,4 +1,4 @@
-"""Linear pools are linear to JAX: it transposes them, alone and inside of other transformations, without a rule."""
+"""Linear pools are linear to JAX: it transposes them without a rule, even inside other transformations."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def test_every_linear_pool_has_a_row() -> None:
     assert set(LINEAR) <= {case.function for case in ROWS}
 
 
-# By default the first row of every pool, which is plain, and the last one, which most often has a mask.
+# By default the first row of every pool, which is plain, and the last one, which usually has a mask.
 ENDS = [{case.function: case for case in rows} for rows in (ROWS, ROWS[::-1])]
 
 
@@ -31,7 +31,7 @@ ENDS = [{case.function: case for case in rows} for rows in (ROWS, ROWS[::-1])]
     "case", [case_row(case, id=case.name, kept=case in [end[case.function] for end in ENDS]) for case in ROWS]
 )
 def test_transposes(case: Case) -> None:
-    """`jax.linear_transpose`, also of the transpose, and of what holds the pool, against ⟨ȳ, A x⟩."""
+    """`jax.linear_transpose` of the pool, of its transpose, and of functions with the pool, against ⟨ȳ, A x⟩."""
     x = np.nan_to_num(np.where(np.isfinite(case.x), case.x, 0))
     pool = case.values
 

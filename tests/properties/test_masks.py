@@ -1,6 +1,6 @@
-"""Masks: a cell that `where` leaves out never wins, adds nothing and counts in nothing, however the mask is given.
+"""Masks: a cell that `where` leaves out never wins, adds nothing and is never counted, however the mask is given.
 
-Masked cells hold what would win or spread if it could. Ragged batches have a file of their own.
+Masked cells hold values that would win or spread if they counted. Ragged batches are in a separate file.
 """
 
 import math
@@ -45,9 +45,9 @@ LOWEST: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def lowest_planes(lowest: float, highest: float) -> tuple[np.ndarray, np.ndarray]:
-    """Planes of the lowest number, with few others or none; masked cells, the first ones among them, hold the highest.
+    """Planes of the lowest number, with few others or none; masked cells, including the first, hold the highest.
 
-    In one plane nothing is masked; in one nothing is left.
+    In one plane nothing is masked; in another everything is.
     """
     random = np.random.default_rng(0)
     x = np.where(random.random((4, 6, 8)) < [[[0.0]], [[0.1]], [[0.0]], [[0.1]]], 1.0, lowest)
@@ -73,7 +73,7 @@ def test_masked_cells_never_win(platform: str, layout: str, dtype: Any) -> None:
         names.append(("min_pool", "jvp"))
     planes, mask = lowest_planes(-INF, INF)
     planes[0, 0, :2] = NAN, -INF
-    # In no dtype are these sums of small integers rounded.
+    # These sums of small integers are exact in every dtype.
     tangent = np.resize(np.arange(1, 252), planes.shape)
     expected = oracle.evaluate(function, planes, **parameters, where=mask)
     cotangent = np.resize(np.arange(1, 14), expected.values.shape)
@@ -134,7 +134,7 @@ LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool")
 def test_empty_windows(case: Case, dtypes: tuple[Any, ...]) -> None:
     if case.function not in LINEAR:
         dtypes = tuple(dtype for dtype in dtypes if dtype is not np.complex64)
-    # The first plane is masked, the second is not; declared padding of a masked plane is not enough to be a cell.
+    # The first plane is masked, the second is not; the declared padding of a masked plane does not count as a cell.
     options = {"count_include_pad": False} if case.function == "smooth_max_pool" else {}
     masked = values_of(case.function, **case.parameters, **options, where=np.array([[[False]], [[True]]]))
     plain = values_of(case.function, **case.parameters, **options)
@@ -197,7 +197,7 @@ def test_traced_masks(case: Case) -> None:
 
 @pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
 def test_masks_of_fewer_axes(case: Case) -> None:
-    # Cells of equal magnitude: what a mask leaves is seen in winners as well. A window of the first mask is empty.
+    # Cells of equal magnitude, so that winners also show which cells a mask keeps. The first mask has an empty window.
     small = [np.array([[True]] * 3 + [[False]] * 4), np.array([[[True] * 3 + [False] * 3]] * 2)]
     small += [np.array([False]), np.array(True)]
 
@@ -212,7 +212,7 @@ def test_masks_of_fewer_axes(case: Case) -> None:
     @compiled_fast
     def everything(x: jax.Array, small: list[jax.Array], full: list[jax.Array]) -> Any:
         constants = [one(x, where) for where in (None, True, np.bool_(False))]
-        # What masks of a single entry make is held to constants.
+        # The results of masks with a single entry are compared with constants.
         return constants, [one(x, where) for where in small], [one(x, where) for where in full[:2]]
 
     def same(left: Any, right: Any) -> None:

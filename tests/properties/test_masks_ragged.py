@@ -1,8 +1,8 @@
 """Ragged batches: a cell that `where` leaves out is as if it were not there, in values, indices and derivatives.
 
-Samples of different sizes are padded to one size with NaN and infinities, pooled together
-under a mask, and held to each sample pooled alone. Windows are laid such that those of a sample alone are the first
-ones of the batch, and that all others are empty.
+Samples of different sizes are padded to one size with NaN and infinities, pooled together with a mask, and compared
+with each sample pooled by itself. Windows are placed so that those of a single sample are the first ones of the batch,
+and all others are empty.
 """
 
 import math
@@ -41,7 +41,7 @@ class Layout:
         return np.moveaxis(array, 0, -1) if self.last else array
 
     def batch(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-        """The samples side by side, with NaN and infinities in turn around them, their mask, and each sample alone."""
+        """The samples side by side, surrounded by NaN or infinities, with their mask, and each sample by itself."""
         mask = np.zeros((len(self.sizes), 2, *self.sizes[0]), bool)
         for n, size in enumerate(self.sizes):
             mask[n, :, *corner(size)] = True
@@ -57,7 +57,7 @@ class Layout:
         )
 
     def arguments(self, options: dict[str, Any], size: tuple[int, ...]) -> dict[str, Any]:
-        """Those for a sample: bins as wide as those of the largest; array options are (channel, last window)."""
+        """The arguments for a sample: bins as wide as the largest's; array options are (channel, last window)."""
         arguments = self.parameters | options
         for name, option in options.items():
             if np.ndim(option):
@@ -73,14 +73,14 @@ def corner(shape: tuple[int, ...]) -> tuple[slice, ...]:
     return tuple(slice(size) for size in shape)
 
 
-# Windows reach over the end of a sample by a cell, which the batch masks and the sample alone does not have.
+# Windows extend past the end of a sample by a cell, which the batch masks and the single sample does not have.
 CEIL: dict[str, Any] = {"stride": 2, "ceil_mode": True}
 SLIDING = {
     "lines": Layout(((7,), (5,), (1,), (0,)), {"kernel_size": (3,), "padding": ((1, 0),)} | CEIL),
     "channels last": Layout(((4, 8), (2, 4), (4, 2), (2, 0)), {"kernel_size": 3, "axis": (-3, -2)} | CEIL, last=True),
     "disjoint": Layout(((4, 8), (2, 4), (4, 2)), {"kernel_size": (2, 2)}),
 }
-# Declared padding beside masked cells: for pools to which both are the same.
+# Declared padding next to masked cells, for pools that treat both alike.
 PADDED = {
     "low": Layout(((5, 7), (3, 5), (1, 3), (5, 0)), {"kernel_size": (3, 3), "padding": ((1, 0), (1, 0))} | CEIL),
     "high": Layout(((4, 3), (2, 3), (3, 1)), {"kernel_size": (3, 2), "stride": 1, "padding": ((1, 2), (1, 1))}),
@@ -118,7 +118,7 @@ UNPADDED: list[Row] = [
 ]
 ADAPTIVE = ("adaptive_max_pool", "adaptive_max_pool_with_indices", "adaptive_avg_pool")
 SECOND_ORDER: list[Row] = [WEIGHTED[0], WEIGHTED[2], *LEARNT[:2], *SMOOTH_WITH_PADDING[1::2]]
-# By default every row meets one layout in three, and every layout one row in three.
+# By default every row runs in one layout in three, and every layout with one row in three.
 RAGGED = [
     *crossed([*UNPADDED, *LEARNT, ("avg_pool", {}), *SMOOTH_WITH_PADDING], SLIDING, 3),
     *crossed(UNPADDED, PADDED, 3),
@@ -156,7 +156,7 @@ def test_ragged_batches(row: Row, layout: str) -> None:
 
     values, values_dot, gradients, indices = everything(x)
     for n, (sample, size) in enumerate(zip(samples, ragged.sizes, strict=True)):
-        # What is not in the sample, and windows of nothing, are 0.
+        # Cells outside the sample, and empty windows, are 0.
         results = [np.zeros(values.shape[1:]), np.zeros(values.shape[1:]), np.zeros(x.shape[1:])]
         positions = np.full(values.shape[1:], -1)
         if 0 not in size:

@@ -1,8 +1,8 @@
 """NaN at every size: it reaches exactly the windows that hold it, in values and derivatives, and no other.
 
-Reductions of the platform may drop NaN from 4096 elements on, where windows share no cells. The sizes lie on both sides
-of that. Not every combination is run: every function meets every size in every layout, every dtype, every kind of
-window and both rules, and every exponent is run, which `test_the_combinations_cover` holds true.
+The platform's reductions may drop NaN from 4096 elements on if windows share no cells. The sizes are on both sides of
+that. Not every combination is run: every function runs with every size in every layout, every dtype, every kind of
+window and both rules, and every exponent is run, as `test_the_combinations_cover` checks.
 """
 
 from functools import partial
@@ -81,11 +81,11 @@ def test_the_combinations_cover() -> None:
 
 
 def make(function: str, size: str, layout: str, kind: str) -> tuple[dict[str, Any], np.ndarray]:
-    """The arguments of a call, and numbers for it, channels last where the layout says so."""
+    """The arguments of a call, and numbers for it, with channels last if the layout says so."""
     x = distinct(SHAPES[size], f"{function} {kind}")
     last = layout == "last"
     axes: Any = tuple(range(x.ndim - 1)) if last else tuple(range(1, x.ndim))
-    if kind == "31":  # along one axis: along two it takes as long as all other windows together
+    if kind == "31":  # along one axis, as two take as long as all other windows together
         axes = axes[-1:]
     exponents = {"norm_type": EXPONENTS[list(WINDOWS).index(kind) % 3]} if function == "lp_pool" else {}
     sizes = {"kernel_size": x.shape[1:]} if kind == "single" else (WINDOWS | BINS).get(kind, {})
@@ -125,7 +125,7 @@ def test_nan_reaches_its_windows_alone(combination: Any) -> None:
         values_dot = jax.jvp(lambda x: jax.tree.leaves(pool(x))[0], (x,), (tangent,))[1] if rule == "jvp" else None
         return values, indices, gradient, values_dot
 
-    # One size in one layout is left to run operation by operation.
+    # One size in one layout runs operation by operation.
     evaluate = everything if (size, layout) == ("5000", "first") else compiled_as_usual(everything)
     found = evaluate(jnp.asarray(with_nan), tangent)
     if function in WEIGHTED:
@@ -137,7 +137,7 @@ def test_nan_reaches_its_windows_alone(combination: Any) -> None:
 
 def check_winners(function: str, x: np.ndarray, windows: sliding.Tables, found: Any, tangent: jax.Array) -> None:
     values, indices, gradient, values_dot = found
-    # In float64, which holds all of them: NumPy's maximum of the 16-bit floats is no matter of this test.
+    # In float64, which represents all of them: this test is not about NumPy's maximum of 16-bit floats.
     expected, winners = sliding.first_winners(x.astype(np.float64), windows, largest=function != "min_pool")
     check_some_windows_hold_nan(expected)
     np.testing.assert_array_equal(values.astype(np.float64), expected)
@@ -150,9 +150,9 @@ def check_winners(function: str, x: np.ndarray, windows: sliding.Tables, found: 
 
 
 def check_weighted(function: str, x: np.ndarray, windows: sliding.Tables, found: Any, clean: Any) -> None:
-    """Hold what is found to the same with numbers in place of NaN: equal bits wherever no window with NaN is met.
+    """Compare with the result for numbers in place of NaN: equal bits wherever no window holds NaN.
 
-    Smooth maxima go another way where an array holds NaN, which rounds otherwise.
+    Smooth maxima of an array with NaN are evaluated differently, with different rounding.
     """
     values, _, gradient, values_dot = found
     nan_windows = np.asarray(sliding.in_windows(np.isnan(x), windows, False).any(-1))
@@ -178,7 +178,7 @@ def check_some_windows_hold_nan(values: np.ndarray) -> None:
 
 
 def test_a_maximum_by_comparison_drops_nan() -> None:
-    # A control: what is asserted above can fail. This is what the platform may make of a maximum.
+    # A control: the assertion above can fail. This is how the platform may evaluate a maximum.
     parameters, numbers = make("max_pool", "5000", "first", "disjoint")
     windows = sliding.tables(numbers.shape, **parameters)
     x = plant(numbers, windows).astype(np.float32)
@@ -192,7 +192,7 @@ def larger(left: jax.Array, right: jax.Array) -> jax.Array:
 
 
 def test_cells_beyond_the_array_weigh_nothing() -> None:
-    # They are read beside the real ones where the stride does not divide the axis, and exp(0 - y) overflows.
+    # They are read along with the real ones if the stride does not divide the axis, and exp(0 - y) overflows.
     x = jnp.array([-300.0, -310.0, -305.0, -303.0, -302.0])
     window: dict[str, Any] = {"kernel_size": (4,), "stride": 2, "padding": 1, "count_include_pad": False}
     for options in ({"ceil_mode": True}, {"where": np.arange(5) > 0}):
@@ -204,7 +204,7 @@ def test_cells_beyond_the_array_weigh_nothing() -> None:
 
 
 def test_cotangents_of_nan_stay_among_the_cells_of_their_window() -> None:
-    # Differentiated once more in reverse, as the weights are: cell 3 lies beside those of the first window, 0 to 2.
+    # Differentiated once more in reverse, as the weights are: cell 3 is next to those of the first window, 0 to 2.
     x = jnp.array([0.5, 1.5, 0.75, 1.25, 1.0, 0.25, 2.0])
 
     def second(x: jax.Array, cotangent: jax.Array) -> list[jax.Array]:

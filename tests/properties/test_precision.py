@@ -2,8 +2,8 @@
 
 Right to n units in the last place means |found - true| ≤ n·eps·|true|, where eps is the distance from 1 to the next
 float of the dtype and `true` is computed in float64 from the same rounded inputs. All numbers are positive, so that
-no sum cancels. Not every combination of 16-bit pools is run: every function and every kernel size meet every stride,
-layout, dtype and rule, and sums of the largest window at stride 1 are there in both dtypes by both rules.
+no sum cancels. Not every combination of 16-bit pools is run: every function and every kernel size run with every
+stride, layout, dtype and rule, and sums of the largest window at stride 1 run in both dtypes by both rules.
 """
 
 import math
@@ -37,8 +37,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "lp_pool 3": {"norm_type": 3.0},
     "lp_pool 1.5": {"norm_type": 1.5},
 }
-# Stride 0 stands for the kernel size. The rows are in an order that gives the largest window of the pools that take
-# longest to compile a large stride; two exponents share one.
+# Stride 0 means the kernel size. The rows are ordered so that, for pools that compile slowly, the largest window has a
+# large stride; two exponents share one.
 ROWS = ("sum_pool", "avg_pool", "lp_pool", "max_pool", "lp_pool 2", "smooth_max_pool")
 SLIDING = [
     (
@@ -67,7 +67,7 @@ def wide(array: np.ndarray) -> np.ndarray:
 
 def check_units(found: jax.Array, true: np.ndarray, what: str, units: float = 2) -> None:
     limits = jnp.finfo(found.dtype)
-    # Below the smallest normal number floats do not get any closer.
+    # Below the smallest normal number the spacing of floats is constant.
     distances = float(limits.eps) * np.maximum(np.abs(true), float(limits.tiny))
     assert np.max(np.abs(wide(np.asarray(found)) - true) / distances) <= units, what
 
@@ -102,7 +102,7 @@ def true_results(function: str, x: np.ndarray, t: np.ndarray, g: np.ndarray, win
         powers = np.exp(2.0 * x)
         total = sums(powers)
         return {"values": np.log(total) / 2.0, "JVP": sums(powers * t) / total, "VJP": powers * spread(g / total)}
-    # Padding, which only planes of averages have here, counts in the divisor.
+    # Padding, which only averages over planes have here, counts in the divisor.
     count = 1.0 if function == "sum_pool" else math.prod(table.shape[1] for table in windows.values())
     if function == "adaptive_avg_pool":
         count = sums(np.ones(x.shape))
@@ -117,7 +117,7 @@ def true_winners(x: np.ndarray, t: np.ndarray, g: np.ndarray, windows: sliding.T
 
 
 def check_all(function: str, pool: Callable[..., jax.Array], x: Any, windows: sliding.Tables, rule: Rule) -> None:
-    """Hold values, VJP and, where the rule has one, JVP to the truth, with numbers of x's dtype everywhere."""
+    """Compare values, VJP and, if the rule has one, JVP with the truth, with all numbers in x's dtype."""
     tangent = uniform(x.shape, 1).astype(x.dtype)
     outputs = [len(windows[a]) if a in windows else size for a, size in enumerate(x.shape)]
     cotangent = uniform(tuple(outputs), 2).astype(x.dtype)
@@ -140,7 +140,7 @@ def check_all(function: str, pool: Callable[..., jax.Array], x: Any, windows: sl
         check_units(result, true[what], what, 0 if reads and what != "VJP" else 2)
 
 
-# By default every pool has a window beyond the reach of 8 bits and one of more cells than those of 16 bits count.
+# By default every pool has a window with more cells than 8 bits can count, and one with more than 16 bits can.
 ENDS = (8, 31, 128)
 
 
@@ -184,7 +184,7 @@ def test_16_bit_floats_of_bins(function: str, parameters: Any, layout: str, rule
 
 
 def test_16_bit_sums_of_the_platform_lose_precision() -> None:
-    # A control: what is asserted above can fail.
+    # A control: the assertion above can fail.
     x = uniform((1, 128, 128), 0).astype(jnp.bfloat16)
     found = lax.reduce_window(x, jnp.bfloat16(0), lax.add, (1, 128, 128), (1, 1, 1), "VALID")
     with pytest.raises(AssertionError):
@@ -207,7 +207,7 @@ LONG: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-# The others are lines of planes that are here, or planes of lines.
+# The others are lines whose planes are here, or planes whose lines are.
 KEPT = (
     "whole line",
     "whole plane, channels last",

@@ -27,7 +27,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 def results(process: subprocess.Popen[str]) -> dict[str, np.ndarray]:
     output, errors = process.communicate(timeout=240)
     assert process.returncode == 0, errors
-    # The library that joins the processes prints lines of its own before.
+    # The library that joins the processes prints lines before the output.
     return {name: np.array(numbers) for name, numbers in json.loads(output.splitlines()[-1]).items()}
 
 

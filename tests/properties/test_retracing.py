@@ -1,4 +1,4 @@
-"""Calls like an earlier one trace and compile nothing, and neither do those with other numbers that are learnt."""
+"""Repeated calls trace and compile nothing, and neither do calls with other values of learnt numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ EVENTS: list[str] = []
 
 @pytest.fixture(scope="module")
 def _listen_to_traces() -> None:
-    # For good, as not every supported JAX can take a listener back.
+    # Permanently, as not every supported JAX can remove a listener.
     def listen(event: str, duration_secs: float, **kwargs: Any) -> None:
         if "trace" in event or "compile" in event:
             EVENTS.append(event)

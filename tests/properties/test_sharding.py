@@ -1,6 +1,6 @@
-"""Sharded arrays: processes of their own with several virtual devices, as this one may have but one.
+"""Sharded arrays: separate processes with several virtual devices, as this one may have only one.
 
-One is enough for the types of arrays inside `jax.shard_map`, which say what may differ among devices.
+One device is enough for the types of arrays inside `jax.shard_map`, which say what may vary over devices.
 """
 
 import os
@@ -22,8 +22,8 @@ from tests.registry.records import RECORDS
 
 
 def lines_of_program(devices: int, *arguments: str) -> list[str]:
-    """What the program says, one line for each check."""
-    # The programs are many, and they are small; what devices send each other is settled before loops are emitted.
+    """The output of the program, one line for each check."""
+    # The programs are many and small, and communication is decided before loops are emitted.
     given = flags(f"--xla_force_host_platform_device_count={devices}")
     environment = os.environ | {"XLA_FLAGS": given, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-W", "error", "-m", "tests.properties.sharded", *arguments]
@@ -46,12 +46,12 @@ LOOPED = {
 
 @pytest.mark.parametrize("pool", LOOPED.values(), ids=LOOPED)
 def test_loops_over_large_windows_keep_their_types(pool: Any) -> None:
-    # What a loop starts with has to vary as what it makes of the cells does.
+    # The initial value of a loop has to vary over the same devices as its results.
     mesh, spec = jax.make_mesh((1,), ("devices",), axis_types=(AxisType.Auto,)), PartitionSpec("devices")
     both = value_and_gradient(partial(pool, kernel_size=(9, 9), stride=1))
     x = jax.ShapeDtypeStruct((2, 12, 11), np.float32)
     inside = jax.shard_map(both, mesh=mesh, in_specs=spec, out_specs=spec)
-    # The way back is traced while the program is lowered.
+    # The transpose is traced while the program is lowered.
     lowered = jax.jit(inside).lower(x)
     assert [one.shape for one in lowered.out_info] == [(2, 4, 3), x.shape]
 

@@ -1,8 +1,8 @@
 """Every function in 16 bits: values and derivatives are those of float64, rounded, however many cells are summed.
 
-Right to two units in the last place, of the sum of the magnitudes that are summed, so that what cancels has no unit of
-its own. Windows hold from 80 cells to all 480 of a plane, of which a sum in 16 bits loses all but the first digits.
-Strides, layouts and very large windows are in `test_precision.py`.
+Results must be right to two units in the last place of the sum of magnitudes, so that cancellation does not tighten the
+bound. Windows hold from 80 cells to all 480 of a plane, where a sum in 16 bits loses all but the first digits. Strides,
+layouts and very large windows are in `test_precision.py`.
 """
 
 import math
@@ -54,7 +54,7 @@ def magnitudes(pooled: oracle.Pooled) -> oracle.Pooled:
 
 
 def check_units(found: jax.Array, true: np.ndarray, size: np.ndarray, what: str) -> None:
-    """Hold what is found to two units in the last place of its size."""
+    """Check that the result is within two units in the last place of its size."""
     limits = jnp.finfo(found.dtype)
     distances = float(limits.eps) * np.maximum(size, float(limits.tiny))
     assert np.max(np.abs(np.asarray(found).astype(np.float64) - true) / distances) <= 2, what
@@ -100,7 +100,7 @@ def test_small_floats_accumulate_in_float32() -> None:
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
 @pytest.mark.parametrize(("dtype", "expected"), [(jnp.bfloat16, 960), (jnp.float16, 961)])
 def test_gradients_of_small_floats_accumulate_in_float32(dtype: Any, expected: int, rule: Rule) -> None:
-    # The cell in the middle lies in all 961 windows, and wins all of them.
+    # The cell in the middle is in all 961 windows, and wins all of them.
     x = jnp.zeros((61, 61), dtype).at[30, 30].set(1)
     gradients = jax.jit(
         lambda x: [

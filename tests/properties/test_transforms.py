@@ -1,7 +1,7 @@
 """Pools under the transformations of JAX: vmap over any axis, modes in any order, checkpoints, scans, no retracing.
 
-That derivatives are right is the business of other files; here they must not depend on how they are asked for. Each
-test compiles everything that it compares in one go.
+Other files test that derivatives are right; here they must not depend on how they are computed. Each test compiles
+everything that it compares at once.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES = ("jvp", "vjp")
 
-# Of the shape (4, 3): overlapping windows with padding that keep it, uneven bins, all of both axes.
+# On the shape (4, 3): overlapping windows with padding that keep the shape, uneven bins, and both whole axes.
 SLIDING: dict[str, Any] = {"kernel_size": (2, 2), "stride": 1, "padding": ((1, 0), (0, 1))}
 
 
@@ -34,21 +34,21 @@ def small(case: Case) -> Case:
 
 SMALL = {name: small(case) for name, case in PLAIN.items()}
 
-# Between them they pass all doors of the engine, and are traced for all platforms; the others for this machine's alone.
+# Together these use all entry points of the engine, and are traced for all platforms; the others only for this machine.
 _THROUGH_ALL_DOORS = ("max_pool", "avg_pool", "lp_pool", "soft_pool", "quantile_pool", "blur_pool", "adaptive_max_pool")
-# Pools that share their backward passes with another one, or are put together of others: of these the first derivatives
-# are held to the reference by both rules, and all else by one.
+# Pools that share their backward passes with another one, or are composed of others: their first derivatives are
+# compared with the reference by both rules, and everything else by one.
 _ALIKE = ("min_pool", "max_pool_with_indices", "sum_pool", "gem_pool", "mixed_pool", "max_blur_pool", "median_pool")
 _ALIKE += ("adaptive_max_pool_with_indices", "global_max_pool", "global_gem_pool", "spatial_pyramid_pool")
-# Of the second rule all that is its own is the pair of functions that JAX calls: these have a map that picks, one that
-# is linear, and one with a number that is learnt.
+# Only the pair of functions that JAX calls is specific to the second rule: these are a selection, a linear pool, and
+# one with a learnt number.
 _SECOND_RULES = ("max_pool", "avg_pool", "lp_pool")
 
 
 def rows(*rules: str, but: tuple[str, ...] = (), alike: tuple[str, ...] = ()) -> list[Any]:
-    """Rows of every function by the first of the rules, and by the others of every function but some.
+    """Rows of every function by the first rule, and of most functions by the others.
 
-    Functions that are alike to others are left to the exhaustive part.
+    Functions that are similar to others are left to the exhaustive part.
     """
     made = []
     for function, case in SMALL.items():
@@ -139,8 +139,8 @@ def test_first_order_by_every_road(case: Case, rule: str) -> None:
     check_first_order(case, rule, compiled_fast)
 
 
-# One operation after the other, by one of the rules: what differs between them does not run otherwise there. The random
-# calls of `test_hypothesis` run every function so as well.
+# Operation by operation, by one of the rules, as their differences do not matter there. The random calls of
+# `test_hypothesis` also run every function in this way.
 @pytest.mark.parametrize(
     "case",
     [
@@ -153,7 +153,7 @@ def test_first_order_operation_by_operation(case: Case) -> None:
 
 
 def check_first_order(case: Case, rule: str, compiled: Callable[[Any], Any]) -> None:
-    """Hold gradients and tangents, had in several ways, to the reference."""
+    """Compare gradients and tangents, computed in several ways, with the reference."""
     pool, v = partial(case.values, rule=rule), distinct((4, 3), "direction")
     g = 3 * case.expected.values**2
 

@@ -1,6 +1,6 @@
 """Values of every pool against the reference: every geometry, dtype and layout, compiled or not.
 
-NaN gets a look of its own at sizes on both sides of 4096 elements, where reductions of the platform change their ways.
+NaN is tested separately at sizes on both sides of 4096 elements, where the platform's reductions change.
 """
 
 from functools import partial
@@ -23,14 +23,14 @@ ORDERED = tuple(function for function, rule in oracle.RULES.items() if rule in (
 
 
 def is_kept(case: Case) -> bool:
-    """By default: all rows with indices, the first one of every function, and the last one, which often has a mask."""
+    """By default all rows with indices, and the first and the last row of every function; the last often has a mask."""
     same = [one for one in CASES if one.function == case.function]
     return "indices" in case.function or case in (same[0], same[-1]) or case.geometry == "plane-overlap"
 
 
 @pytest.mark.parametrize("case", [case_row(case, id=case.name, kept=is_kept(case)) for case in CASES])
 def test_values(case: Case) -> None:
-    # The values of both rules within other programs are held to the reference with their derivatives; indices are not.
+    # Tests of derivatives compare the values of both rules with the reference, but not indices.
     compiled = [jax.jit(case.outputs)(case.x)] if "indices" in case.function else []
     for outputs in (*compiled, case.outputs(case.x)):
         values, indices = outputs if isinstance(outputs, tuple) else (outputs, None)
@@ -52,7 +52,7 @@ def test_float_dtypes(case: Case, dtype: Any) -> None:
     if case.function in ORDERED:
         np.testing.assert_array_equal(values.astype(np.float64), expected)
     else:
-        # One rounding to the dtype, of a value computed in float32 or wider, and of nothing in between.
+        # A single rounding to the dtype, of a value computed in float32 or wider.
         epsilon = float(jnp.finfo(dtype).eps)
         np.testing.assert_allclose(values.astype(np.float64), expected, rtol=0.6 * max(epsilon, 8e-7), atol=4e-6)
 
@@ -63,7 +63,7 @@ INTEGERS = (np.bool_, np.int8, np.uint8, np.int32, np.int64)
 @pytest.mark.parametrize(
     ("case", "dtype"),
     [
-        # Of integers without a sign and of the widest ones there are tests in `test_integers.py`.
+        # `test_integers.py` tests unsigned and the widest integers.
         case_row(case, dtype, id=f"{name}-{dtype.__name__}", kept=dtype in (np.bool_, np.int8, np.int32))
         for name, case in PLAIN.items()
         for dtype in INTEGERS
@@ -105,7 +105,7 @@ NAN_WINDOWS = {
 @pytest.mark.parametrize(
     ("cells", "layout", "dtype"),
     [
-        # `test_nan` has few cells as well.
+        # `test_nan` also has small arrays.
         case_row(cells, layout, dtype, id=f"{cells}-{layout}", kept=cells == 20000)
         for cells in (64, 20000)
         for layout, dtype in (("first", np.float32), ("last", np.float64))
@@ -116,7 +116,7 @@ def test_nan_stays_in_its_windows(windows: str, cells: int, layout: str, dtype: 
     parameters = {**NAN_WINDOWS[windows], "axis": (-2, -1) if layout == "first" else (-3, -2)}
     x = distinct((2, 4, 8) if cells == 64 else (2, 80, 125), windows).astype(dtype)
     x.flat[np.random.default_rng(0).choice(cells, cells // 32, replace=False)] = np.nan
-    # Windows of nothing but NaN, which must not pool to the identity of the reduction.
+    # Windows with only NaN, which must not pool to the identity of the reduction.
     x[0, 0] = x[0, :2, :2] = np.nan
     if layout == "last":
         x = np.moveaxis(x, 0, -1)
@@ -182,7 +182,7 @@ def test_default_precision(case: Case) -> None:
         np.testing.assert_allclose(values, expected.values, rtol=1e-5, atol=1e-5)
         assert gradient.dtype == np.float32
         np.testing.assert_allclose(gradient, expected.backward(np.ones(values.shape)), rtol=1e-5, atol=1e-5)
-        # Ints come in as int32, and float64 arrays of NumPy as float32, as everywhere in JAX.
+        # Ints become int32, and NumPy's float64 arrays become float32, as everywhere in JAX.
         assert case.values(np.arange(84).reshape(2, 7, 6)).dtype in (np.int32, np.float32)
         assert case.values(case.x).dtype == np.float32
 

@@ -1,7 +1,7 @@
-"""A program of its own: one training step by two processes, each with half of the batch and devices of its own.
+"""A separate program: one training step by two processes, each with half of the batch and its own devices.
 
-`python -m tests.properties.two_processes PORT NUMBER` is process NUMBER of two that meet on that port of this machine.
-Each prints the loss and the new weights, which are to be those of one process alone, which needs no arguments.
+`python -m tests.properties.two_processes PORT NUMBER` is process NUMBER of two that connect on that port of this
+machine. Each prints the loss and the new weights, which must be those of a single process, started without arguments.
 The model is small but has what a real one has: convolutions, a pool with padding, a learnt exponent, a global pool.
 """
 
