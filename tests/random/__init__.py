@@ -1,1 +1,1 @@
-"""Calls drawn at random, from all functions and all of their arguments together, against the reference."""
+"""Random calls, of all functions with all of their arguments together, against the reference."""

@@ -1,7 +1,7 @@
-"""What it means for a call to be right: the outcome of the reference, or a refusal in the library's own words.
+"""What it means for a call to be right: the outcome of the reference, or one of the library's own errors.
 
-Values, indices, reverse mode and forward mode are held to the reference in float64, each to what its dtype allows. Of
-calls that the definitions exclude the only right outcome is a TypeError or ValueError that names the function.
+Values, indices, reverse mode and forward mode are compared with the reference in float64, to the precision of each
+dtype. A call that the definitions exclude must raise a TypeError or ValueError that names the function.
 """
 
 import zlib
@@ -20,13 +20,13 @@ from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, ORDERED, RANKED, Cal
 
 Outcome = dict[str, np.ndarray]
 
-# Weights that are differences, of one number from another or of positions from cells: the small ones are rounded as
-# large ones are, so that it goes by so many times the largest cell how much a value can lose.
+# Pools whose weights are differences of numbers, or of positions and cells: small weights have the rounding error of
+# large ones, so the error of a value is bounded by this many times the largest cell.
 ROUNDED_WEIGHTS = {"soft_pool": 1, "mixed_pool": 1, "roi_align": 4}
 
 
 def check(call: Call) -> bool:
-    """Hold the call to the reference; say whether the function accepts it."""
+    """Compare the call with the reference; return whether the function accepts it."""
     with jax.enable_x64(True), jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         try:
             with traced_for(call):
@@ -41,20 +41,20 @@ def check(call: Call) -> bool:
 
 
 def traced_for(call: Call) -> AbstractContextManager[object]:
-    """One call in three is run by the lowerings of this machine's platform, one by those of GPUs, one by a TPU's."""
+    """One call in three runs with the lowerings of this machine's platform, one with a GPU's, one with a TPU's."""
     number = zlib.crc32(repr(call).encode()) % len(platforms.PLATFORMS)
     return platforms.only_for(platforms.PLATFORMS[number]) if number else nullcontext()
 
 
 def check_refusal(call: Call, error: Exception) -> None:
-    """Hold an exception to the library's own words, and to calls that have no value."""
+    """Check that an exception is one of the library's own, and that the call has no value."""
     assert type(error) in (TypeError, ValueError), f"refused by an exception of its own: {error!r}"
     assert str(error).startswith(f"{call.function}: "), f"refused without the function's name: {error!r}"
     assert call.arbitrary or not is_defined(call), f"refused, but defined: {error!r}"
 
 
 def is_defined(call: Call) -> bool:
-    """Whether the definitions give these windows a value; all else about the call is as it should be."""
+    """Whether the definitions give these windows a value; everything else about the call is valid."""
     if call.function in FRACTIONAL:
         names = ("kernel_size", "output_size", "output_ratio", "axis")
         windows = fractional.windows(call.shape, **{name: call.parameters.get(name) for name in names})
@@ -71,7 +71,7 @@ def is_defined(call: Call) -> bool:
 
 
 def windows_of(call: Call) -> dict[int, list[list[int | None]]]:
-    """The windows along each pooled axis; those of the maxima where they are blurred and there are any."""
+    """The windows along each pooled axis; for blurred maxima those of the maxima, if there are any."""
     names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "axis")
     given = {name: call.parameters[name] for name in names if name in call.parameters}
     if call.function in BLURS:
@@ -89,7 +89,7 @@ def windows_of(call: Call) -> dict[int, list[list[int | None]]]:
 
 
 def outcome(call: Call) -> Outcome:
-    """What the library makes of the call."""
+    """The library's result for the call."""
     x = call.x
     arrays = call.arrays if call.mode == "traced" else {}
     values, _ = jax.eval_shape(call.outputs, x, **arrays)
@@ -116,7 +116,7 @@ def outcome(call: Call) -> Outcome:
 
 
 def compare(call: Call, found: Outcome) -> None:
-    """Hold every part of the outcome to the reference."""
+    """Compare every part of the outcome with the reference."""
     expected = call.expected
     values = found["values"]
     dtype = values.dtype
@@ -131,7 +131,7 @@ def compare(call: Call, found: Outcome) -> None:
     if "indices" in found:
         assert found["indices"].dtype == np.int32, f"indices: of dtype {found['indices'].dtype}"
         _hold("indices", found["indices"], expected.indices, 0)
-    # What sums of these derivatives can lose to rounding goes by the sums of magnitudes.
+    # The rounding error of sums of these derivatives is bounded by the sums of magnitudes.
     absolute = replace(expected, entries=[(output, cell, abs(slope)) for output, cell, slope in expected.entries])
     for what, direction, reference, magnitudes in (
         ("reverse mode", call.direction(values.shape, 1), expected.backward, absolute.backward),
@@ -140,7 +140,7 @@ def compare(call: Call, found: Outcome) -> None:
         if what in found:
             wide = direction.astype(np.result_type(expected.values))
             derivative = reference(wide)
-            # A window with NaN has weights that are NaN; what they do to its cells is bound by no convention.
+            # A window with NaN has NaN weights; no convention says what these do to its cells.
             bound = ~np.isnan(derivative)
             assert found[what].dtype == call.x.dtype, f"{what}: of dtype {found[what].dtype}"
             assert found[what].shape == derivative.shape, f"{what}: of shape {found[what].shape}"
@@ -160,7 +160,7 @@ def _dtype_of_values(call: Call) -> Any:
 
 
 def _magnitudes(call: Call, expected: oracle.Pooled) -> np.ndarray:
-    """How large the terms are of which every value is made."""
+    """The magnitudes of the terms of every value."""
     x = np.abs(call.x.astype(np.complex128 if np.dtype(call.dtype).kind == "c" else np.float64))
     terms = replace(expected, entries=[(output, cell, abs(slope)) for output, cell, slope in expected.entries])
     magnitudes = np.abs(terms.forward(np.where(np.isfinite(x), x, 0))) + np.abs(expected.values)
@@ -174,7 +174,7 @@ def _magnitudes(call: Call, expected: oracle.Pooled) -> np.ndarray:
 
 
 def _tolerance(call: Call, dtype: Any, expected: np.ndarray, magnitudes: np.ndarray) -> np.ndarray:
-    """Rounding in the dtype of the arithmetic, and for the small floats the one rounding of the result."""
+    """Rounding in the dtype of the arithmetic, and for small floats the single rounding of the result."""
     wide = dtype in (np.float64, np.complex128)
     numbers = jnp.finfo(dtype)
     linear = call.function in LINEAR

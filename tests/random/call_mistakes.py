@@ -1,7 +1,7 @@
-"""Calls put together with no regard to what a function allows: right by accident, or to be refused in so many words.
+"""Random calls without regard to what a function allows: right by accident, or refused with a proper message.
 
-The tables of mistakes say which message goes with which argument. Here a few odd arguments meet all others at random,
-and all that is asked for is that none of them brings another exception, or a wrong result.
+The tables of mistakes say which message goes with which argument. Here a few odd arguments are combined with all others
+at random, and the only requirement is that none of them causes another exception or a wrong result.
 """
 
 import inspect
@@ -76,21 +76,21 @@ def arbitrary_calls(draw: st.DrawFn, function: str) -> Call:
     call = draw(calls(function, 60))
     parameters = dict(call.parameters)
     if "boxes" in parameters:
-        # Other bins than those that the boxes were drawn for.
+        # Bins other than those for which the boxes were drawn.
         parameters["boxes"] = beside_centres(parameters["boxes"])
     for name in draw(st.lists(st.sampled_from(ARGUMENTS[function]), min_size=1, max_size=2, unique=True)):
         parameters[name] = draw(st.sampled_from(ODD[name]))
     shape = draw(st.sampled_from([*[call.shape] * 6, call.shape[1:], (0, *call.shape[1:]), (*call.shape[:-1], 0)]))
     dtype = draw(st.sampled_from([*[call.dtype] * 6, "float32", COMPLEX[1]]))
     cells = call.cells if dtype == call.dtype else "ties"
-    # Of traced arrays the numbers are not checked: whatever comes of a wrong one is right.
+    # The numbers of traced arrays are not checked: any result for a wrong one is right.
     mode = "compiled" if call.mode == "traced" else call.mode
     return Call(function, shape, parameters, dtype, cells, call.seed, mode, arbitrary=True)
 
 
 @st.composite
 def any_calls(draw: st.DrawFn, function: str) -> Call:
-    """A call of either sort, at times of an array of thousands of cells, of which other programs may be made."""
+    """A call of either kind, sometimes with an array of thousands of cells, for which programs may differ."""
     if draw(st.integers(0, 6)) == 6:
         return draw(arbitrary_calls(function))
     return draw(calls(function, draw(st.sampled_from([60, MOST_CELLS, MOST_CELLS, 6000]))))

@@ -1,9 +1,8 @@
-"""Calls drawn at random: shapes, axes and all parameters of all functions together, most of them valid.
+"""Random calls: shapes, axes and all parameters of all functions together, most of them valid.
 
-What says where windows lie is drawn in `call_windows`, and all else here. Left out, as what the reference says of them
-in float64 is not what it should be: sums of integers near the end of their range, and infinite complex numbers. Left to
-tests of their own: exponents and sharpnesses that are large or near 0, which multiply rounding, and derivatives with
-respect to them.
+The position of windows is drawn in `call_windows`, and everything else here. Left out, because the reference in float64
+is wrong for them: sums of integers near the end of their range, and infinite complex numbers. Left to separate tests:
+exponents and sharpnesses that are large or near 0, which amplify rounding, and derivatives with respect to them.
 """
 
 import math
@@ -58,8 +57,8 @@ DIVISORS = (1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5))
 MOST_CELLS = 400
 
 
-# From the tenth example on, those that came before are varied a little. Fewer at a time are all drawn anew, but for the
-# first, which is always the simplest call.
+# From the tenth example on, earlier ones are varied a little. With fewer at a time all are drawn independently, except
+# the first, which is always the simplest call.
 EXAMPLES_IN_ROUND = 9
 SETTINGS = hypothesis.settings(
     max_examples=EXAMPLES_IN_ROUND,
@@ -72,7 +71,7 @@ SETTINGS = hypothesis.settings(
 
 
 def some_calls(strategy: st.SearchStrategy[Call], count: int, seed: str) -> list[Call]:
-    """So many different calls, the same ones every time."""
+    """This many different calls, the same ones every time."""
     found: dict[str, Call] = {}
     rounds = 0
     while len(found) < count:
@@ -84,7 +83,7 @@ def some_calls(strategy: st.SearchStrategy[Call], count: int, seed: str) -> list
 
 @st.composite
 def calls(draw: Draw, function: str, most_cells: int = MOST_CELLS) -> Call:
-    """A call of the function, whose array has so many cells at most."""
+    """A call of the function, with an array of at most this many cells."""
     shape, axes, axis = draw_axes(draw, most_cells)
     named: Parameters = {} if axis is None else {"axis": axis}
     if function == "max_unpool":
@@ -121,7 +120,7 @@ def calls(draw: Draw, function: str, most_cells: int = MOST_CELLS) -> Call:
 
 
 def _without_cells(parameters: Parameters, shape: Shape, others: list[int]) -> Parameters:
-    """What is to replace the arrays that go with the shape of x where that becomes one of no cells."""
+    """The replacements for arrays whose shape depends on that of x, when x becomes an array without cells."""
     replaced: Parameters = {}
     for name, given in parameters.items():
         if name == "indices":
@@ -135,7 +134,7 @@ def _without_cells(parameters: Parameters, shape: Shape, others: list[int]) -> P
 
 
 def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
-    """The arguments that only this function has."""
+    """The arguments specific to this function."""
     options: Parameters = {}
     if function in ("avg_pool", "smooth_max_pool", "gem_pool", "mellowmax_pool", "soft_pool", "mixed_pool"):
         options |= some(draw, count_include_pad=st.booleans())
@@ -188,5 +187,5 @@ def _draw_numbers(draw: Draw, call: Call) -> tuple[str, str]:
         return dtype, draw(st.sampled_from(list(FLOAT_KINDS)))
     if dtype in COMPLEX:
         return dtype, draw(st.sampled_from(COMPLEX_KINDS))
-    # The reference, in float64, does not know how sums of extreme integers wrap.
+    # The reference, in float64, does not wrap sums of extreme integers.
     return dtype, draw(st.sampled_from(INTEGER_KINDS if call.is_exact else INTEGER_KINDS[:-1]))

@@ -1,10 +1,10 @@
-"""Where windows lie, drawn at random: shapes, axes, and the arguments that cut them into windows, bins or boxes.
+"""Random positions of windows: shapes, axes, and the arguments that cut them into windows, bins or boxes.
 
-Windows that could not be laid, or that hold padding alone where that is an error, are repaired, but for a few, which
-the function has to refuse. Where rounding may decide which cell is read, the outcome is not that of another precision:
-boxes are drawn such that every sample of theirs lies well beside all centres of cells, or is computed without any
-rounding. Samples of fractional pools may lie anywhere, as the reference rounds them the same way. Boxes of NaN, of
-infinities and far outside of the array are left to tests of their own.
+Windows that do not fit, or that hold only padding where that is an error, are repaired, except for a few, which the
+function has to refuse. If rounding may decide which cell is read, the outcome depends on precision: boxes are drawn so
+that every sample is well away from all centres of cells, or is computed without rounding. Samples of fractional pools
+may be anywhere, as the reference rounds them in the same way. Boxes with NaN or infinities, or far outside the array,
+are left to separate tests.
 """
 
 import math
@@ -24,17 +24,17 @@ Shape = tuple[int, ...]
 MOST_CELLS_IN_WINDOWS = 12000
 # Cells of a window along one, two or three axes.
 WIDEST = (45, 18, 4)
-# Below it float16 holds every 64th of a cell.
+# Below this, float16 represents every 64th of a cell.
 LARGEST_IN_FLOAT16 = 16
 
 
 def some(draw: Draw, **strategies: st.SearchStrategy[Any]) -> Parameters:
-    """Each of these arguments, or not."""
+    """Any subset of these arguments."""
     return {name: draw(strategy) for name, strategy in strategies.items() if draw(st.booleans())}
 
 
 def draw_axes(draw: Draw, most_cells: int) -> tuple[Shape, Shape, Any]:
-    """A shape, the axes of it that are pooled, and an `axis` that says so, None where they are the last ones."""
+    """A shape, its pooled axes, and the `axis` argument for them; None if they are the last ones."""
     longest = draw(st.sampled_from([4, 6, 6, 9, 9, 20, 60]))
     sizes: list[int] = []
     for _ in range(draw(st.integers(1, 4))):
@@ -49,12 +49,12 @@ def draw_axes(draw: Draw, most_cells: int) -> tuple[Shape, Shape, Any]:
 
 
 def draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
-    """How windows lie on the axes."""
+    """The arguments for windows along the axes."""
     count, blurs = len(axes), function in BLURS
     widest = WIDEST[count - 1]
     beyond = draw(st.sampled_from([0, 0, 0, 2]))
     if function == "max_blur_pool":
-        # Its maxima are at every cell, and few of them repaired.
+        # Its maxima are taken at every cell, and few of them are repaired.
         widest = _widest(shape, axes)
         beyond = beyond and draw(st.sampled_from([0, 2]))
     kernels = draw(st.tuples(*[st.integers(1, min(shape[a] + beyond, widest)) for a in axes]))
@@ -95,7 +95,7 @@ def draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Pa
 
 
 def _widest(shape: Shape, axes: Shape) -> int:
-    """The cells of a window along each axis where one may start at every cell."""
+    """The cells of a window along each axis if one may start at every cell."""
     most = (MOST_CELLS_IN_WINDOWS / math.prod(shape)) ** (1 / len(axes))
     return max(1, min(WIDEST[len(axes) - 1], int(most)))
 
@@ -117,7 +117,7 @@ def _levels(shape: Shape, axes: Shape, named: Parameters) -> st.SearchStrategy[A
 
 
 def draw_fractions(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
-    """Windows at random places, by their number or their ratio, and the key or the samples that they come from."""
+    """Windows at random positions, by their number or ratio, with the key or the samples that determine them."""
     # No wider than half an axis and a cell, so that there is room to draw from.
     widest = _widest(shape, axes)
     kernels = draw(st.tuples(*[st.integers(1, min(shape[a] // 2 + 1, widest)) for a in axes]))
@@ -143,7 +143,7 @@ def draw_fractions(draw: Draw, function: str, shape: Shape, axes: Shape, named: 
 
 
 def draw_boxes(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
-    """Boxes inside of the array, across its ends and beyond, of any length, and turned around."""
+    """Boxes inside the array, across its ends and beyond, of any length, and with swapped corners."""
     bins = draw(st.tuples(*[st.integers(1, 5)] * len(axes)))
     parameters: Parameters = {**named, "output_size": bins}
     if named and draw(st.integers(0, 3)) == 3:
@@ -160,7 +160,7 @@ def draw_boxes(draw: Draw, function: str, shape: Shape, axes: Shape, named: Para
     low = random.integers(-12, 4 * sizes + 9, (count, len(axes))) / 4
     length = random.choice([1, 1, 1, -0.3, 0.2], low.shape) * random.random(low.shape) * (sizes + 4)
     boxes = np.concatenate([low, low + (length * 4).round() / 4], 1)
-    # Quarters of cells, cut into parts of powers of two, take no rounding.
+    # Quarters of cells, divided by powers of two, are exact.
     is_exact = all(one in (1, 2, 4) for one in (*bins, ratio))
     if function == "roi_align" and not (is_exact and draw(st.booleans())):
         boxes = beside_centres(boxes)
@@ -170,9 +170,9 @@ def draw_boxes(draw: Draw, function: str, shape: Shape, axes: Shape, named: Para
 
 
 def beside_centres(boxes: np.ndarray) -> np.ndarray:
-    """Boxes of whole cells in length, 1/64 of a cell beyond whole corners.
+    """Boxes with a length of whole cells, and corners 1/64 of a cell beyond whole numbers.
 
-    Samples, at low + (2k + 1)·length/(2·bins·samples), are then never at a whole number, where bins·samples is no
-    multiple of 32, and in float32 none comes to lie there by rounding.
+    Samples, at low + (2k + 1)·length/(2·bins·samples), are then never at a whole number unless bins·samples is a
+    multiple of 32, and rounding to float32 moves none there.
     """
     return (np.floor(boxes) + 1 / 64).astype(boxes.dtype)

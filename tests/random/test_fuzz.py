@@ -1,7 +1,7 @@
-"""`python -m tests.fuzz`: planted faults are found, shrunk, printed and recorded, and a run goes on where it stopped.
+"""`python -m tests.fuzz`: planted faults are found, shrunk, printed and recorded, and a run continues where it stopped.
 
-What is right and what is wrong about a single call is the matter of `test_hypothesis.py`; most runs here put a judge
-that is quicker, or that is made to fail, in the place of the real one.
+`test_hypothesis.py` tests the verdict on a single call; most runs here replace the real judge by one that is faster, or
+that is made to fail.
 """
 
 import json
@@ -54,7 +54,7 @@ def without_partial_windows(pool: Callable[..., Any]) -> Callable[..., Any]:
     ("planted", "parameter", "fault"),
     [
         (without_mask, "where", "AssertionError"),
-        # Found in the same way, but for what is raised.
+        # Found in the same way, but with another exception.
         pytest.param(
             *(without_partial_windows, "ceil_mode", "IndexError: no such"),
             marks=pytest.mark.exhaustive,
@@ -102,7 +102,7 @@ def test_faults_are_shrunk_recorded_and_passed_by(
     assert math.prod(call.shape) == 6
     assert repr(call) == repr(Call("max_pool", call.shape, call.parameters))
     assert {*call.parameters} <= {"kernel_size", "stride", "axis"}
-    # The same fault is recorded once, and is reported when nothing else is found.
+    # The same fault is recorded once, and is reported even if nothing else is found.
     again = saved(state)
     again.batches.clear()
     again.save(state)
@@ -132,7 +132,7 @@ def test_shrinking_ends(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The calls that a judge gets who is content with all of them."""
+    """The calls passed to a judge that accepts all of them."""
     calls: list[str] = []
 
     def judge(call: Call) -> bool:
@@ -156,7 +156,7 @@ def test_a_run_goes_on_where_it_stopped(
     assert together.compared["max_pool"] + together.refused["max_pool"] == len(judged)
     assert f"{'max_pool':32}{together.compared['max_pool']:10}{together.refused['max_pool']:10}" in printed
     assert set(judged[:first]) != set(judged[first:])
-    # From the first batch on it is the run that nothing stopped, and that another seed does not give.
+    # From the first batch on it equals an uninterrupted run, and differs from one with another seed.
     before = list(judged)
     stopped.save(tmp_path / "again.json")
     run(tmp_path / "again.json", "--examples", "10")

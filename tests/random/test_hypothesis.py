@@ -1,7 +1,7 @@
-"""Every function under all of its parameters at once, drawn at random: few calls, the same in every run.
+"""Every function with all of its parameters at once, drawn at random: few calls, the same in every run.
 
-Each call is a program to compile; `python -m tests.fuzz` draws as many as there is time for. That the calls drawn are
-of all kinds, and that wrong outcomes of every sort are rejected, is tested here as well.
+Each call is a program to compile; `python -m tests.fuzz` draws as many as there is time for. This file also tests that
+calls of all kinds are drawn, and that wrong outcomes of every kind are rejected.
 """
 
 import math
@@ -99,7 +99,7 @@ def test_calls_are_of_all_kinds() -> None:
     for name in ("samples", "boxes"):
         assert {str(one.dtype) for one in given(name)} == {"float64", "float32", "float16"}
     assert {len(boxes) for boxes in given("boxes")} == {0, 1, 2, 3, 4}
-    # Beside all centres of cells, and anywhere.
+    # Away from all centres of cells, and anywhere.
     assert {bool((boxes % 0.25).any()) for boxes in given("boxes") if boxes.size} == {True, False}
     assert {*given("sampling_ratio")} == {1, 2, 3}
     assert {*given("aligned")} == {True, False}
@@ -109,13 +109,13 @@ def test_a_call_is_what_it_prints() -> None:
     for call in some_calls(st.sampled_from(FUNCTIONS).flatmap(any_calls), 45, "all"):
         copy = eval(repr(call), {"Call": Call, "np": np})
         assert repr(copy) == repr(call)
-        # NumPy takes no NaN of bfloat16 for another.
+        # NumPy does not treat two NaN of bfloat16 as equal.
         assert (copy.x.dtype, copy.x.shape, copy.x.tobytes()) == (call.x.dtype, call.x.shape, call.x.tobytes())
         compile(call.snippet(), "snippet", "exec")
 
 
 def last_winner(cells: np.ndarray, real: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The last of all largest cells: the first one of those read backwards."""
+    """The last of the largest cells: the first when read backwards."""
     value, slopes = oracle.largest(cells[::-1], real[::-1])
     return value, slopes[::-1]
 

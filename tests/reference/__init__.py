@@ -1,1 +1,1 @@
-"""What every pool is, in float64 NumPy, from the definitions alone: where windows lie and what is made of them."""
+"""The definition of every pool in float64 NumPy: where its windows are, and their values."""

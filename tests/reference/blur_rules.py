@@ -1,6 +1,6 @@
-"""What blurring makes of an array, in float64 NumPy: binomial weights by the offset of every cell in its window.
+"""The definition of blurring in float64 NumPy: binomial weights by the offset of every cell in its window.
 
-The rules of `window_rules` see the cells of a window and not where in it they lie, so that these are evaluated here.
+The rules of `window_rules` get the cells of a window but not their offsets, so blurs are evaluated here.
 """
 
 import itertools
@@ -22,7 +22,7 @@ def blur_pool(
     axis: Any = None,
     where: Any = None,
 ) -> oracle.Pooled:
-    """Σ weight·cell over every window, divided by the weights of the cells that are not masked, padding among them."""
+    """Σ weight·cell over every window, divided by the weights of all cells that are not masked, including padding."""
     x = np.asarray(x)
     x = x.astype(np.result_type(x.dtype, np.float64))
     along = oracle.sliding(x.shape, kernel_size, stride, padding, dilation, False, axis)

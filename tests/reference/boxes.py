@@ -54,7 +54,7 @@ def _weights(position: float, cells: int) -> list[tuple[int, float]]:
     position = max(position, 0.0)
     below = int(position)
     if below >= cells - 1:
-        # Read twice, as by torchvision: an infinite last cell becomes NaN.
+        # Read twice, as in torchvision: an infinite last cell becomes NaN.
         return [(cells - 1, 1.0), (cells - 1, 0.0)]
     return [(below, 1 - (position - below)), (below + 1, position - below)]
 

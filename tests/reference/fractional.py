@@ -1,4 +1,4 @@
-"""The reference of fractional pooling: windows that start at random places, one after the other, in float64 NumPy."""
+"""The reference of fractional pooling: windows that start at random positions, one by one, in float64 NumPy."""
 
 import itertools
 import math

@@ -1,7 +1,7 @@
-"""What the pools between the mean and the maximum make of one window, in float64 NumPy, beside `window_rules`.
+"""The value of one window for pools between the mean and the maximum, in float64 NumPy, in addition to `window_rules`.
 
 A rule gets the cells of the window in row-major order, padding as 0, and which of them are real. A window without
-cells, which only a mask can leave, is 0.
+cells, which only a mask can cause, is 0.
 """
 
 import math
@@ -24,7 +24,7 @@ def power_mean(
 def bounded_power_mean(
     cells: np.ndarray, real: np.ndarray, norm_type: float, eps: float | None = 1e-6
 ) -> tuple[Any, Slopes]:
-    """The power mean of cells that are ε at least; those at or below it have no part in derivatives."""
+    """The power mean of cells raised to at least ε; those at or below ε have derivative 0."""
     below = np.full(len(cells), False) if eps is None else cells <= eps
     value, slopes = power_mean(np.where(below, eps or 0, cells), real, norm_type)
     return value, np.where(below, 0, slopes)
@@ -54,7 +54,7 @@ def mellowmax(cells: np.ndarray, real: np.ndarray, beta: float, count_include_pa
 
 
 def softened(cells: np.ndarray, real: np.ndarray, beta: float, count_include_pad: bool = True) -> tuple[Any, Slopes]:
-    """Σ w·x under the slopes w of the mellowmax, infinite where that is; infinite cells have no part."""
+    """Σ w·x with the slopes w of the mellowmax, infinite if that is; infinite cells do not count."""
     extreme, weights = mellowmax(cells, real, beta, count_include_pad)
     if not np.isfinite(extreme):
         return extreme, weights
@@ -64,7 +64,7 @@ def softened(cells: np.ndarray, real: np.ndarray, beta: float, count_include_pad
 
 
 def mixed(cells: np.ndarray, real: np.ndarray, alpha: float, count_include_pad: bool = True) -> tuple[Any, Slopes]:
-    """α·max + (1 - α)·mean; one of the two alone for α = 1 and α = 0."""
+    """α·max + (1 - α)·mean; only one of the two for α = 1 and α = 0."""
     if alpha in (0, 1):
         return largest(cells, real) if alpha else average(cells, real, count_include_pad)
     (top, winner), (mean, shares) = largest(cells, real), average(cells, real, count_include_pad)

@@ -1,9 +1,9 @@
 """The reference: every pool in float64 NumPy, window by window, from the definitions and nothing else.
 
-A window is a list of cells in row-major order. A cell is either real or declared padding; masked ones, and those that
+A window is a list of cells in row-major order. A cell is either real or declared padding; masked cells, and those that
 only ceil_mode reaches, beyond the declared padding, are absent. For each pool one function of a window, in
-`window_rules` or `mean_rules`, says what the value is and how much it changes with each cell. Meant to be read line by
-line; imports nothing of the library under test.
+`window_rules` or `mean_rules`, returns the value and its slope for each cell. Meant to be read line by line; imports
+nothing from the library under test.
 """
 
 import itertools
@@ -28,7 +28,7 @@ RULES = window_rules.RULES | mean_rules.RULES
 
 @dataclass(frozen=True)
 class Pooled:
-    """What pooling gives: values, first derivatives and, for pools that select a cell, where the winner lies."""
+    """The result of pooling: values, first derivatives and, for pools that select a cell, the winner's position."""
 
     values: np.ndarray
     input_shape: tuple[int, ...]
@@ -43,7 +43,7 @@ class Pooled:
         return matrix
 
     def forward(self, tangent: np.ndarray) -> np.ndarray:
-        """Change of the values along a change of the cells."""
+        """The change of the values for a change of the cells."""
         result = np.zeros(self.values.shape, self.values.dtype)
         for output, cell, slope in self.entries:
             result[output] += slope * tangent[cell]
@@ -58,7 +58,7 @@ class Pooled:
 
 
 def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
-    """What the function named makes of x."""
+    """The result of the named function for x."""
     if function == "max_unpool":
         return unpool(x, **parameters)
     if function == "spatial_pyramid_pool":
@@ -157,7 +157,7 @@ def unpool(values: Any, indices: np.ndarray, output_size: Any, *, axis: Any = No
 
 
 def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], where: Any, **options: Any) -> Pooled:
-    """Apply `rule` to every product of the windows `along` each pooled axis; masked cells are not in them."""
+    """Apply `rule` to every product of the windows `along` each pooled axis, without masked cells."""
     x = np.asarray(x)
     x = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
     mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)

@@ -1,6 +1,6 @@
-"""Where windows and bins lie along the axes of an array, in Python and from the definitions, for the reference.
+"""Where windows and bins are along the axes of an array, in Python and from the definitions, for the reference.
 
-A window is a list of its cells: numbers of real ones, None for declared padding, nothing for cells beyond it.
+A window is a list of its cells: numbers of real cells, None for declared padding, nothing for cells beyond it.
 """
 
 import math
@@ -31,7 +31,7 @@ def windows_along(
     padded = low + size + high
     starts = []
     if ceil_mode:
-        # A further window is needed as long as the one before it ends before the padded axis does.
+        # Another window is needed as long as the previous one ends before the padded axis does.
         while (len(starts) - 1) * stride + extent < padded:
             starts.append(len(starts) * stride)
         if starts and starts[-1] >= low + size:
@@ -47,7 +47,7 @@ def windows_along(
 
 
 def bins_along(size: int, bins: int) -> list[list[int | None]]:
-    """The bins of one axis: bin i of m holds the cells of n from floor(i·n/m) up to and without ceil((i+1)·n/m)."""
+    """The bins of one axis: bin i of m holds the cells u of n with floor(i·n/m) ≤ u < ceil((i+1)·n/m)."""
     return [list(range(i * size // bins, math.ceil(Fraction((i + 1) * size, bins)))) for i in range(bins)]
 
 
@@ -75,7 +75,7 @@ def sliding(
 
 
 def axes_and_sizes(rank: int, given: Any, axis: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """The pooled axes and the sizes given for them, in one order."""
+    """The pooled axes and the sizes given for them, in the same order."""
     sizes = (given,) if isinstance(given, int) else tuple(given)
     if axis is None:
         return tuple(range(rank - len(sizes), rank)), sizes

@@ -1,8 +1,8 @@
-"""Windows of large arrays in NumPy, all of them at once, where the reference in `oracle` goes window by window.
+"""Windows of large arrays in NumPy, all at once, where the reference in `oracle` goes window by window.
 
-A table per pooled axis says which cell of the axis lies at each place of each window, -1 where there is none. From the
-tables come the cells of every window side by side, in row-major order, and from those the first winners, the tangents
-that winners have and the cotangents that they get. Integers stay integers. Imports nothing of the library under test.
+A table per pooled axis says which cell of the axis is at each offset of each window, -1 if there is none. The tables
+give the cells of every window side by side, in row-major order, and these the first winners, the tangents of winners
+and the cotangents that they get. Integers stay integers. Imports nothing from the library under test.
 """
 
 import math
@@ -24,7 +24,7 @@ def tables(
     output_size: Any = None,
     **_: Any,
 ) -> Tables:
-    """The windows, bins or whole axes that arguments of a pool describe; its further options change nothing."""
+    """The windows, bins or whole axes that the arguments of a pool describe; other options are ignored."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
     def each(given: Any) -> tuple[Any, ...]:
@@ -57,7 +57,7 @@ def _bins(size: int, bins: int) -> np.ndarray:
 
 
 def in_windows(array: np.ndarray, windows: Tables, fill: Any) -> np.ndarray:
-    """The cells of every window along a new last axis, in row-major order; `fill` at the places that have no cell."""
+    """The cells of every window along a new last axis, in row-major order; `fill` at offsets without a cell."""
     pads = [(0, int(a in windows)) for a in range(array.ndim)]
     array = np.pad(array, pads, constant_values=fill)
     for a, table in windows.items():
@@ -78,7 +78,7 @@ def first_winners(
     numbers = in_windows(np.where(where, positions(x.shape, windows), -1), windows, -1)
     held = numbers >= 0
     cells = in_windows(x, windows, x.flat[0])
-    # Absent cells hold what the first present one holds: no identity is needed that a cell might equal.
+    # Absent cells get the value of the first present one, so no identity is needed, which a cell might equal.
     first_present = np.take_along_axis(cells, held.argmax(-1)[..., None], -1)
     cells = np.where(held, cells, first_present)
     best = cells.max(-1, keepdims=True) if largest else cells.min(-1, keepdims=True)
@@ -107,7 +107,7 @@ def to_winners(cotangent: np.ndarray, winners: np.ndarray, windows: Tables, shap
 
 
 def held_by(marked: np.ndarray, windows: Tables, shape: tuple[int, ...]) -> np.ndarray:
-    """Which cells lie in a window that is marked."""
+    """Which cells are in a marked window."""
     cells = marked.astype(np.float64)
     for a, table in windows.items():
         cells = np.moveaxis(np.tensordot(holds(table, shape[a]), cells, (0, a)), 0, a)
@@ -115,14 +115,14 @@ def held_by(marked: np.ndarray, windows: Tables, shape: tuple[int, ...]) -> np.n
 
 
 def holds(table: np.ndarray, size: int) -> np.ndarray:
-    """The matrix of windows and cells of one axis, with 1 where the window holds the cell: its product sums windows."""
+    """The matrix of windows and cells of one axis, 1 if the window holds the cell; multiplying by it sums windows."""
     matrix = np.zeros((len(table), size + 1))
     np.put_along_axis(matrix, table % (size + 1), 1.0, 1)
     return matrix[:, :size]
 
 
 def _flatten(array: np.ndarray, windows: Tables) -> np.ndarray:
-    """The pooled axes last, and as one."""
+    """Move the pooled axes last and merge them."""
     moved = np.moveaxis(array, list(windows), _last(array.ndim, windows))
     return moved.reshape(*moved.shape[: array.ndim - len(windows)], -1)
 

@@ -1,7 +1,7 @@
-"""What each pool makes of one window, in float64 NumPy: its value, and the slope of that value with each cell.
+"""The value of one window for each pool, in float64 NumPy, and the slope of that value for each cell.
 
 A rule gets the cells of the window in row-major order, padding as 0, and which of them are real. A window without
-cells, which only a mask can leave, is 0.
+cells, which only a mask can cause, is 0.
 """
 
 import math
@@ -15,7 +15,7 @@ WindowRule = Callable[..., tuple[Any, Slopes]]
 
 
 def largest(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
-    """The first real cell that no other one exceeds; the first NaN where there is one. 0 without real cells."""
+    """The first real cell that no other exceeds; the first NaN if there is one. 0 without real cells."""
     if not real.any():
         return 0.0, np.zeros(len(cells))
     winner = None
@@ -28,7 +28,7 @@ def largest(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
 
 
 def smallest(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
-    """The first real cell that exceeds no other one; the first NaN where there is one."""
+    """The first real cell that exceeds no other; the first NaN if there is one."""
     value, slopes = largest(-cells, real)
     return -value, slopes
 

@@ -1,1 +1,1 @@
-"""The functions, as data: every one of them under every kind of argument, for other folders to run over."""
+"""The functions as data: each with every kind of argument, for other folders to run over."""

@@ -1,7 +1,7 @@
 """One call of one function, as data: what the random tests draw, check, shrink and print.
 
-A `Call` holds everything that decides the outcome. Its array is not stored but made, from a kind of cells and a seed,
-and what it prints as is the Python expression that makes it again.
+A `Call` holds everything that decides the outcome. Its array is not stored but made from a kind of cells and a seed,
+and the printed form of a call is the Python expression that makes it again.
 """
 
 import math
@@ -27,7 +27,7 @@ LINEAR = names(lambda record: record.linear and record.has_mask)
 WITHOUT_RULE = names(lambda record: not record.has_rule)
 WITHOUT_MASK = names(lambda record: not record.has_mask)
 
-# How a call is run: compiled fast with x alone as an argument, compiled as usual with all arrays as arguments, or
+# How a call is run: compiled fast with only x as an argument, compiled as usual with all arrays as arguments, or
 # operation by operation.
 MODES = ("compiled", "traced", "eager")
 FLOATS = ("float64", "float32", "bfloat16", "float16")
@@ -58,7 +58,7 @@ def _infinite(random: Generator, shape: Shape) -> np.ndarray:
     return np.where(random.random(shape) < random.choice([0.2, 0.7]), infinities, _distinct(random, shape))
 
 
-# Kinds of cells, the simplest first. Integers have no NaN or infinities, but extremes of their own.
+# Kinds of cells, the simplest first. Integers have no NaN or infinities, but have extremes.
 FLOAT_KINDS: dict[str, Callable[[Generator, Shape], np.ndarray]] = {
     "ties": _ties,
     "distinct": _distinct,
@@ -69,7 +69,7 @@ FLOAT_KINDS: dict[str, Callable[[Generator, Shape], np.ndarray]] = {
     "mixed": lambda random, shape: random.choice([-math.inf, math.inf, math.nan, 0.0, -0.0, 1.0], shape),
 }
 INTEGER_KINDS = ("ties", "distinct", "constant", "zeros", "extreme")
-# NumPy divides complex infinities by way of the other part, which comes out as NaN: the reference is of no use there.
+# NumPy's division of complex infinities makes the other part NaN, so the reference is of no use there.
 COMPLEX_KINDS = ("ties", "distinct", "constant", "zeros", "nan")
 
 
@@ -80,12 +80,12 @@ class Call:
     Attributes:
         function: its name.
         shape: of the array.
-        parameters: the other arguments, by name; as arrays none but those of NumPy.
+        parameters: the other arguments, by name; all arrays are NumPy's.
         dtype: of the array.
-        cells: the kind of numbers that the array holds.
-        seed: of these numbers, and of tangents and cotangents.
+        cells: the kind of numbers in the array.
+        seed: for these numbers, and for tangents and cotangents.
         mode: how it is run, one of `MODES`.
-        arbitrary: whether arguments were put together with no regard to what the function allows.
+        arbitrary: whether arguments were combined without regard to what the function allows.
     """
 
     function: str
@@ -99,7 +99,7 @@ class Call:
 
     @property
     def x(self) -> np.ndarray:
-        """The array; where a mask leaves cells out they hold NaN and infinities, or extreme integers."""
+        """The array; cells that a mask leaves out hold NaN and infinities, or extreme integers."""
         random, dtype = np.random.default_rng(self.seed), np.dtype(self.dtype)
         if jnp.issubdtype(dtype, np.complexfloating):
             x = np.empty(self.shape, dtype)
@@ -121,14 +121,14 @@ class Call:
 
     @property
     def is_exact(self) -> bool:
-        """Whether values are cells, and come out without any rounding."""
+        """Whether values are cells, without any rounding."""
         if self.parameters.get("kind", "max") != "max":
             return False
         return self.function in SELECTING or self.parameters.get("method", "linear") != "linear"
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arguments beside x that can be traced."""
+        """The arguments besides x that can be traced."""
         return {name: value for name, value in self.parameters.items() if isinstance(value, np.ndarray)}
 
     def outputs(self, x: Any, **arrays: Any) -> tuple[Any, Any]:
@@ -138,10 +138,10 @@ class Call:
 
     @property
     def expected(self) -> oracle.Pooled:
-        """What the reference makes of the same arguments."""
+        """The result of the reference for the same arguments."""
         parameters = {name: value for name, value in self.parameters.items() if name != "rule"}
         x = self.x
-        # NumPy has no arithmetic of its own for bfloat16. Keys draw float64 numbers for arrays of float64 alone.
+        # NumPy has no arithmetic for bfloat16. Keys draw float64 numbers only for float64 arrays.
         return oracle.evaluate(self.function, x if x.dtype.kind in "cfiub" else x.astype(np.float32), **parameters)
 
     def direction(self, shape: Shape, seed: int) -> np.ndarray:

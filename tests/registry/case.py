@@ -37,20 +37,20 @@ class Case:
 
     @cached_property
     def expected(self) -> oracle.Pooled:
-        """What the reference says of `x`."""
+        """The result of the reference for `x`."""
         return self.reference(self.x)
 
     def reference(self, x: Any) -> oracle.Pooled:
-        """What the reference says of another input."""
+        """The result of the reference for another input."""
         return oracle.evaluate(self.function, x, **self.parameters)
 
     def outputs(self, x: Any, rule: str = "jvp") -> Any:
-        """What the function returns; those of JAX alone know no rule."""
+        """The outputs of the function; functions that JAX differentiates take no rule."""
         rules = {"rule": rule} if RECORDS[self.function].has_rule else {}
         return self.call(x, **rules, **self.parameters)
 
     def call(self, x: Any, **parameters: Any) -> Any:
-        """What the function returns for other parameters."""
+        """The outputs of the function for other parameters."""
         return getattr(jaxpool, self.function)(x, **parameters)
 
     def values(self, x: Any, rule: str = "jvp") -> jax.Array:
@@ -77,7 +77,7 @@ _OPTIONS = (
 
 
 def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
-    """Equally spaced numbers between ±spread/2, none of them 0, in an order that depends on the seed."""
+    """Equally spaced numbers between ±spread/2, none of which is 0, in an order that depends on the seed."""
     count = math.prod(shape)
     order = np.random.default_rng(zlib.crc32(seed.encode())).permutation(count)
     return ((order - count // 2 + 0.25) * (spread / count)).reshape(shape)

@@ -1,8 +1,8 @@
-"""The registry: every function under every kind of parameter, as rows of small tables, for all other files to run over.
+"""The registry: every function with every kind of parameter, as rows of small tables, for all other files to run over.
 
-A geometry is an array shape with the arguments that say how windows lie on it. A row puts a function on a geometry,
-with that function's own options. Inputs are distinct well separated numbers in random order, never 0, so that every
-pool is differentiable there; ties and special values have a file of their own.
+A geometry is an array shape with the arguments that place windows on it. A row applies a function to a geometry, with
+that function's own options. Inputs are distinct, well separated numbers in random order, never 0, so that every pool is
+differentiable there; ties and special values are in a separate file.
 """
 
 import math
@@ -143,7 +143,7 @@ CASES += [
         {"kernel_size": (3, 2), "output_ratio": 0.5, "key": np.array([3, 7], np.uint32), "axis": (2, 1)},
     ),
 ]
-# Inside, across a corner, less than a cell, and beyond.
+# Boxes inside, across a corner, smaller than a cell, and outside.
 _BOXES = np.array([[1.3, 0.7, 5.2, 4.9], [-2.6, 3.1, 2.2, 8.4], [2.1, 1.2, 2.6, 1.9], [9.3, 1.2, 11.0, 3.0]])
 CASES += [
     Case("roi_align", "plane", (2, 7, 6), {"boxes": _BOXES, "output_size": (2, 3)}),
@@ -157,7 +157,7 @@ CASES += [
     Case("roi_pool", "last", (6, 7, 2), {"boxes": _BOXES, "output_size": (3, 2), "axis": (1, 0)}),
 ]
 
-# One plain row per function that has a mask, for properties of the function that do not depend on how windows lie.
+# One plain row per function that has a mask, for properties that do not depend on where windows are.
 _KINDS = {"fixed": "overlap", "blurred": "overlap", "bins": "bins", "whole": "whole", "levels": "levels"}
 PLAIN = {
     name: Case(name, f"plane-{_KINDS[record.windows]}", (2, 7, 6), record.parameters)

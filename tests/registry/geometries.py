@@ -1,4 +1,4 @@
-"""The geometries of the registry: array shapes with the arguments that say how windows or bins lie on them."""
+"""The geometries of the registry: array shapes with the arguments that place windows or bins on them."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""One record of every public function: a typical call of it, and what kind of function it is.
+"""A record for every public function: a typical call, and the kind of function.
 
-Whatever is promised of all functions derives its list from here, so that none is left out: their rows without anything
-special in `cases`, and the tests of export, sharding, small floats, masks, determinism and mistakes. `test_api` holds
-the records to the names and signatures of the package.
+Every test of all functions derives its list from here, so that none is left out: the plain rows in `cases`, and the
+tests of export, sharding, small floats, masks, determinism and mistakes. `test_api` compares the records with the names
+and signatures of the package.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ import numpy as np
 
 import jaxpool
 
-# What says where windows lie, over the last two axes of planes of 7×6 cells or larger ones: sliding with padding and
-# overlaps, bins that are uneven, all cells, bins of several sizes, windows at random places, and boxes.
+# The arguments that place windows on the last two axes of planes of 7×6 cells or more: sliding with padding and
+# overlaps, uneven bins, all cells, bins of several sizes, windows at random positions, and boxes.
 _SLIDING: dict[str, Any] = {"kernel_size": (3, 3), "stride": 2, "padding": 1}
 PLANE: dict[str, dict[str, Any]] = {
     "fixed": _SLIDING,
@@ -30,7 +30,7 @@ PLANE: dict[str, dict[str, Any]] = {
     "indices": {},
 }
 
-# What is published: names, order and defaults of all arguments.
+# The public signatures: names, order and defaults of all arguments.
 _FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
 _FRACTIONAL = "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp')"
 _LINEAR = _FIXED.replace("*", "*, method='linear'")
@@ -73,14 +73,14 @@ SIGNATURES = {
 
 @dataclass(frozen=True)
 class Record:
-    """What tests have to know of a function.
+    """What tests need to know about a function.
 
     Attributes:
         function: its name.
-        windows: what says where its windows lie, a key of `PLANE`.
-        options: what else it needs, typical values.
-        linear: whether it is linear, and is so to JAX.
-        selects: whether every value is a cell as it is.
+        windows: the arguments that place its windows, a key of `PLANE`.
+        options: typical values of its other required arguments.
+        linear: whether it is linear, also to JAX.
+        selects: whether every value is an unchanged cell.
         draws: whether it takes a key.
     """
 
@@ -93,7 +93,7 @@ class Record:
 
     @property
     def has_rule(self) -> bool:
-        """Whether the rule of its derivatives can be chosen."""
+        """Whether its derivative rule can be chosen."""
         return self.windows not in ("boxes", "indices")
 
     @property
@@ -103,7 +103,7 @@ class Record:
 
     @property
     def has_indices(self) -> bool:
-        """Whether it says where the winners are."""
+        """Whether it returns the winners' indices."""
         return self.function.endswith("_with_indices")
 
     @cached_property
@@ -116,7 +116,7 @@ class Record:
         pool: Callable[..., Any] = getattr(jaxpool, self.function)
         arguments = {**self.parameters, "axis": axis, **others}
         if self.windows == "indices":
-            # The way back from a maximum.
+            # Unpooling takes the result of a max pool.
             sizes = tuple(x.shape[one] for one in axis)
             return pool(*jaxpool.max_pool_with_indices(x, 2, axis=axis), sizes, **arguments)
         if self.windows == "random" and "samples" not in others:
