@@ -1,1 +1,1 @@
-"""The tests of jaxpool, a folder for each kind: every file holds one property, over the registry where it can."""
+"""The tests of jaxpool, a folder for each kind: every file tests one property, over the registry where possible."""

@@ -1,8 +1,7 @@
 """The settings under which tests run: float64 on, no silent promotion, and programs that compile fast.
 
-The first hold for the tests of this folder only: examples in docstrings and pages print what a default session
-prints. Programs are compiled without optimisation wherever a test does not ask for it, but for the exhaustive part,
-which has what users have.
+The first two apply only to the tests in this folder: examples in docstrings and pages print what a default session
+prints. Programs are compiled without optimisation unless a test asks for it; the exhaustive part compiles as users do.
 """
 
 import gc
@@ -16,10 +15,10 @@ from tests.harness.compilation import compile_fast_from_now_on
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile fast in the part that runs by default."""
+    """Compile fast in the default part."""
     if is_fast(config):
         compile_fast_from_now_on()
-    # Tracing makes millions of small objects, of which few are garbage: looking for it takes a fifth of the time.
+    # Tracing makes millions of small objects, few of them garbage: collecting it takes a fifth of the time.
     gc.set_threshold(200_000, 20, 100)
 
 
@@ -31,9 +30,9 @@ def _strict_float64() -> Iterator[None]:
 
 @pytest.fixture
 def for_this_platform(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Trace the lowerings of this machine's platform alone, in half the time, but for tests marked `every_platform`.
+    """Trace only the lowerings of this machine's platform, in half the time, except for tests marked `every_platform`.
 
-    A program holds those of all platforms otherwise. They are for tests of their own, and of transformations.
+    Otherwise a program contains the lowerings of all platforms, for separate tests and those of transformations.
     """
     if "every_platform" in request.keywords or not is_fast(request.config):
         yield
@@ -43,5 +42,5 @@ def for_this_platform(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def is_fast(config: pytest.Config) -> bool:
-    """Whether the part runs that runs by default."""
+    """Whether this is the default part."""
     return config.option.markexpr == "not exhaustive"

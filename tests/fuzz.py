@@ -1,8 +1,8 @@
-"""`python -m tests.fuzz --minutes N`: calls drawn at random against the reference, for as long as you like.
+"""`python -m tests.fuzz --minutes N`: random calls against the reference, for as long as you like.
 
-Calls come in batches, each of one function and of a seed of its own, so that a run is the same whenever it is repeated.
-After every batch the state is saved: an interrupted run goes on where it stopped. A fault is shrunk to a minimal
-call, printed as a program that shows it, and recorded; the search goes on. The exit status is 1 if there are any.
+Calls come in batches, each of one function and with its own seed, so that a run can be repeated exactly. The state is
+saved after every batch, and an interrupted run continues where it stopped. A fault is shrunk to a minimal call, printed
+as a program that shows it, and recorded; then the search continues. The exit status is 1 if there are any faults.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tests.random.call_mistakes import any_calls
 from tests.random.call_strategies import SETTINGS
 from tests.registry.calls import FUNCTIONS, Call
 
-# Each try compiles a program: shrinking ends after so many seconds, with the smallest call found by then.
+# Each try compiles a program: shrinking ends after this many seconds, with the smallest call found so far.
 SHRINKING_SECONDS = 30.0
 BATCHES_BETWEEN_CLEARINGS = 4
 
@@ -34,7 +34,7 @@ class Fault(Exception):
 
 @dataclass
 class State:
-    """What is known of a run, all of it as JSON has it."""
+    """The state of a run, in types that JSON can represent."""
 
     seed: int
     batches: dict[str, int] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class State:
     faults: list[dict[str, str]] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
-        """Write the state such that there is a whole one at any moment."""
+        """Write the state so that there is a complete file at any moment."""
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(path.name + ".new")
         beside.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
@@ -52,7 +52,7 @@ class State:
 
 @dataclass
 class Batch:
-    """Some calls of one function, and what came of them."""
+    """Some calls of one function, and their outcomes."""
 
     function: str
     seed: str
@@ -63,7 +63,7 @@ class Batch:
     minimal: Call | None = None
 
     def run(self) -> None:
-        """Try so many different calls, up to the first fault, and shrink that one."""
+        """Try a number of different calls, up to the first fault, and shrink that one."""
         rounds = 0
         while self.minimal is None and len(self.verdicts) < self.examples:
             search = SETTINGS(hypothesis.given(any_calls(self.function))(self.judge))
@@ -74,7 +74,7 @@ class Batch:
             rounds += 1
 
     def judge(self, call: Call) -> None:
-        """Raise a fault where the call has a wrong outcome; of one call the verdict never changes."""
+        """Raise a fault if the call has a wrong outcome; the verdict on a call never changes."""
         name = repr(call)
         if name not in self.verdicts:
             if self.failed_at is not None and time.monotonic() > self.failed_at + SHRINKING_SECONDS:
@@ -82,11 +82,11 @@ class Batch:
             self.verdicts[name] = self.verdict(call)
         if self.verdicts[name]:
             self.failed_at = self.failed_at or time.monotonic()
-            self.minimal = call  # the last one to be tried is the smallest one, once more
+            self.minimal = call  # the last call to be tried is the smallest one, repeated
             raise Fault(self.verdicts[name])
 
     def verdict(self, call: Call) -> str:
-        """What is wrong with the outcome, "" for nothing."""
+        """What is wrong with the outcome; "" if nothing."""
         try:
             self.accepted[check(call)] += 1
         except Exception as error:
@@ -136,7 +136,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run_batch(state: State, function: str, examples: int) -> None:
-    """Run the next batch of the function, and put down what came of it."""
+    """Run the next batch of the function, and record its outcome."""
     number, began = state.batches.get(function, 0), time.monotonic()
     batch = Batch(function, f"{state.seed} {function} {number}", examples)
     batch.run()

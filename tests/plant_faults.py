@@ -1,9 +1,9 @@
 """Plant faults in the package, one at a time, and see whether the tests reject them.
 
 `python -m tests.plant_faults` plants every fault of the files `faults_of_*` in a copy of the tree, runs the tests there
-until the first one fails, and prints which one it was. Those that none rejects are listed at the end, and make the
-status 1. It runs the part that pytest runs by default; `--part exhaustive` runs the other one, and `--part ""` both.
-`--likely` saves the time of the tests that are not named with the fault, and finds fewer.
+until one fails, and prints which one. Faults that no test rejects are listed at the end, and make the exit status 1. It
+runs the default part of the tests; `--part exhaustive` runs the other part, and `--part ""` both. `--likely` runs only
+the tests named with the fault, which is faster and finds fewer.
 """
 
 import argparse
@@ -22,8 +22,7 @@ from tests.project.fault import Fault
 
 ROOT = Path(__file__).parent.parent
 FAULTS = (*faults_of_engine.FAULTS, *faults_of_platforms.FAULTS, *faults_of_pools.FAULTS, *faults_of_means.FAULTS)
-# What is about the sources as text, and not about what they compute: a fault makes no difference to some, and to others
-# a text that is merely different would be one.
+# Tests of the sources as text, not of what they compute: some cannot see a fault, and others reject any changed text.
 _NOT_RUN = (
     "test_source",
     "test_planted",
@@ -68,7 +67,7 @@ def plant(fault: Fault, tree: Path) -> Path:
 
 
 def found_in(fault: Fault) -> tuple[Path, str]:
-    """The file that holds the text of a fault, and all that it holds; raise where it is not one, or not once."""
+    """The file with the text of a fault, and its contents; raise unless the text occurs exactly once in the package."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "jaxpool").rglob("*.py"))}
     found = [(path.relative_to(ROOT), text) for path, text in texts.items() if fault.right in text]
     if len(found) != 1 or found[0][1].count(fault.right) != 1:
@@ -78,14 +77,14 @@ def found_in(fault: Fault) -> tuple[Path, str]:
 
 
 def rejecting_test(tree: Path, fault: Fault, part: str, processes: str, likely: bool) -> str | None:
-    """The first test that fails, among those that are likely to and then among all; None if all pass."""
+    """The first test that fails, first among the likely ones and then among all; None if all pass."""
     files, _, keyword = fault.seen_by.partition(" -k ")
     places = {path.stem: str(path.relative_to(tree)) for path in sorted((tree / "tests").rglob("test_*.py"))}
     first = [places[name] for name in files.split()]
     every = [place for name, place in places.items() if name not in _NOT_RUN]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", processes, "-p", "no:cacheprovider", "-m", part]
     for files in [[*first, "-k", keyword]] if likely else [[*first, "-k", keyword], every]:
-        # The package of this environment lies elsewhere.
+        # This environment has the package installed from elsewhere.
         environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([*command, *files], cwd=tree, env=environment, capture_output=True, text=True)
         if done.returncode not in (0, 5):

@@ -1,9 +1,9 @@
 """The table of faults as a program: where XLA on the CPU, plain JAX and the frameworks are silently wrong today.
 
-`python -m tests.platform_faults` evaluates every row of `platform_rows` and prints what is true, what each library
-gives and why the wrong ones are wrong, with ✗ at wrong values and – where a library has no such pool; `--markdown`
-prints the table of docs/conformance.md, and `--json` what the tests read. Below the tables are the versions they were
-made with. JAX is imported after the environment is set, as sharded rows need four virtual devices.
+`python -m tests.platform_faults` evaluates every row of `platform_rows` and prints the truth, the result of each
+library and why wrong results are wrong, with ✗ at wrong values and – where a library has no such pool; `--markdown`
+prints the table of docs/conformance.md, and `--json` what the tests read. The versions used are below the tables. JAX
+is imported after the environment is set, as sharded rows need four virtual devices.
 """
 
 import argparse

@@ -1,1 +1,1 @@
-"""What tests of every kind use: how they compile, which part they run in, what derivatives are held to."""
+"""Helpers for all kinds of tests: how they compile, which part they run in, how derivatives are checked."""

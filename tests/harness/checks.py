@@ -1,7 +1,7 @@
-"""What it means for a derivative to be right, as assertions that any function of one array can be put to.
+"""What it means for a derivative to be correct, as assertions about any function of one array.
 
 Reference derivatives are either closed forms, given by the caller, or central differences of the next lower order in
-float64. Everything about one function is compiled at once, because compilation is most of the time that tests take.
+float64. Everything about one function is compiled at once, because tests spend most of their time compiling.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +24,10 @@ Split = Callable[[jax.Array], list[jax.Array]]
 def check_first_derivatives(
     functions: Mapping[str, Function], x: np.ndarray, values: np.ndarray, jacobian: np.ndarray, whole: bool = True
 ) -> None:
-    """Hold values, full Jacobians and the two linear maps of functions to values and the array ∂value/∂cell.
+    """Compare values, full Jacobians and both linear maps of functions with values and the array ∂value/∂cell.
 
-    Functions under the name "vjp" are spared forward mode, which their rule excludes. Without `whole`, so are all the
-    Jacobians: products with random arrays show every wrong entry as well, in half the time.
+    Functions named "vjp" are not tested in forward mode, which their rule excludes. Without `whole` no Jacobians are
+    computed: products with random arrays show every wrong entry as well, in half the time.
     """
     random = np.random.default_rng(0)
     tangent, cotangent = random.normal(size=x.shape), random.normal(size=values.shape)
@@ -64,7 +64,7 @@ def check_first_derivatives(
 
 
 def check_gradient_and_hessian(objectives: Mapping[str, Objective], *arguments: np.ndarray) -> None:
-    """Hold gradients over all arguments to central differences of the objective, Hessians to those of the gradient."""
+    """Compare gradients in all arguments with differences of the objective, and Hessians with those of the gradient."""
     join, split = _joined(arguments)
     point = join(*arguments)
 
@@ -80,9 +80,9 @@ def check_gradient_and_hessian(objectives: Mapping[str, Objective], *arguments: 
 
 
 def check_third_order(objectives: Mapping[str, Objective], *arguments: np.ndarray) -> None:
-    """Hold the third derivative along one direction, in two mixes of modes, to differences of the second.
+    """Compare the third derivative along one direction, in two mixes of modes, with differences of the second.
 
-    The differences are those of the objective under the name "jvp".
+    The differences are those of the objective named "jvp".
     """
     join, split = _joined(arguments)
     point = join(*arguments)
@@ -113,7 +113,7 @@ def cubed(function: Objective) -> Objective:
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """All equations of a program, each in front of those of the programs within it."""
+    """All equations of a program, each before those of the programs within it."""
     for equation in jaxpr.eqns:
         yield equation
         for program in programs_within(equation):
@@ -121,7 +121,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def programs_within(equation: Any) -> list[Any]:
-    """The programs that an equation runs; of those traced while lowering, that for the CPU if none is forced."""
+    """The programs that an equation runs; of those traced during lowering, the one for the CPU unless one is forced."""
     arrays = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in equation.invars]
     if isinstance(operation := equation.params.get("operation"), CustomPrimitive):
         with platforms.inside("cpu"):
@@ -161,6 +161,6 @@ def _difference(around: jax.Array) -> np.ndarray:
 
 
 def _compare(found: jax.Array, expected: np.ndarray, what: str) -> None:
-    # Differences are right to about step² times a third derivative, and to rounding over the step.
+    # The error of differences is about step² times a third derivative, plus rounding divided by the step.
     atol = 1e-6 * max(1.0, float(np.abs(expected).max()))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=atol, err_msg=what)

@@ -1,9 +1,9 @@
-"""How tests compile: without optimisation where values are all that counts, as users do where the program counts.
+"""How tests compile: without optimisation if only values matter, and as users do if the program matters.
 
-Most of the time that the tests take goes into XLA, and most of that into emitting and optimising loops that run once,
-over a few cells. What programs compute is the same without, as it is up to XLA's rewriting of operations, which stays
-on. What loops are made of differs, and with it rounding, memory, time and the text of the program: tests of these
-compile by `compiled_as_usual`, and so does everything in the exhaustive part.
+The tests spend most of their time in XLA, mostly emitting and optimising loops that run once, over a few cells. Without
+optimisation programs compute the same, as that depends on XLA's rewriting of operations, which stays on. The code of
+loops differs, and with it rounding, memory, time and the text of the program: tests of these use `compiled_as_usual`,
+and so does everything in the exhaustive part.
 """
 
 import os
@@ -15,8 +15,8 @@ import jax
 
 Options = dict[str, bool | int | str]
 
-# Loops emitted as they come instead of by way of MLIR, which JAX 0.11 and later always takes; no optimisation of their
-# code; and one module of code instead of up to 32 that threads share among them.
+# Loops emitted directly instead of through MLIR, which JAX 0.11 and later always uses; no optimisation of their code;
+# and one module of code instead of up to 32 that threads compile in parallel.
 UNOPTIMISED: Options = {
     "xla_backend_optimization_level": 0,
     "xla_cpu_parallel_codegen_split_count": 1,
@@ -30,12 +30,12 @@ AS_USUAL: Options = {
 
 
 def compiled_fast(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a program that only has to be right, in a fifth of the time."""
+    """Compile a program that only has to be correct, in a fifth of the time."""
     return jax.jit(function, compiler_options=UNOPTIMISED)
 
 
 def compiled_as_usual(function: Callable[..., Any]) -> Any:
-    """Compile a program as users do, whatever holds for the others."""
+    """Compile a program as users do, whatever the setting for other programs."""
     return jax.jit(function, compiler_options=AS_USUAL)
 
 
@@ -46,7 +46,7 @@ def flags(*others: str) -> str:
 
 @contextmanager
 def environment_of_fast_processes() -> Iterator[None]:
-    """Let the processes that are started meanwhile compile without optimisation."""
+    """Make processes started within this context compile without optimisation."""
     given = os.environ.get("XLA_FLAGS")
     os.environ["XLA_FLAGS"] = flags(*filter(None, [given]))
     try:
@@ -59,7 +59,7 @@ def environment_of_fast_processes() -> Iterator[None]:
 
 
 def compile_fast_from_now_on() -> None:
-    """Compile without optimisation in this process, as long as nothing has been compiled yet, and in no other."""
+    """Compile without optimisation in this process only; nothing may have been compiled yet."""
     with environment_of_fast_processes():
         # The flags are read once, when the first device is asked for.
         jax.devices()

@@ -12,7 +12,7 @@ def case_row(*values: Any, id: str, kept: bool) -> Any:
 
 
 def crossed(rows: Sequence[Any], columns: Iterable[Any], share: int) -> list[tuple[Any, Any, bool]]:
-    """Every row with every column, and whether it is kept: one in `share`, in turn, so that each row and column is."""
+    """Every row with every column, and whether it is kept: one in `share`, so that every row and column is covered."""
     return [
         (one, other, (number + place) % share == 0)
         for place, other in enumerate(columns)
