@@ -61,11 +61,11 @@ LIBRARIES: dict[str, str] = {
 # Names in libraries and papers that a reader may know and search for.
 OTHER_NAMES: dict[str, str] = {
     "max_pool": "`MaxPool1d`, `MaxPool2d`, `MaxPool3d` in PyTorch; `MaxPooling1D`, `MaxPooling2D`, "
-    "`MaxPooling3D` in Keras",
+    "`MaxPooling3D` in Keras; `MaxPool` in Haiku",
     "max_pool_with_indices": "`MaxPool2d(…, return_indices=True)` in PyTorch; `max_pool_with_argmax` in TensorFlow",
     "max_unpool": "`MaxUnpool1d`, `MaxUnpool2d`, `MaxUnpool3d` in PyTorch",
     "avg_pool": "`AvgPool1d`, `AvgPool2d`, `AvgPool3d` in PyTorch; `AveragePooling1D`, `AveragePooling2D`, "
-    "`AveragePooling3D` in Keras",
+    "`AveragePooling3D` in Keras; `AvgPool` in Haiku",
     "lp_pool": "`LPPool1d`, `LPPool2d`, `LPPool3d` in PyTorch",
     "smooth_max_pool": "logsumexp pooling, LSE pooling",
     "blur_pool": "antialiasing, BlurPool",

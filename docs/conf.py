@@ -8,12 +8,16 @@ from there, section by section.
 
 import shutil
 import sys
-from importlib import metadata
 from pathlib import Path
+
+from sphinx.search.en import SearchEnglish
 
 HERE = Path(__file__).parent.resolve()
 
-sys.path.insert(0, str(HERE))
+# The package beside this folder is documented, whichever is installed.
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import jaxpool  # noqa: E402
 
 # Notebooks that are gone must go here too. Copies keep their dates, so that only changed ones are read again.
 shutil.rmtree(HERE / "notebooks", ignore_errors=True)
@@ -22,7 +26,7 @@ shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", ignore=shutil.ign
 project = "jaxpool"
 author = "the authors of jaxpool"
 project_copyright = author
-release = metadata.version("jaxpool")
+release = jaxpool.__version__
 html_title = f"jaxpool {release}"
 
 extensions = [
@@ -51,6 +55,9 @@ autodoc_typehints = "none"
 napoleon_numpy_docstring = False
 napoleon_custom_sections = [("Derivative", "returns_style")]
 toc_object_entries_show_parents = "hide"
+
+# Words that the search leaves out, but for those that are arguments here.
+SearchEnglish.stopwords = frozenset(SearchEnglish.stopwords) - {"where", "same"}
 
 html_theme = "furo"
 pygments_dark_style = "github-dark"

@@ -19,6 +19,8 @@ FOLDER = "reference"
 
 _FUNCTION = """# {name}: {known_as}
 
+{summary}
+
 ```{{raw}} html
 {figure}```
 
@@ -64,7 +66,12 @@ def write_pages(app: Sphinx) -> None:
             related = f"Of the same family: {others}.\n\n" if others else ""
             other_names = f"Also known as {OTHER_NAMES[name]}.\n\n" if name in OTHER_NAMES else ""
             page = _FUNCTION.format(
-                name=name, known_as=known_as, figure=figure(name), other_names=other_names, related=related
+                name=name,
+                known_as=known_as,
+                summary=_summary(name),
+                figure=figure(name),
+                other_names=other_names,
+                related=related,
             )
             (folder / f"{name}.md").write_text(page, encoding="utf-8")
     for module, library in LIBRARIES.items():

@@ -14,6 +14,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 _BEFORE_NAPOLEON = 400
+_NAMES = {name for family in FAMILIES.values() for name in family}
 _OPENING = re.compile(r"^(Formula|Source)\b")
 _SECTION = re.compile(r"(Returns|Derivative):$")
 
@@ -31,6 +32,9 @@ def prepare_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any,
     """Say in reStructuredText what a docstring says in plain text."""
     if what not in {"function", "method"}:
         return
+    if name.removeprefix("jaxpool.") in _NAMES:
+        # The first sentence is above the picture.
+        del lines[: lines.index("") + 1]
     prepared, example = [], False
     for line in lines:
         # What is indented below Example is code, and the paragraph after it is not.
@@ -53,12 +57,11 @@ def trim_code(app: Sphinx, document: nodes.document) -> None:
 
 def link_names(app: Sphinx, document: nodes.document) -> None:
     """Make links of the functions' names, but for those on the page of the function itself."""
-    names = {name for family in FAMILIES.values() for name in family}
     page = app.env.docname
     for code in [*document.findall(nodes.literal)]:
         name = code.astext().removeprefix("jaxpool.")
         inside = isinstance(code.parent, nodes.title | nodes.reference | addnodes.pending_xref)
-        if name in names and not inside and page != f"reference/{name}":
+        if name in _NAMES and not inside and page != f"reference/{name}":
             link = addnodes.pending_xref(
                 "", refdomain="py", reftype="obj", reftarget=f"jaxpool.{name}", refdoc=page, refexplicit=True
             )

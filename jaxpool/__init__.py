@@ -1,4 +1,16 @@
-"""Pooling for JAX: every variant, any axes, exact derivatives of every order. See the README for a tour."""
+"""Pooling for JAX: every variant, any axes, exact derivatives of every order.
+
+Windows: max_pool, min_pool, sum_pool, avg_pool; between average and maximum lp_pool, gem_pool, smooth_max_pool,
+    mellowmax_pool, soft_pool, mixed_pool, stochastic_pool; median_pool, quantile_pool; blur_pool, max_blur_pool.
+Positions of maxima, and back: max_pool_with_indices, max_unpool.
+An output of a given size: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_avg_pool, spatial_pyramid_pool,
+    fractional_max_pool, fractional_max_pool_with_indices.
+Whole axes: global_max_pool, global_avg_pool, global_gem_pool.
+Boxes: roi_align, roi_pool.
+With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
+
+The last axes are pooled, one for each entry of the window: where channels are last, write axis=(-3, -2).
+"""
 
 from jaxpool._adaptive import adaptive_avg_pool as adaptive_avg_pool
 from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool

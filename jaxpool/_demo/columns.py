@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from jaxpool._demo.figure import FAINT, INK, detail_of, landings_of, save, show_landing, show_pooled
+from jaxpool._demo.figure import INK, detail_of, landings_of, save, show_landing, show_pooled
 from jaxpool._demo.measure import Drawing
 from jaxpool._demo.request import Size
 
@@ -25,7 +25,7 @@ def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path
     tall = max(0.75, _PANEL * picture.shape[0] / picture.shape[1])
     columns, rows = min(len(drawings), _COLUMNS), math.ceil(len(drawings) / _COLUMNS)
     width, height = columns * (_PANEL + _GAP) + _GAP, rows * (2 * tall + _GAP + _TITLE) + _GAP
-    figure = Figure((width, height), dpi=130, facecolor="white")
+    figure = Figure((width, height), dpi=130, facecolor="none")
     for index, (drawing, landing) in enumerate(zip(drawings, landings, strict=True)):
         left = (_GAP + index % _COLUMNS * (_PANEL + _GAP)) / width
         below = 1 - (index // _COLUMNS + 1) * (2 * tall + _GAP + _TITLE) / height
@@ -33,10 +33,10 @@ def draw(picture: np.ndarray, drawings: Sequence[Drawing], size: Size, out: Path
         upper = figure.add_axes((left, below + (tall + _GAP) / height, _PANEL / width, tall / height))
         for axes in upper, lower:
             axes.set(xticks=[], yticks=[])
-            axes.spines[:].set(color=FAINT, linewidth=0.4)
+            axes.spines[:].set(color=INK, linewidth=0.4)
         show_pooled(upper, drawing, picture, detail)
         show_landing(lower, drawing, landing, detail, brightest)
         above = 1 + 0.08 / tall
         upper.text(0, above, drawing.name, va="bottom", size=12, weight="bold", color=INK, transform=upper.transAxes)
-        upper.text(1, above, drawing.detail, va="bottom", size=10, ha="right", color=FAINT, transform=upper.transAxes)
+        upper.text(1, above, drawing.detail, va="bottom", size=10, ha="right", color=INK, transform=upper.transAxes)
     save(figure, out)

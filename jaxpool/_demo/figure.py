@@ -5,7 +5,8 @@ the last is the legend. In every other card the left half is the whole picture p
 over that detail if every output sends back its own brightness, on one colour scale for all cards. A variant that
 returns indices shows the cells that they name instead of the same pooled picture again. A variant whose output is as
 large as the picture shows its detail. One that pools to a single cell shows the gradient over the whole picture, on its
-own scale, as it would otherwise be invisible.
+own scale, as it would otherwise be invisible. The background is transparent, and the text is readable on white and on
+black.
 """
 
 import math
@@ -27,7 +28,7 @@ _WIDTH, _MARGIN, _GAP, _SEAM, _TITLE = 13.0, 0.06, 0.22, 0.04, 0.3  # inches
 _CARD = (_WIDTH - 2 * _MARGIN - (_CARDS_PER_ROW - 1) * _GAP) / _CARDS_PER_ROW
 _PANEL = (_CARD - _SEAM) / 2
 _COLOURS = "magma"
-INK, FAINT, _BOX = "#1a1a1a", "#666666", "#ffd23f"
+INK, _BOX = "#7b7d80", "#ffd23f"  # the ink has a contrast of 4 with white and with near-black
 _PIXELS_SHOWN = 1200  # more than any panel has, so that large pictures are drawn quickly
 _DIMMED = 0.3  # brightness of the cells that no index names
 _SPOTS = 36  # blocks along each side of a whole picture's gradient, so that a single cell is visible
@@ -111,7 +112,7 @@ def _spots(landing: np.ndarray) -> np.ndarray:
 
 
 def _scale(brightest: float) -> PowerNorm:
-    # The cube root makes room for the small shares of an average beside the whole that a winner gets.
+    # The cube root makes room for the small shares of an average next to the whole that a winner gets.
     return PowerNorm(1 / 3, 0, brightest)
 
 
@@ -130,7 +131,7 @@ class _Cards:
         self.panel_height = max(0.75, _PANEL * proportion)
         rows = math.ceil(count / _CARDS_PER_ROW)
         height = rows * (self.panel_height + _TITLE) + _MARGIN
-        self.figure = Figure((_WIDTH, height), dpi=200, facecolor="white")
+        self.figure = Figure((_WIDTH, height), dpi=200, facecolor="none")
         side = _MARGIN / _WIDTH
         self.figure.subplots_adjust(side, _MARGIN / height, 1 - side, 1 - _TITLE / height)
         self.grid = self.figure.add_gridspec(
@@ -144,10 +145,10 @@ class _Cards:
         for axes in left, right:
             axes.set(xticks=[], yticks=[])
             # Without a frame an all-white panel would be invisible.
-            axes.spines[:].set(color=FAINT, linewidth=0.4)
+            axes.spines[:].set(color=INK, linewidth=0.4)
         above = 1 + 0.07 / self.panel_height
         left.text(0, above, title, va="bottom", size=9, weight="bold", color=INK, transform=left.transAxes)
-        right.text(1, above, remark, va="bottom", size=8.5, ha="right", color=FAINT, transform=right.transAxes)
+        right.text(1, above, remark, va="bottom", size=8.5, ha="right", color=INK, transform=right.transAxes)
         return left, right
 
     def legend(self, index: int, brightest: float, size: Size) -> None:
@@ -162,5 +163,5 @@ class _Cards:
         bar = self.figure.colorbar(ScalarMappable(_scale(brightest), _COLOURS), cax=axes, orientation="horizontal")
         bar.outline.set_visible(False)
         ticks = [0, *(float(f"{brightest * share:.1g}") for share in (0.01, 0.1, 0.4)), brightest]
-        bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize=8, color=FAINT)
-        bar.ax.tick_params(length=2.5, color=FAINT)
+        bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize=8, color=INK)
+        bar.ax.tick_params(length=2.5, color=INK)

@@ -1,6 +1,6 @@
-"""One variant on one picture: compiled, timed beside plain lax, and compared with its float64 evaluation.
+"""One variant on one picture: compiled, timed against plain JAX, and compared with its float64 evaluation.
 
-Times are wall-clock medians of compiled programs, after a warm-up. The contenders (jaxpool by each rule, plain lax)
+Times are wall-clock medians of compiled programs, after a warm-up. The contenders (jaxpool by each rule, plain JAX)
 take turns, so that other load on the machine affects all of them alike. `gradient` is what a training step needs:
 values and gradient from one program.
 """
@@ -19,7 +19,7 @@ from jaxpool._arguments import Rule
 from jaxpool._demo.request import Size
 from jaxpool._demo.variants import Outputs, Variant
 
-Timing = tuple[float, ...]  # milliseconds for one call of jaxpool, then of plain lax where that can do the same
+Timing = tuple[float, ...]  # milliseconds for one call of jaxpool, then of plain JAX where that can do the same
 
 _ROUNDS_AT_MOST = 15
 _ROUNDS_ENOUGH = 3
@@ -118,7 +118,7 @@ def _compiled(pool: Callable[[jax.Array], Outputs], x: jax.Array, differentiable
 
 
 def _timings(functions: list[Callable[..., Any]], rules: int, *arguments: jax.Array) -> list[Timing]:
-    """The median times of jaxpool's `rules` programs, each next to that of plain lax, which may follow them."""
+    """The median times of jaxpool's `rules` programs, each next to that of plain JAX, which may follow them."""
     seconds: list[list[float]] = [[] for _ in functions]
     begun = time.perf_counter()
     for round_number in range(1 + _ROUNDS_AT_MOST):

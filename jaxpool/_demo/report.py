@@ -29,9 +29,9 @@ def print_table(measurements: Sequence[Measurement]) -> None:
     # A table squeezed into a narrow terminal loses digits; a wide one only wraps.
     console.width = max(console.width, _NEEDED_WIDTH)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
-    for heading in ("variant\n", "rule\n"):
+    for heading in ("pool\n", "rule\n"):
         table.add_column(heading, no_wrap=True)
-    times = ["forward\nms", "lax\nms", "\nratio", "gradient\nms", "lax\nms", "\nratio"]
+    times = ["forward\nms", "plain\nms", "\nratio", "gradient\nms", "plain\nms", "\nratio"]
     for heading in ("output\nshape", "compile\nms", *times, "value\nerror", "gradient\nerror"):
         table.add_column(heading, justify="right", no_wrap=True)
     names = [measurement.name for measurement in measurements]
@@ -50,7 +50,7 @@ def print_table(measurements: Sequence[Measurement]) -> None:
 
 
 def summary(measurements: Sequence[Measurement], figure: Path) -> str:
-    """One line: how much faster than plain lax, how far from NumPy, and where the figure is."""
+    """One line: how much faster than plain JAX, how far from NumPy, and where the figure is."""
     timings = [timing for measurement in measurements for timing in (measurement.forward, measurement.gradient)]
     ratios = [plain / milliseconds for milliseconds, *plains in timings for plain in plains]
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
@@ -58,7 +58,7 @@ def summary(measurements: Sequence[Measurement], figure: Path) -> str:
     bad = [f"{m.name} ({m.rule})" for m in measurements if not is_well(m)]
     verdict = f"OUT OF TOLERANCE: {', '.join(bad)}" if bad else "all well"
     return (
-        f"{verdict}; plain lax takes {mean:.1f}× as long (geometric mean of {len(ratios)}), at most "
+        f"{verdict}; plain JAX takes {mean:.1f}× as long (geometric mean of {len(ratios)}), at most "
         f"{max(ratios, default=math.nan):.0f}×; worst difference {worst:.1e} (tolerance {TOLERANCE:.0e}); "
         f"figure in {figure}"
     )

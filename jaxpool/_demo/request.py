@@ -46,14 +46,14 @@ def parse(arguments: Sequence[str] | None) -> Request:
     """Parse the command line, `sys.argv` if `arguments` is None."""
     parser = _Parser(
         prog="python -m jaxpool",
-        description="Pool a picture by every variant of jaxpool; time, check and draw each.",
+        description="Pool a picture with every function of jaxpool; time, check and draw each.",
         epilog="The exit status is 0 when all is well, 1 when a result differs from NumPy, 2 for a mistake of usage.",
     )
     parser.add_argument("image", nargs="?", type=Path, help="the picture to pool (default: a photograph)")
-    parser.add_argument("--kernel", type=_positive, default=8, help="cells of a window a side (default: %(default)s)")
-    parser.add_argument("--stride", type=_positive, help="cells from a window to the next (default: the kernel)")
+    parser.add_argument("--kernel", type=_positive, default=8, help="side of a window, in cells (default: %(default)s)")
+    parser.add_argument("--stride", type=_positive, help="cells from one window to the next (default: the kernel)")
     parser.add_argument("--out", type=Path, default=Path("jaxpool.png"), help="the figure (default: %(default)s)")
-    parser.add_argument("--pools", default="", help="only these, drawn larger: max_pool,avg_pool (default: all)")
+    parser.add_argument("--pools", default="", help="only these, larger, such as max_pool,avg_pool (default: all)")
     given = parser.parse_args(arguments)
     _check_writable(given.out)
     pools = tuple(name.strip() for name in given.pools.split(",") if name.strip())

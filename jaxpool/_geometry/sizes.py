@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 from jaxpool._geometry.padding_words import PADDING_WORDS
@@ -192,6 +193,8 @@ def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
             f"them as static arguments (jax.jit(..., static_argnames={argument!r}))"
         )
     if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
+        if isinstance(given, jax.Array) and jnp.issubdtype(given.dtype, jax.dtypes.prng_key):
+            raise TypeError(f"{function}: {name} must be an int, got a key of jax.random; write key=key")
         whole = f"write {int(given)}, or " if isinstance(given, float) and given.is_integer() else ""
         fix = f"; {whole}divide with //" if isinstance(given, (float, np.floating)) else ""
         raise TypeError(f"{function}: {name} must be an int, got {given!r} of type {type(given).__name__}{fix}")

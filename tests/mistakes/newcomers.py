@@ -64,6 +64,14 @@ MISTAKES = [
         (2, 3, 2, 2),
     ),
     Mistake(
+        "a key in the place of the stride",
+        "jaxpool.stochastic_pool(x, (2, 2), jax.random.key(0))",
+        "stride must be an int, got a key of jax.random",
+        "key=",
+        "jaxpool.stochastic_pool(x, (2, 2), key=jax.random.key(0))",
+        POOLED,
+    ),
+    Mistake(
         "the maximum of complex numbers",
         "jaxpool.max_pool(x.astype(np.complex64), (2, 2))",
         "x is complex64, which has no order",

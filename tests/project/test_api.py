@@ -91,6 +91,11 @@ def test_readme_names_the_function(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
+def test_help_of_the_package_names_the_function(name: str) -> None:
+    assert re.search(rf"\b{name}\b", jaxpool.__doc__ or "")
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
 def test_registry_has_a_row(name: str) -> None:
     assert name in {case.function for case in CASES}
 
