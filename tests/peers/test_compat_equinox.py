@@ -181,7 +181,7 @@ def test_attributes(name: str) -> None:
 
 
 def test_where_equinox_is_wrong() -> None:
-    """Faults of the original that the docstring of the module lists, each beside what is right."""
+    """Faults of the original, as listed in the docstring of the module, each with the right result."""
     nan = jnp.zeros((1, 8192)).at[0, 5].set(jnp.nan)
     np.testing.assert_array_equal(compat.MaxPool1d(2, 2)(nan)[0, 2], jnp.nan)
     np.testing.assert_array_equal(compat.AdaptiveMaxPool1d(4096)(nan)[0, 2], jnp.nan)

@@ -49,7 +49,7 @@ def calls_of(shape: tuple[int, ...], dtype: str = "float32", **arguments: Any) -
 
 def grid(sizes: tuple[int, ...], window: tuple[int, ...], mixed: tuple[int, ...]) -> Iterator[Call]:
     """Strides, paddings and numbers of batch axes by turns; padding with more of the others along two axes."""
-    # The pairs bring windows of padding alone with them.
+    # The pairs add windows that hold only padding.
     paddings = ("VALID", "SAME", tuple((size, 1) for size in window))
     strides = (None, (1,) * len(sizes), (2,) * len(sizes), mixed)
     for (row, stride), (column, padding) in product(enumerate(strides), enumerate(paddings)):
@@ -57,7 +57,7 @@ def grid(sizes: tuple[int, ...], window: tuple[int, ...], mixed: tuple[int, ...]
         if turn == 0 or (turn == 1 and column > 0 and len(sizes) == 2):
             batch = ((), (2,), (2, 2))[(column + 2 * turn) % 3]
             calls = calls_of((*batch, *sizes, 2), window_shape=window, strides=stride, padding=padding)
-            # Minima differ from maxima in windows of padding alone, and the two averages where there is padding.
+            # Minima differ from maxima in windows of only padding, and the two averages where there is padding.
             yield from {0: (calls[0], calls[2]), 1: (calls[0], *calls[2:]), 2: calls}[column]
 
 
@@ -90,7 +90,7 @@ def test_other_dtypes() -> None:
 
 
 def test_what_jaxpool_refuses() -> None:
-    """Windows larger than the array, axes without cells, negative padding, windows of padding alone, odd spellings."""
+    """Windows larger than the array, axes without cells, negative padding, windows of only padding, odd spellings."""
     windows: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
         ((2, 4, 1), {"window_shape": (5,)}),
         ((2, 4, 1), {"window_shape": (1,), "padding": ((-2, -2),)}),
@@ -127,7 +127,7 @@ def gradient(function: str, x: jax.Array, *arguments: Any) -> jax.Array:
 
 
 def test_where_flax_is_wrong() -> None:
-    """Faults of the original that the docstring of the module lists, each beside what is right."""
+    """Faults of the original, as listed in the docstring of the module, each with the right result."""
     nan = jnp.zeros((8192, 1)).at[5].set(jnp.nan)
     np.testing.assert_array_equal(compat.max_pool(nan, (2,), (2,))[2], jnp.nan)
     low = jnp.full((3, 1), -jnp.inf)

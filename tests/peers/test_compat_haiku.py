@@ -152,7 +152,7 @@ def test_attributes(name: str) -> None:
 
 
 def test_where_haiku_is_wrong() -> None:
-    """Faults of the original that the docstring of the module lists, each beside what is right."""
+    """Faults of the original, as listed in the docstring of the module, each with the right result."""
     nan = jnp.zeros((8192, 1)).at[5].set(jnp.nan)
     np.testing.assert_array_equal(compat.max_pool(nan, (2, 1), (2, 1), "VALID")[2], jnp.nan)
     low, tangent = jnp.full((3, 1), -jnp.inf), jnp.arange(1.0, 4.0)[:, None]

@@ -156,7 +156,7 @@ def test_inside_of_a_model(keras: Any) -> None:
 
 
 def test_where_keras_is_wrong(keras: Any) -> None:
-    """Faults of the original that the docstring of the module lists, each beside what is right."""
+    """Faults of the original, as listed in the docstring of the module, each with the right result."""
     with pytest.raises(TypeError):
         keras.ops.max_pool(jnp.zeros((1, 4, 4, 1)), 2)
     assert compat.max_pool(jnp.zeros((1, 4, 4, 1)), [2, 2]).shape == (1, 2, 2, 1)

@@ -177,7 +177,7 @@ def test_both_refuse(name: str) -> None:
 
 
 def test_what_pytorch_takes() -> None:
-    """Refused here: windows of padding alone, no bins, powers that are no norms, windows that nothing draws."""
+    """Refused here: windows of only padding, no bins, exponents that give no norm, windows without random samples."""
     x = np.zeros((1, 1), np.float32)
     assert theirs.max_pool1d(torch.from_numpy(x), 2, 1, 1, 2).item() == -np.inf
     with pytest.raises(ValueError, match=r"^max_pool1d: window 0 along axis 1 holds only padding"):

@@ -140,7 +140,7 @@ def ours(
 ) -> list[np.ndarray]:
     """Outputs, gradients and indices, brought to PyTorch's channels-first layout, from one compilation.
 
-    `pool` takes the axis argument and the primals; it returns a list of outputs and, beside it, the indices or None.
+    `pool` takes the axis argument and the primals; it returns a list of outputs, and the indices or None.
     """
     last, channel = configuration.channels_last, -configuration.rank - 1
     axis = tuple(range(channel, -1)) if last else None

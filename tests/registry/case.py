@@ -54,7 +54,7 @@ class Case:
         return getattr(jaxpool, self.function)(x, **parameters)
 
     def values(self, x: Any, rule: str = "jvp") -> jax.Array:
-        """The values alone, for functions that return more."""
+        """Only the values, for functions that return more."""
         outputs = self.outputs(x, rule)
         return outputs[0] if isinstance(outputs, tuple) else outputs
 

@@ -112,7 +112,7 @@ class Record:
         return {**PLANE[self.windows], **self.options}
 
     def values(self, x: Any, axis: tuple[int, int] = (-2, -1), **others: Any) -> jax.Array:
-        """The values alone of the typical call over two axes of any array."""
+        """Only the values of the typical call, over two axes of any array."""
         pool: Callable[..., Any] = getattr(jaxpool, self.function)
         arguments = {**self.parameters, "axis": axis, **others}
         if self.windows == "indices":
