@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,8 +14,10 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.extremes import extremes
+from jaxpool._derivatives.moderate_sums import all_moderate, may_decide, sums_of_terms, unless_moderate
 from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, power_of_two, signed_power
 from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool, weighted_pool
+from jaxpool._engine.cpu.choose import sums_powers
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -107,13 +111,36 @@ def norms(
     return norms.astype(dtype)
 
 
+# Terms of nonzero cells are at least this large, so that only a window of zeros has the sum 0.
+_LEAST_TERM = 2.0**-120
+# In sums of this size, terms that underflow, or are raised to the least term, are lost in rounding.
+_LEAST_SUM, _LARGEST_SUM = 2.0**-80, 2.0**80
+
+
 def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.Array | None) -> jax.Array:
-    """The norm s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, and none that counts underflows.
+    """The norm: for small whole exponents by sums of powers if that pays off and all are moderate, else by ratios."""
+    (x,) = cells
+    magnitudes = jnp.abs(x)
+    if not (isinstance(p, float) and p.is_integer() and p <= 8 and sums_powers(window) and may_decide(x)):
+        return _norm_by_ratios(x, p=p, window=window)
+    terms = jnp.where(magnitudes == 0, 0, jnp.maximum(positive_power(magnitudes, p), _LEAST_TERM))
+    (sums,) = sums_of_terms((terms,), window)
+    root = positive_power(sums, 1 / p)
+    if p > 2:
+        # Only near 1 are powers by logarithms exact to the last digits.
+        scale = power_of_two(jnp.where(sums == 0, 1, root))
+        root = scale * positive_power(sums * positive_power(1 / scale, p), 1 / p)
+    moderate = all_moderate((sums == 0) | ((sums >= _LEAST_SUM) & (sums <= _LARGEST_SUM)))
+    return unless_moderate(moderate, root, partial(_norm_by_ratios, p=p, window=window), window, x)
+
+
+def _norm_by_ratios(x: jax.Array, *, p: Exponent, window: Window) -> jax.Array:
+    """The norm s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, none that counts underflows.
 
     For whole exponents of float32, s is a power of two: products with 1/s are exact, and the CPU compiler, which stores
     a quotient that is read twice, evaluates them in place. Not for float64, whose bits TPUs do not expose.
     """
-    magnitudes = jnp.abs(cells[0])
+    magnitudes = jnp.abs(x)
     largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
     if isinstance(p, float) and p.is_integer() and p <= 32 and largest.dtype == np.float32:
         scale = power_of_two(largest)

@@ -131,8 +131,9 @@ def _mean(sums: Terms, _: np.ndarray, __: float) -> jax.Array:
     return second / jnp.where(first == 0, 1, first)
 
 
-def _is_moderate(x: jax.Array, _: float) -> jax.Array:
-    return (x <= 0) | ((x >= 2.0**-40) & (x <= 2.0**40))
+def _is_moderate(sums: Terms, _: float) -> jax.Array:
+    first = sums[0]
+    return (first == 0) | ((first >= 2.0**-40) & (first <= 2.0**40))
 
 
 _SUMS = SumsOfCells(_powers, _mean, 2, _is_moderate)

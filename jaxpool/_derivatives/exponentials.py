@@ -5,6 +5,7 @@ are the cells for the next axis. So the exponent β·(x - m) = β·((x - c) - r)
 scale of m, which a large β would magnify.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -75,13 +76,20 @@ def sums_of_exponentials(
     terms: Callable[[jax.Array, float], Terms],
     value: Callable[[Terms, np.ndarray, float], jax.Array],
     kept: int,
-    largest_exponent: float = 64.0,
+    largest_exponent: float = 40.0,
 ) -> SumsOfCells:
-    """A family with parameter β as a function of sums, for exponents up to the largest whose sums do not overflow."""
+    """A family with parameter β as a function of sums, of which the first is of exp(β·x).
 
-    def is_moderate(x: jax.Array, beta: float) -> jax.Array:
+    A sum is moderate if its logarithm is at most the largest exponent in magnitude. An exponential that vanishes has a
+    weight below exp(-47) in a sum of exp(-40).
+    """
+    least, most = math.exp(-largest_exponent), math.exp(largest_exponent)
+
+    def is_moderate(sums: Terms, beta: float) -> jax.Array:
         # For a smaller β, sums are close to the number of cells, and their logarithms lose digits.
-        return (jnp.abs(beta * x) <= largest_exponent) & (beta >= 2.0**-10)
+        mass, *others = sums
+        moderate = (mass >= least) & (mass <= most) & (beta >= 2.0**-10)
+        return functools.reduce(jnp.logical_and, map(jnp.isfinite, others), moderate)
 
     return SumsOfCells(terms, value, kept, is_moderate)
 

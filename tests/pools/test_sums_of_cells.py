@@ -71,12 +71,13 @@ def test_float32_is_near_float64_on_both_sides_of_the_limit(name: str) -> None:
 def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
     x = np.random.default_rng(2).normal(size=(4, 7, 7, 2)).astype(np.float32)
     pool = partial(POOLS[name], kernel_size=(3, 3), stride=1, axis=(-3, -2))
-    gradient = compiled_as_usual(jax.value_and_grad(lambda x: jnp.where(jnp.isnan(pool(x)), 0, pool(x)).sum(), 0))
-    _, clean = gradient(x)
-    for number in (1e30, np.nan, np.inf):
+    gradient = compiled_as_usual(jax.grad(lambda x: jnp.where(jnp.isnan(pool(x)), 0, pool(x)).sum()))
+    clean = gradient(x)
+    for number in (1e30, np.nan, np.inf, -np.inf):
         spoilt = x.copy()
         spoilt[1, 3, 3, 0] = number
-        _, found = gradient(spoilt)
+        assert np.isnan(pool(spoilt)).any() == np.isnan(number)
+        found = gradient(spoilt)
         np.testing.assert_allclose(found[::2], clean[::2], rtol=1e-5, atol=1e-6)
         in_batches = jax.vmap(jax.grad(lambda x: pool(x).sum()))(spoilt)
         np.testing.assert_allclose(in_batches[::2], clean[::2], rtol=1e-5, atol=1e-6)
@@ -132,4 +133,29 @@ def test_one_exponential_per_cell(name: str) -> None:
     assert 1 in counts
     assert {count for count in counts if count} <= {1, 2, 9}
     assert " while(" in program
-    assert " while(" not in compiled_as_usual(partial(pool, stride=3)).lower(x).compile().as_text()
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 8])
+@pytest.mark.parametrize("name", ["windows", "whole"])
+def test_norms_on_both_sides_of_the_limits(p: int, name: str) -> None:
+    # The powers of the last ones overflow, and those of the first ones vanish.
+    random = np.random.default_rng(6).normal(size=(2, 31, 2))
+    random[0, :12] = 0
+
+    @compiled_as_usual
+    def everything(x: jax.Array) -> Any:
+        def norms(x: jax.Array) -> jax.Array:
+            if name == "whole":
+                return jaxpool.global_gem_pool(x, p, axis=1, eps=None)
+            return jaxpool.lp_pool(x, p, (11,), 4, padding=1, axis=1)
+
+        values, pull_back = jax.vjp(norms, x)
+        return values, pull_back(jnp.ones_like(values))[0]
+
+    for scale in (1e-30, 1e-18, 1e-9, 1e-3, 1.0, 1e3, 1e9, 1e18, 1e36):
+        x = (random * scale).astype(np.float32)
+        # A cell far below the others, which is all there is in its window of zeros.
+        x[0, 0, 0] = 1e-6 * scale
+        (values, gradient), (exact_values, exact_gradient) = everything(x), everything(x.astype(np.float64))
+        np.testing.assert_allclose(values / np.float32(scale), exact_values / scale, rtol=2e-6)
+        np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-5, atol=1e-7)

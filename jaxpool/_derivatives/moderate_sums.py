@@ -1,0 +1,71 @@
+"""Values from plain sums over the windows if these are moderate, and exact values if they are not.
+
+A sum of powers or exponentials may overflow, or lose the cells that matter. If the sums of all windows are moderate,
+neither has happened. This is decided at run time, once for a whole array: on a CPU, where memory traffic does not hide
+arithmetic, and on one device, since several would have to agree.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from jaxpool._engine.cpu.choose import keeps_terms
+from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.platforms import known_platform, on_one_device
+from jaxpool._engine.stages import materialize
+from jaxpool._geometry.window import Window
+
+# In bytes: larger arrays are pooled exactly by halves, which needs hardly more memory at a time than the sums.
+_LARGE = 2**22
+
+
+def may_decide(*arrays: jax.Array) -> bool:
+    """Whether this is a lowering for a CPU with all arrays on one device, and none of them in a mesh."""
+    of_no_mesh = all(jax.typeof(x) == jax.typeof(jnp.zeros(x.shape, x.dtype)) for x in arrays)
+    return known_platform() == "cpu" and on_one_device() and of_no_mesh
+
+
+def sums_of_terms(terms: tuple[jax.Array, ...], window: Window) -> tuple[jax.Array, ...]:
+    """The sums over the windows of elementwise functions of the cells; padding adds 0."""
+    if keeps_terms(window, terms[0].shape):
+        terms = tuple(map(materialize, terms))
+    # Read twice: to judge them, and for the values.
+    return tuple(materialize(reduce_windows(term, window, lax.add)) for term in terms)
+
+
+def unless_moderate(
+    moderate: jax.Array, by_sums: Any, exact: Callable[..., Any], window: Window, *arrays: jax.Array
+) -> Any:
+    """The results `by_sums` if all sums are moderate, else `exact(*arrays)`, by halves of the first axis if it is large.
+
+    The exact pool is a loop that runs or does not, since the compiler gives the branches of a condition a single
+    thread. Its memory is reserved in advance. Everything in it depends on the loop counter: otherwise it would be moved
+    out of the loop and always evaluated.
+    """
+    rows = len(arrays[0])
+    halves = arrays[0].nbytes > _LARGE and rows % 2 == 0 and 0 not in window.pooled_axes
+
+    def exact_part(number: jax.Array, results: Any) -> Any:
+        if not halves:
+            return exact(*(materialize(array, number) for array in arrays))
+        start = number * (rows // 2)
+        block = exact(*(lax.dynamic_slice_in_dim(array, start, rows // 2) for array in arrays))
+        return jax.tree.map(partial(lax.dynamic_update_slice_in_dim, start_index=start, axis=0), results, block)
+
+    return lax.fori_loop(0, jnp.where(jnp.all(moderate), 0, 1 + halves), exact_part, by_sums)
+
+
+@custom_vmap
+def all_moderate(sums: jax.Array) -> jax.Array:
+    """Whether all entries are true: one answer for a whole batch, which then takes one branch."""
+    return jnp.all(sums)
+
+
+@all_moderate.def_vmap
+def _all_in_batch(size: int, batched: Any, sums: jax.Array) -> tuple[jax.Array, bool]:
+    return all_moderate(sums), False
