@@ -41,7 +41,7 @@ def sums_of_terms(terms: tuple[jax.Array, ...], window: Window) -> tuple[jax.Arr
 def unless_moderate(
     moderate: jax.Array, by_sums: Any, exact: Callable[..., Any], window: Window, *arrays: jax.Array
 ) -> Any:
-    """The results `by_sums` if all sums are moderate, else `exact(*arrays)`, by halves of the first axis if it is large.
+    """The results `by_sums` if all sums are moderate, else `exact(*arrays)`, by halves if the arrays are large.
 
     The exact pool is a loop that runs or does not, since the compiler gives the branches of a condition a single
     thread. Its memory is reserved in advance. Everything in it depends on the loop counter: otherwise it would be moved

@@ -33,9 +33,9 @@ def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
         if isinstance(axis, BinAxis):
             period = axis.period()
             # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
-            periods = _split(barrier(array), axis, period.size)
+            periods = split_periods(barrier(array), axis, period.size)
             bins = take(periods, _cells_of_bins(period), axis.axis + 1, fill, unique=False)
-            array = _merge(lax.collapse(bins, axis.axis + 1, axis.axis + 3), axis)
+            array = merge_periods(lax.collapse(bins, axis.axis + 1, axis.axis + 3), axis)
     return array
 
 
@@ -47,19 +47,20 @@ def combine_copies(array: jax.Array, window: Window, op: Operation) -> jax.Array
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             period = axis.period()
-            periods = _split(array, axis, period.output * period.kernel)
+            periods = split_periods(array, axis, period.output * period.kernel)
             copies = take(periods, _copies_of_cells(period), axis.axis + 1, 0, unique=True)
-            array = _merge(lax.squeeze(fold(copies, (axis.axis + 1,), op), (axis.axis + 1,)), axis)
+            array = merge_periods(lax.squeeze(fold(copies, (axis.axis + 1,), op), (axis.axis + 1,)), axis)
     return array
 
 
-def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
-    """Split the pooled axis into two: periods, and the entries in each."""
+def split_periods(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
+    """Split the pooled axis into two: periods, and the `size` entries in each."""
     shape = array.shape
     return array.reshape((*shape[: axis.axis], shape[axis.axis] // size, size, *shape[axis.axis + 1 :]))
 
 
-def _merge(array: jax.Array, axis: BinAxis) -> jax.Array:
+def merge_periods(array: jax.Array, axis: BinAxis) -> jax.Array:
+    """Merge the axes of periods and of their entries into the pooled axis."""
     return lax.collapse(array, axis.axis, axis.axis + 2)
 
 
@@ -70,15 +71,19 @@ def _cells_of_bins(axis: BinAxis) -> np.ndarray:
     return np.where(positions < axis.counts(padding=False)[:, None], cells, axis.size)
 
 
-def _copies_of_cells(axis: BinAxis) -> np.ndarray:
-    """Positions of the copies of each cell, of shape (most copies, cells); beyond the array where there is none."""
+def bins_of_cells(axis: BinAxis) -> tuple[np.ndarray, np.ndarray]:
+    """Bins that may hold each cell, of shape (most copies, cells), and which of them do."""
     first, last = (bound(axis.output, axis.size) for bound in (first_cells, last_cells))
     bins = first + np.arange(np.max(last - first))[:, None]
-    cells = np.arange(axis.size)
-    starts = np.append(axis.starts, 0)[np.minimum(bins, axis.output)]
+    return np.minimum(bins, axis.output - 1), bins < last
+
+
+def _copies_of_cells(axis: BinAxis) -> np.ndarray:
+    """Positions of the copies of each cell, of shape (most copies, cells); beyond the array where there is none."""
+    bins, held = bins_of_cells(axis)
     # All numbers must be distinct, including those beyond the array.
     missing = axis.output * axis.kernel + np.arange(bins.size).reshape(bins.shape)
-    return np.where(bins < last, bins * axis.kernel + cells - starts, missing)
+    return np.where(held, bins * axis.kernel + np.arange(axis.size) - axis.starts[bins], missing)
 
 
 def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:

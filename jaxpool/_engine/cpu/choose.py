@@ -56,20 +56,31 @@ def folds_blocks(part: Window) -> bool:
     return part.tiles and part.cells > 1
 
 
+def gathered_bins(part: Window) -> BinAxis | None:
+    """The axis of bins whose cells are gathered place by place, instead of copied to tiles; None for other windows.
+
+    For bins of at most 64 cells, and fewer bins than cells, so that no cell is in more than two.
+    """
+    axis = part.axes[0]
+    if not isinstance(axis, BinAxis) or len(part.axes) > 1 or axis.kernel > 64 or axis.output > axis.size:
+        return None
+    return axis
+
+
 def slices_at_once(cells: int) -> int:
     """How many slices each step combines in a fold of so many cells."""
     return 12 if cells <= 256 else 16
 
 
-def selects_in_blocks(part: Window) -> bool:
+def selects_in_blocks(part: Window, shape: Sequence[int]) -> bool:
     """Whether a selection folds windows that share no cells as blocks, instead of strided slices.
 
-    That is faster from 4 cells on, and always for a single window. Bins, which are copied anyway, gain only where it
-    keeps the program short.
+    That is faster for a single window, and keeps the program short beyond 64 cells. Along the innermost axis it is up
+    to twice as fast from 36 cells on, unless the windows of a row fill vectors of eight.
     """
-    if any(isinstance(axis, BinAxis) for axis in part.axes):
-        return part.cells > 12
-    return part.tiles and (part.is_single or (part.cells >= 4 and len(part.axes) == 1))
+    if not part.tiles or part.cells > 64 or part.is_single:
+        return part.tiles
+    return part.cells >= 36 and is_innermost(part, shape) and part.axes[-1].output % 8 != 0
 
 
 def folds_pieces(part: Window) -> bool:
@@ -115,7 +126,7 @@ def exponentials_order(window: Window) -> tuple[Window, ...]:
 
 
 def sums_powers(part: Window) -> bool:
-    """Whether norms are roots of sums of powers, instead of sums of powers of ratios to the largest cell of each window.
+    """Whether norms are roots of sums of powers of cells, instead of powers of ratios to the largest cell.
 
     This is up to twice as fast if there are many times fewer windows than cells, and slower if there are as many.
     """
@@ -134,9 +145,11 @@ def keeps_terms(window: Window, shape: Sequence[int]) -> bool:
 def selection_order(window: Window) -> tuple[Window, ...]:
     """The windows that a selection applies one after the other: all axes at once, or each in turn, the last one first.
 
-    All at once is faster for windows of up to 9 cells and for a single window.
+    All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window.
     """
-    at_once = window.cells <= 9 or (window.is_single and window.tiles)
+    if any(isinstance(axis, BinAxis) for axis in window.axes):
+        return window.split()
+    at_once = window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64))
     return (window,) if at_once else window.split()
 
 
@@ -166,17 +179,21 @@ def is_stage(part: Window, shape: Sequence[int]) -> bool:
     """Whether the step that selects or routes along these axes of an array is a separate stage.
 
     A loop that pads the innermost axis is 5 times slower if the previous step is fused into it; along other axes
-    padding costs nothing. Up to 4 cells, selecting again while routing is as fast, and faster if no windows overlap.
+    padding costs nothing. Up to 4 cells, selecting again while routing is as fast. If windows share no cells, it is
+    enough to materialize the winners.
     """
+    if part.tiles and part.cells <= 64:
+        return False
     return part.cells > 4 and (len(part.axes) > 1 or is_innermost(part, shape))
 
 
 def materializes_offsets(part: Window) -> bool:
     """Whether the offsets of a step that is not a stage are materialized.
 
-    A loop that selects along one of several axes and also pads the offsets for routing takes 2 to 10 times as long.
+    A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as long.
+    So does one that selects again for every cell of windows that share none.
     """
-    return len(part.axes) == 1 and part.cells > 2
+    return (len(part.axes) == 1 or part.tiles) and part.cells > 2
 
 
 def routes_in_pieces(part: Window) -> bool:

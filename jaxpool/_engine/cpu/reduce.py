@@ -10,7 +10,8 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import reduce_blocks
 from jaxpool._engine.cpu import choose
-from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.cpu.bins import reduce_bins, spread_bins
+from jaxpool._engine.operations import Operation, barrier, identity
 from jaxpool._engine.overlaps import spread_by_windows, spread_in_pieces
 from jaxpool._engine.pieces import reduce_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window
@@ -22,6 +23,10 @@ from jaxpool._geometry.window import Window
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
     for part in choose.reduction_order(window, x.shape):
+        bins = choose.gathered_bins(part)
+        if bins is not None:
+            x = barrier(reduce_bins(x, bins, op))
+            continue
         x, part = copy_to_tiles(x, part, identity(op, x.dtype)), as_tiles(part)
         if choose.folds_blocks(part):
             x = reduce_by_blocks(x, part, op)
@@ -42,7 +47,10 @@ def reduce_by_blocks(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
     for part in reversed(choose.reduction_order(window, cotangent.shape)):
-        if choose.spreads_pieces(part):
+        bins = choose.gathered_bins(part)
+        if bins is not None:
+            cotangent = spread_bins(cotangent, bins)
+        elif choose.spreads_pieces(part):
             cotangent = spread_in_pieces(cotangent, part)
         else:
             cotangent = spread_by_windows(cotangent, part)

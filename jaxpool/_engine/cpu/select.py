@@ -8,6 +8,7 @@ import jax
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import first_in_blocks
 from jaxpool._engine.cpu import choose
+from jaxpool._engine.cpu.bins import route_in_bins, select_in_bins
 from jaxpool._engine.operations import Operation, barrier, computed_once, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
@@ -18,11 +19,14 @@ from jaxpool._geometry.window import Window
 
 
 def _select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
+    bins = choose.gathered_bins(part)
+    if bins is not None:
+        return select_in_bins(x, offsets, place_value, bins, op)
     if as_tiles(part) != part:
         # Read more than once: for the extreme, and again for the cell that has it.
         x = computed_once(copy_to_tiles(x, part, identity(op, x.dtype)))
         offsets, part = None if offsets is None else copy_to_tiles(offsets, part, 0), as_tiles(part)
-    if choose.selects_in_blocks(part):
+    if choose.selects_in_blocks(part, x.shape):
         lowering = select_by_blocks
     else:
         lowering = select_in_pieces if choose.folds_pieces(part) else select_by_slices
@@ -30,7 +34,9 @@ def _select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Op
     if choose.is_stage(part, x.shape):
         return stage(step, x, offsets)
     values, offsets = step(x, offsets)
-    return barrier(values), materialize(offsets) if choose.materializes_offsets(part) else offsets
+    if choose.materializes_offsets(part):
+        return (materialize if part.tiles else barrier)(values), materialize(offsets)
+    return barrier(values), offsets
 
 
 def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
@@ -40,6 +46,9 @@ def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Windo
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+    bins = choose.gathered_bins(part)
+    if bins is not None:
+        return route_in_bins(array, offsets, bins, op)
     if choose.routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
