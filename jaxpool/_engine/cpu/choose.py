@@ -190,8 +190,8 @@ def is_stage(part: Window, shape: Sequence[int]) -> bool:
 def materializes_offsets(part: Window) -> bool:
     """Whether the offsets of a step that is not a stage are materialized.
 
-    A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as long.
-    So does one that selects again for every cell of windows that share none.
+    A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as
+    long. So does one that selects again for every cell of windows that share none.
     """
     return (len(part.axes) == 1 or part.tiles) and part.cells > 2
 
