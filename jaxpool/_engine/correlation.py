@@ -13,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.cpu.choose import blurs_in_stages
+from jaxpool._engine.cpu.choose import blurs_in_stages, spreads_offsets
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, separate_term
+from jaxpool._engine.overlaps import spread_by_offsets
+from jaxpool._engine.platforms import known_platform, on_one_device
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
@@ -40,6 +42,10 @@ def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> j
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
     """The transpose of `correlate`."""
+    if known_platform() == "cpu" and spreads_offsets(window) and on_one_device():
+        ((_, of_cells),) = _parts(window, weights, lambda window: (window,))
+        # What reads it, the transpose of an extension say, would evaluate all of its padded terms again.
+        return materialize(spread_by_offsets(cotangent, window, of_cells.astype(cotangent.dtype)))
 
     def contribution(weight: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
         sent = windows[0] * weight

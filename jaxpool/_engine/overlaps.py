@@ -1,5 +1,6 @@
 """Maps from windows back to the cells, through all windows that hold a cell: sums of cotangents, and winners."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,20 @@ def spread_by_windows(cotangent: jax.Array, part: Window) -> jax.Array:
         return windows[0] if covered is True else jnp.where(covered, windows[0], jnp.zeros_like(windows[0]))
 
     return gather_windows(contribution, [(cotangent, 0)], part)
+
+
+def spread_by_offsets(cotangent: jax.Array, window: Window, weights: np.ndarray | None = None) -> jax.Array:
+    """Add what windows with strides of 1 send to their cells at each offset, times a weight: padded cotangents."""
+    total = None
+    for number, offset in enumerate(itertools.product(*(range(axis.kernel) for axis in window.axes))):
+        widths = {}
+        for axis, place in zip(window.axes, offset, strict=True):
+            start = place * axis.dilation - axis.low
+            widths[axis.axis] = (start, axis.size - axis.output - start)
+        sent = pad(cotangent if weights is None else cotangent * weights[number], widths, 0)
+        total = sent if total is None else total + sent
+    assert total is not None
+    return total
 
 
 def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:

@@ -29,6 +29,7 @@ def along(
 
 LINES = {
     "2": along(9, 2),
+    "3 lopsided": along(12, 3, 1, ((3, 1),), 2),
     "4 alone": along(13, 4, 10, ((3, 0),)),
     "3 stride 2": along(10, 3, 2, ((1, 2),)),
     "8 blocks": along(24, 8, 8),
@@ -68,21 +69,23 @@ def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
         np.testing.assert_allclose(result, results[0], rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["2", "3 stride 2", "8 blocks", "9 padded", "13 ceil", "45 dilated", "70"])
+@pytest.mark.parametrize(
+    "name", ["2", "3 lopsided", "3 stride 2", "8 blocks", "9 padded", "13 ceil", "45 dilated", "70"]
+)
 def test_lowerings_of_spreading_agree(name: str) -> None:
     window = LINES[name]
     (axis,) = window.axes
     cotangent = np.random.default_rng(0).normal(size=(2, axis.output))
-    results = [
-        jax.jit(lowering, static_argnums=1)(cotangent, window)
-        for lowering in (
-            cpu_reduce.spread,
-            xla_reduce.spread,
-            overlaps.spread_by_windows,
-            overlaps.spread_in_pieces,
-            reduce_window.spread_by_reduce_window,
-        )
+    lowerings = [
+        cpu_reduce.spread,
+        xla_reduce.spread,
+        overlaps.spread_by_windows,
+        overlaps.spread_in_pieces,
+        reduce_window.spread_by_reduce_window,
     ]
+    if axis.stride == 1:
+        lowerings.append(overlaps.spread_by_offsets)
+    results = [jax.jit(lowering, static_argnums=1)(cotangent, window) for lowering in lowerings]
     (expected,) = jax.linear_transpose(
         lambda x: reduce_window.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
     )(cotangent)

@@ -40,6 +40,24 @@ FAULTS = (
         "test_conventions test_platforms -k padding or winners or infinit",
     ),
     Fault(
+        "cells beyond a smaller bin",
+        "jnp.where(_along(place < counts, axis, here.ndim), here, np.array(fill, array.dtype)[()])",
+        "here",
+        "test_bins test_values -k adaptive",
+    ),
+    Fault(
+        "cotangents of bins that do not hold the cell",
+        "chosen &= _along(held[number], axis, here.ndim)",
+        "pass",
+        "test_bins test_derivatives -k adaptive",
+    ),
+    Fault(
+        "cotangents padded on the wrong side",
+        "start = place * axis.dilation - axis.low",
+        "start = place * axis.dilation + axis.low",
+        "test_lowerings -k spreading",
+    ),
+    Fault(
         "offsets of 8 bits",
         "dtype = np.min_scalar_type(group.cells - 1)",
         "dtype = np.dtype(np.uint8)",

@@ -97,6 +97,15 @@ def sums_pieces(part: Window) -> bool:
     return not part.tiles and all(axis.kernel > 64 or axis.kernel > max(16, 8 * axis.stride) for axis in part.axes)
 
 
+def spreads_offsets(part: Window) -> bool:
+    """Whether the transpose of a sum adds what the windows send to each offset, instead of the windows of each cell.
+
+    For strides of 1 and few cells this takes half to nine tenths of the time: one loop pads all terms.
+    """
+    few = part.cells <= (9 if len(part.axes) > 1 else 5)
+    return few and all(axis.stride == 1 and not isinstance(axis, BinAxis) for axis in part.axes)
+
+
 def spreads_pieces(part: Window) -> bool:
     """Whether the transpose of a sum adds the windows that hold a cell in pieces, instead of one by one.
 
