@@ -172,5 +172,7 @@ class _Derivative(LinearMap):
         if not may_decide(x, values_bar):
             return exact(x, values_bar)
         (sums_bar,) = jax.vjp(pool.value, sums)[1](values_bar)
-        (by_sums,) = jax.vjp(pool.kept_terms, x)[1](tuple(spread(each, pool.window) for each in sums_bar))
+        # Materialized, since every offset of a window reads them.
+        spread_bar = tuple(materialize(spread(materialize(each), pool.window)) for each in sums_bar)
+        (by_sums,) = jax.vjp(pool.kept_terms, x)[1](spread_bar)
         return unless_moderate(moderate, by_sums, exact, pool.window, x, values_bar)
