@@ -21,6 +21,7 @@ from jax import lax
 
 from jaxpool._derivatives.moderate_sums import all_moderate, may_decide, sums_of_terms, unless_moderate
 from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine.cpu.choose import keeps_terms
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.platforms import default_platform
@@ -95,7 +96,11 @@ class _Pool:
         return replace(self, exact=self.exact.behind_one_axis())
 
     def terms(self, x: jax.Array) -> Terms:
-        return self.family.terms(x, self.number)
+        if not (self.window.tiles and keeps_terms(self.window, x.shape)):
+            return self.family.terms(x, self.number)
+        # In one long row: cells at the ends of short rows, which fill no vector, are evaluated one by one.
+        terms = self.family.terms(materialize(x.reshape(-1)), self.number)
+        return tuple(materialize(term).reshape(x.shape) for term in terms)
 
     def kept_terms(self, x: jax.Array) -> Terms:
         return self.terms(x)[: self.family.kept]
