@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_key
 from jaxpool._call import core, sliding, widened
+from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.powers import quotient
 from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values
 from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
@@ -108,6 +109,7 @@ def _means(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> j
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
+    x = without_uncovered(x, window, learnt=False)
     return pool_by_sums_of_cells(x, _SUMS, _MeansByNorms(window), 1.0, rule).astype(dtype)
 
 

@@ -83,6 +83,16 @@ def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
         np.testing.assert_allclose(in_batches[::2], clean[::2], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", POOLS)
+def test_cells_in_no_window_have_no_derivative(name: str) -> None:
+    # Their terms are in no sum that could show how large they are.
+    x = np.random.default_rng(7).normal(size=(2, 7)).astype(np.float32)
+    x[:, 2::3] = [[np.inf, np.nan], [-np.inf, 1e30]]
+    gradient = compiled_as_usual(jax.grad(lambda x: POOLS[name](x, kernel_size=(2,), stride=3).sum()))(x)
+    np.testing.assert_array_equal(gradient[:, 2::3], 0)
+    assert np.isfinite(gradient).all()
+
+
 @pytest.mark.parametrize("kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit])
 def test_meshes_of_one_device(kind: Any) -> None:
     # In an explicit mesh, and in `shard_map`, the types of arrays include their sharding.
