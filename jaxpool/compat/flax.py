@@ -3,8 +3,8 @@
 Arguments, defaults (a stride of 1 among them), layouts, output shapes and dtypes are Flax's, and so are values and
 gradients, to rounding. They differ where Flax is wrong or fails, on the CPU at least:
 
-- Windows without overlap over 4096 elements or more drop NaN; here it wins in its window.
-- Padding of -inf ties with cells of -inf, and +inf with +inf in `min_pool`; it can take their gradient, and forward
+- Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
+- Padding of -inf ties with cells of -inf, and of +inf with +inf in `min_pool`. It can take their gradient, and forward
   mode disagrees with reverse mode. Here padding takes no part.
 - float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
 - Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200.
@@ -12,10 +12,10 @@ gradients, to rounding. They differ where Flax is wrong or fails, on the CPU at 
 - (low, high) pairs fail with two batch axes and more, negative ones have no gradient of `max_pool`, and a window that
   is a list fails. All work here.
 
-Kept are the -inf of a window that holds only padding under `max_pool` (+inf under `min_pool`, 0 under `avg_pool`, NaN
-without `count_include_pad`), which passes no gradient, the empty outputs of a window larger than the array, and
-the float32 that `avg_pool` makes of bfloat16 without `count_include_pad`. Refused are maxima and minima of complex
-numbers, which have no order, symbolic sizes along pooled axes and an empty `window_shape`.
+As in Flax, a window that holds only padding is -inf under `max_pool`, +inf under `min_pool`, and 0 under `avg_pool`
+(NaN without `count_include_pad`), and passes no gradient. A window larger than the array gives an empty output, and
+`avg_pool` without `count_include_pad` turns bfloat16 into float32. Not accepted are complex numbers under `max_pool`
+and `min_pool`, since they have no order, symbolic sizes along pooled axes, and an empty `window_shape`.
 """
 
 from __future__ import annotations

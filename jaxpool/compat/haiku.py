@@ -3,7 +3,7 @@
 Arguments, defaults, the sizes that are inferred where fewer are given, output shapes and dtypes are Haiku's, and so are
 values and gradients, to rounding. They differ where Haiku is wrong, on the CPU at least:
 
-- Windows without overlap over 4096 elements or more drop NaN; here it wins in its window.
+- Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
 - Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
   Here padding takes no part.
 - float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
@@ -11,10 +11,10 @@ values and gradients, to rounding. They differ where Haiku is wrong, on the CPU 
 - "SAME" counts cells in the dtype of the value: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is 0.5.
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 
-Kept are the empty outputs of a window larger than the array, and the warning about an int in the place of sizes: it
-spares the first axis, that of the batch, which under `jax.vmap` is another one. Refused are maxima of complex numbers,
-which have no order, symbolic sizes along pooled axes and empty sizes. The classes are plain ones, not Haiku's modules:
-they work outside of `hk.transform` too, and tables of modules do not list them.
+As in Haiku, a window larger than the array gives an empty output, and an int in place of sizes gives a warning: it
+leaves out the first axis, usually the batch, which under `jax.vmap` is a different axis. Not accepted are complex
+numbers under maxima, since they have no order, symbolic sizes along pooled axes, and empty sizes. The classes are not
+Haiku modules: they also work outside `hk.transform`, and tables of modules do not list them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The pooling of `keras.ops`, evaluated by jaxpool; Keras is not imported.
 
 Arguments, defaults, layouts, output shapes and dtypes are those of Keras on the JAX backend, and so are values and
-gradients, to rounding. Without `data_format` it is that of `keras.config` where Keras has been imported, and channels
-last elsewhere. They differ where Keras is wrong or fails, on the CPU at least:
+gradients, to rounding. The default of `data_format` is that of `keras.config` if Keras has been imported, and channels
+last otherwise. They differ where Keras is wrong or fails, on the CPU at least:
 
-- `strides=None` fails for windows in Keras 3.15; here it is `pool_size`, as its documentation says. So do lists.
-- Windows without overlap over 4096 elements or more drop NaN; here it wins in its window.
+- `strides=None` and lists fail in Keras 3.15. Here `strides=None` means `pool_size`, as its documentation says.
+- Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
 - Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
   Here padding takes no part.
 - float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
@@ -13,13 +13,13 @@ last elsewhere. They differ where Keras is wrong or fails, on the CPU at least:
   0.5.
 - Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200. bool has averages too.
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
-- Adaptive maxima give a tie to the first column of a bin. Here the first cell in row-major order takes it.
-- Adaptive bins have edges computed in float32: of 14 cells in 7 bins the last average is NaN. Here it is right.
+- Adaptive maxima resolve a tie by the first column of a bin. Here the first cell in row-major order wins.
+- Edges of adaptive bins are computed in float32: for 14 cells in 7 bins the last average is NaN. Here it is right.
 - Errors are TypeError and ValueError.
 
-Kept are the empty outputs of a window larger than the array under "valid", and the default of no padding. Refused
-are maxima of complex numbers, which have no order, symbolic sizes along pooled axes, and the tensors of a functional
-model that is being built: there a pool goes into a `keras.layers.Lambda` or the `call` of a layer.
+As in Keras, a window larger than the array gives an empty output under "valid", and the default is no padding. Not
+accepted are complex numbers under maxima, since they have no order, symbolic sizes along pooled axes, and the tensors
+of a functional model that is being built: there, put the pool into a `keras.layers.Lambda` or the `call` of a layer.
 """
 
 from __future__ import annotations

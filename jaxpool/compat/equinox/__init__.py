@@ -3,24 +3,24 @@
 Arguments, defaults (a stride of 1 among them), layouts, bins, output shapes and dtypes are Equinox's, and so are values
 and gradients, to rounding. They differ where Equinox is wrong or fails, on the CPU at least:
 
-- Windows without overlap over 4096 elements or more drop NaN, and adaptive maxima may; here it wins in its window.
+- Windows without overlap drop NaN on arrays of 4096 elements or more, and adaptive maxima may. Here NaN wins.
 - Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
   Here padding takes no part.
-- Adaptive maxima share the gradient of ties. Here the first cell in row-major order takes it, as in the other maxima.
+- Adaptive maxima share the gradient among ties. Here the first cell in row-major order gets it, as in other maxima.
 - float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
 - Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200. bool has averages too.
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - `use_ceil` fails where it enlarges padding beyond the kernel. Here it works.
-- Errors are TypeError and ValueError, and a layer that fits no array is refused when it is made.
+- Errors are TypeError and ValueError, and a layer that fits no array raises when it is created.
 
-Kept are the zeros that averages count under `use_ceil`, the -inf of a window that holds only padding under maxima (0
-under averages), which passes no gradient, and the empty outputs of a window larger than the array. Refused are
-maxima of complex numbers, which have no order, and symbolic sizes along pooled axes. `Pool` and `AdaptivePool` are left
-out: they take any reduction, whose derivative could not be known.
+As in Equinox, averages count zeros under `use_ceil`. A window that holds only padding is -inf under maxima and 0 under
+averages, and passes no gradient. A window larger than the array gives an empty output. Not accepted are complex numbers
+under maxima, since they have no order, and symbolic sizes along pooled axes. `Pool` and `AdaptivePool` are left out:
+they accept any reduction, so no derivative rule could be given.
 
-The layers are dataclasses and not Equinox's modules, though they go where these go: a model, `eqx.nn.Sequential`,
-`eqx.filter_jit`. To JAX they are pytrees without leaves, equal if their sizes are equal; Equinox's have two leaves that
-are not arrays.
+The layers are dataclasses, not Equinox modules, but can be used wherever those can: in a model, in
+`eqx.nn.Sequential`, under `eqx.filter_jit`. To JAX they are pytrees without leaves, equal if their sizes are equal;
+Equinox's have two leaves that are not arrays.
 """
 
 from jaxpool.compat.equinox._adaptive import AdaptiveAvgPool1d as AdaptiveAvgPool1d

@@ -4,20 +4,20 @@ Names, the order of arguments, defaults, arrays with a batch, (N, C, …), and w
 indices and gradients are PyTorch's, to rounding: `import jaxpool.compat.torch as F` is the line that changes. Indices
 are int32, and int64 under `jax_enable_x64`. What differs:
 
-- NaN wins in its window in both. Of several the first is the winner here, as in NumPy; in PyTorch it is the last.
-- `lp_pool` takes magnitudes, as a norm does. PyTorch takes powers of the signed number: for p = 3 the norm of -3 and 2
-  is NaN there and 3.27 here, for p = 1 it is -1 there and 5 here. A cell of 0 has derivative 0 for every p; in PyTorch
-  it is 1 for p = 1, and NaN or infinite for p < 1. A norm overflows only where it is itself too large.
-- Averages of integers are float32. PyTorch truncates those of int64, and refuses the others.
-- `max_unpool` leaves out values whose index is out of range, which PyTorch refuses. Where several have one index the
-  last is written, and only it has a gradient; PyTorch writes any of them, and sends a gradient to all.
-- `fractional_max_pool` needs `_random_samples`, since JAX draws no numbers without a key, in any float dtype.
-- Errors are TypeError and ValueError. bool, integers, 16-bit floats and, under averages, complex numbers pool in every
-  function; C may be 0; an `output_ratio` may be one float; `norm_type` may be an array that is learnt.
+- NaN wins in its window in both. If there are several, the first wins here, as in NumPy, and the last in PyTorch.
+- `lp_pool` uses magnitudes, as a norm does. PyTorch uses powers of the signed number: for p = 3 the norm of -3 and 2 is
+  NaN there and 3.27 here; for p = 1 it is -1 there and 5 here. A cell of 0 has derivative 0 for every p; in PyTorch it
+  is 1 for p = 1, and NaN or infinite for p < 1. A norm overflows only if it is itself too large.
+- Averages of integers are float32. PyTorch truncates those of int64, and rejects other integers.
+- `max_unpool` leaves out values whose index is out of range, which PyTorch rejects. If several values have the same
+  index, the last is written and only it gets a gradient; PyTorch writes any of them, and all get one.
+- `fractional_max_pool` needs `_random_samples`, of any float dtype, since JAX draws no numbers without a key.
+- Errors are TypeError and ValueError. Every function accepts bool, integers, 16-bit floats and, for averages, complex
+  numbers; C may be 0; `output_ratio` may be a single float; `norm_type` may be an array, which can be learnt.
 
-Kept is that the norm of a window that `ceil_mode` cuts short is scaled to a whole window, and that padding beyond half
-a window is an error. Refused are windows that hold only padding, which dilation makes possible and which are -inf in
-PyTorch, no bins (`output_size=0`) and norms of p ≤ 0.
+As in PyTorch, the norm of a window that `ceil_mode` cuts short is scaled to a whole window, and padding by more than
+half a window is an error. Not accepted are windows that hold only padding, which dilation makes possible and which are
+-inf in PyTorch, `output_size=0`, and norms of p ≤ 0.
 """
 
 from jaxpool.compat.torch._adaptive_average import adaptive_avg_pool1d as adaptive_avg_pool1d
