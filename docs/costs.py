@@ -55,7 +55,7 @@ def _newest() -> Path:
 def _plot(results: Path) -> Iterator[str]:
     picture = f"../benchmarks/results/{results.with_suffix('.png').name}"
     yield from (f"```{{figure}} {picture}", ":alt: How many times as long plain JAX and PyTorch take, case by case")
-    yield from (":class: on-white", "", "Each dot is one case, each bar a geometric mean.", "```")
+    yield from (":class: wide-plot", "", "Each dot is one case, each bar a geometric mean.", "```")
 
 
 def _ratios(results: Path) -> Iterator[str]:
