@@ -5,6 +5,7 @@ first of several equal cells wins. NaN wins over every number, and the first NaN
 """
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -34,6 +35,11 @@ def select_by_slices(x: jax.Array, offsets: Inner, place_value: Any, part: Windo
     """Compare one shifted slice per cell of the window with the winner of those before it."""
     values = cells_at_offsets(x, part, identity(op, x.dtype))
     inner = itertools.repeat(None, part.cells) if offsets is None else cells_at_offsets(offsets, part, 0)
+    return winner_among(values, inner, place_value, op)
+
+
+def winner_among(values: Iterable[jax.Array], inner: Iterable[Inner], place_value: Any, op: Operation) -> Winner:
+    """The winner among arrays of cells, in order, and its number times `place_value`, plus its entry in `inner`."""
     best = None
     for number, (cells, within) in enumerate(zip(values, inner, strict=True)):
         added = times(place_value, number)

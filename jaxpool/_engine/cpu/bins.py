@@ -14,7 +14,7 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import bins_of_cells, merge_periods, split_periods
 from jaxpool._engine.operations import Operation, barrier, identity
-from jaxpool._engine.slices import Inner, Winner, better, times
+from jaxpool._engine.slices import Inner, Winner, winner_among
 from jaxpool._engine.stages import marked, materialize
 from jaxpool._geometry.bins import BinAxis
 
@@ -53,14 +53,9 @@ def select_in_bins(x: jax.Array, offsets: Inner, place_value: np.ndarray, axis: 
 
 def _select(x: jax.Array, offsets: Inner, place_value: np.ndarray, axis: BinAxis, op: Operation) -> Winner:
     cells = _cells_at_places(x, axis, identity(op, x.dtype))
-    inner = None if offsets is None else _cells_at_places(offsets, axis, 0)
-    best = None
-    for place, values in enumerate(cells):
-        added = times(place_value, place)
-        numbers = jnp.full_like(values, added, place_value.dtype) if inner is None else inner[place] + added
-        best = (values, numbers) if best is None else better(best, (values, numbers), op)
-    assert best is not None
-    return merge_periods(best[0], axis), merge_periods(best[1], axis)
+    inner = [None] * len(cells) if offsets is None else _cells_at_places(offsets, axis, 0)
+    values, offsets = winner_among(cells, inner, place_value, op)
+    return merge_periods(values, axis), merge_periods(offsets, axis)
 
 
 def route_in_bins(array: jax.Array, offsets: jax.Array, axis: BinAxis, op: Operation) -> jax.Array:
