@@ -16,8 +16,9 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.cpu import choose
-from jaxpool._engine.operations import Operation, barrier
-from jaxpool._engine.stages import stage
+from jaxpool._engine.operations import Operation, barrier, combine
+from jaxpool._engine.platforms import on_one_cpu
+from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window
 
 
@@ -65,9 +66,20 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
     """Combine all cells along `axes`, which keep size 1."""
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
-            width = -(-cells // choose.slices_at_once(cells))
-            array = barrier(reduce(op, _slices(array, axis, width, op)))
+            rows = choose.adjacent_rows(cells) if axis == array.ndim - 1 and on_one_cpu(array) else None
+            if rows:
+                array = materialize(_combine_rows(array, rows, op))
+            else:
+                width = -(-cells // choose.slices_at_once(cells))
+                array = barrier(reduce(op, _slices(array, axis, width, op)))
     return array
+
+
+def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:
+    """Cut the last axis into blocks of so many rows of 8 cells, and combine the rows of each block."""
+    *others, cells = array.shape
+    blocks = lax.split(array.reshape(*others, cells // (8 * rows), rows, 8), [1] * rows, len(others) + 1)
+    return combine(op, blocks).reshape(*others, cells // rows)
 
 
 def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.Array]:

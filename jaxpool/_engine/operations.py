@@ -1,6 +1,6 @@
 """The operations that reduce windows: their identities, the dtype in which sums are kept, and padding."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,14 @@ def identity(op: Operation, dtype: Any) -> Any:
         limits = jnp.iinfo(dtype)
         return np.array(limits.min if lowest else limits.max, dtype)[()]
     return np.array(-np.inf if lowest else np.inf, dtype)[()]
+
+
+def combine(op: Operation, arrays: Sequence[jax.Array]) -> jax.Array:
+    """Combine arrays elementwise by `op`, in pairs, so that the rounding of a sum grows slowly with their number."""
+    while len(arrays) > 1:
+        pairs = [op(first, second) for first, second in zip(arrays[::2], arrays[1::2], strict=False)]
+        arrays = [*pairs, *arrays[2 * len(pairs) :]]
+    return arrays[0]
 
 
 def accumulation_dtype(dtype: Any) -> np.dtype:

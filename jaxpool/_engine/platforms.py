@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -70,6 +71,12 @@ def may_be_cpu() -> bool:
 def on_one_device() -> bool:
     """Whether all arrays are known to be on one device; for use in lowerings only."""
     return _layout.value.devices == 1
+
+
+def on_one_cpu(*arrays: jax.Array) -> bool:
+    """Whether this is a lowering for a CPU with all arrays on one device, and these in no mesh."""
+    in_no_mesh = all(jax.typeof(array) == jax.typeof(jnp.zeros(array.shape, array.dtype)) for array in arrays)
+    return known_platform() == "cpu" and on_one_device() and in_no_mesh
 
 
 def devices_along(axis: int, rank: int) -> int:

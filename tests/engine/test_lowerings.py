@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from jax import lax
 
+import jaxpool
 from jaxpool._engine import overlaps, pieces, reduce_window, slices
+from jaxpool._engine.cpu import choose
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.xla import reduce as xla_reduce
 from jaxpool._geometry.window import Window, make_window
+from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row
 from tests.reference import oracle
 from tests.registry.cases import distinct
@@ -136,3 +139,25 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
     expected = oracle.pool(rule, x, (axis.kernel,), axis.stride, padding, dilation=axis.dilation, ceil_mode=ceil_mode)
     np.testing.assert_array_equal(by_taps[0], expected.values)
     np.testing.assert_allclose(by_taps[2], expected.backward(cotangent), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("cells", [256, 784, 1024, 3136])
+def test_adjacent_rows_of_long_axes(cells: int) -> None:
+    rows = choose.adjacent_rows(cells)
+    assert rows
+    assert cells % (8 * rows) == 0
+    x = np.random.default_rng(cells).normal(size=(3, 2, cells)).astype(np.float32)
+    x[1, 0, [cells // 3, cells // 2]] = np.nan
+    x[2, 1, [1, cells - 2]] = 100
+
+    @compiled_as_usual
+    def everything(x: jax.Array) -> Any:
+        largest = jaxpool.global_max_pool(x, axis=-1, keepdims=False)
+        winners = jax.grad(lambda x: jaxpool.global_max_pool(x, axis=-1).sum())(x)
+        return largest, winners, jaxpool.global_avg_pool(x, axis=-1, keepdims=False)
+
+    largest, winners, means = everything(x)
+    np.testing.assert_array_equal(largest, x.max(-1))
+    # NumPy and jaxpool both take the first of equal cells, and the first NaN.
+    np.testing.assert_array_equal(winners, np.arange(cells) == x.argmax(-1)[..., None])
+    np.testing.assert_allclose(means, x.astype(np.float64).mean(-1), rtol=0, atol=1e-6)

@@ -13,19 +13,15 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import bins_of_cells, merge_periods, split_periods
-from jaxpool._engine.operations import Operation, barrier, identity
+from jaxpool._engine.operations import Operation, barrier, combine, identity
 from jaxpool._engine.slices import Inner, Winner, winner_among
 from jaxpool._engine.stages import marked, materialize
 from jaxpool._geometry.bins import BinAxis
 
 
 def reduce_bins(x: jax.Array, axis: BinAxis, op: Operation) -> jax.Array:
-    """Reduce every bin of one axis by `lax.max`, `lax.min` or `lax.add`, as a tree, whose rounding grows slowly."""
-    level = _cells_at_places(x, axis, identity(op, x.dtype))
-    while len(level) > 1:
-        pairs = [op(first, second) for first, second in zip(level[::2], level[1::2], strict=False)]
-        level = [*pairs, *level[2 * len(pairs) :]]
-    return merge_periods(level[0], axis)
+    """Reduce every bin of one axis by `lax.max`, `lax.min` or `lax.add`."""
+    return merge_periods(combine(op, _cells_at_places(x, axis, identity(op, x.dtype))), axis)
 
 
 def spread_bins(cotangent: jax.Array, axis: BinAxis) -> jax.Array:
