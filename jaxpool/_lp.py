@@ -14,11 +14,13 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.moderate_sums import all_moderate, may_decide, sums_of_terms, unless_moderate
+from jaxpool._derivatives.moderate_sums import all_moderate, sums_of_terms, unless_moderate
 from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, power_of_two, signed_power
 from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool, weighted_pool
 from jaxpool._engine.cpu.choose import sums_powers
 from jaxpool._engine.maps import reduce_windows, sum_terms
+from jaxpool._engine.platforms import on_one_cpu
+from jaxpool._engine.stages import in_one_row
 from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -121,15 +123,15 @@ def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.
     """The norm: for small whole exponents by sums of powers if that pays off and all are moderate, else by ratios."""
     (x,) = cells
     magnitudes = jnp.abs(x)
-    if not (isinstance(p, float) and p.is_integer() and p <= 8 and sums_powers(window) and may_decide(x)):
+    if not (isinstance(p, float) and p.is_integer() and p <= 8 and sums_powers(window) and on_one_cpu(x)):
         return _norm_by_ratios(x, p=p, window=window)
     terms = jnp.where(magnitudes == 0, 0, jnp.maximum(positive_power(magnitudes, p), _LEAST_TERM))
     (sums,) = sums_of_terms((terms,), window)
-    root = positive_power(sums, 1 / p)
+    root = _root(sums, p)
     if p > 2:
         # Only near 1 are powers by logarithms exact to the last digits.
         scale = power_of_two(jnp.where(sums == 0, 1, root))
-        root = scale * positive_power(sums * positive_power(1 / scale, p), 1 / p)
+        root = scale * _root(sums * positive_power(1 / scale, p), p)
     moderate = all_moderate((sums == 0) | ((sums >= _LEAST_SUM) & (sums <= _LARGEST_SUM)))
     return unless_moderate(moderate, root, partial(_norm_by_ratios, p=p, window=window), window, x)
 
@@ -150,7 +152,13 @@ def _norm_by_ratios(x: jax.Array, *, p: Exponent, window: Window) -> jax.Array:
         # Unscaled if the largest magnitude is infinite or 0.
         scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
         total = sum_terms(lambda cells: positive_power(cells / scale, p), [(magnitudes, 0.0)], window)
-    return scale * positive_power(total, 1 / p)
+    return scale * _root(total, p)
+
+
+def _root(sums: jax.Array, p: Exponent) -> jax.Array:
+    if not isinstance(p, float) or p in (1, 2):
+        return positive_power(sums, 1 / p)
+    return in_one_row(lambda sums: positive_power(sums, 1 / p), sums)
 
 
 # Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
@@ -21,6 +20,7 @@ from jaxpool._derivatives.moments import exponential_less_one, exponential_momen
 from jaxpool._derivatives.sums_of_cells import Terms
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
+from jaxpool._engine.stages import in_one_row
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 
@@ -114,9 +114,9 @@ def _log_mean_exp(
         else (multiplicities[0], jnp.maximum(multiplicities[1], 1))
     )
     mean, *powers = (sums / total for sums in sum_terms(terms, with_fills(cells, window), window, multiplicity))
-    logarithm = jnp.log1p(jnp.where(is_mean, 0, mean))
+    logarithm = in_one_row(jnp.log1p, jnp.where(is_mean, 0, mean))
     if is_large:
-        logarithm = jnp.where(mean < -0.5, jnp.log(powers[0]), logarithm)
+        logarithm = jnp.where(mean < -0.5, in_one_row(jnp.log, powers[0]), logarithm)
     return jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
 
 
@@ -148,12 +148,20 @@ def _terms(x: jax.Array, beta: float) -> Terms:
     return jnp.exp(beta * x), exponential_less_one(beta * x)
 
 
-def _value(sums: Terms, counts: np.ndarray, beta: float) -> jax.Array:
-    """log(mean exp(β·x))/β, from the mean of exp(β·x) - 1 if that is given and more accurate."""
+def _value(sums: Terms, counts: ArrayLike, beta: float) -> jax.Array:
+    """log(mean exp(β·x))/β, from the mean of exp(β·x) - 1 if that is given and more accurate.
+
+    That is log(1 + e), which for u = 1 + e, rounded, is log(u)·e/(u - 1), or e if u is 1: a single logarithm for both.
+    """
     mean, *less_one = (total / counts for total in sums)
-    logarithm = jnp.log(mean)
-    for each in less_one:
-        logarithm = jnp.where(each > -0.5, jnp.log1p(each), logarithm)
+    if not less_one:
+        return jnp.log(mean) / beta
+    (e,) = less_one
+    near = e > -0.5
+    u = jnp.where(near, 1 + e, mean)
+    excess = u - 1
+    corrected = jnp.where(excess == 0, 1, e / jnp.where(excess == 0, 1, excess))
+    logarithm = jnp.where(near & (excess == 0), e, jnp.log(u) * jnp.where(near, corrected, 1))
     return logarithm / beta
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
@@ -20,6 +19,7 @@ from jaxpool._derivatives.exponentials import (
 from jaxpool._derivatives.sums_of_cells import Terms
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
+from jaxpool._engine.stages import in_one_row
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 
@@ -98,7 +98,7 @@ def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicitie
     def term(*cells: jax.Array) -> jax.Array:
         return jnp.exp(beta * gap_to_shift(cells, shift))
 
-    return jnp.log(sum_terms(term, with_fills(cells, window), window)) / beta
+    return in_one_row(jnp.log, sum_terms(term, with_fills(cells, window), window)) / beta
 
 
 # Notation: x(i) the cells of one window, β > 0 (a negative β is the same pool of -x, negated),
@@ -123,7 +123,7 @@ def _terms(x: jax.Array, beta: float) -> Terms:
     return (jnp.exp(beta * x),)
 
 
-def _value(sums: Terms, _: np.ndarray, beta: float) -> jax.Array:
+def _value(sums: Terms, _: ArrayLike, beta: float) -> jax.Array:
     return jnp.log(sums[0]) / beta
 
 

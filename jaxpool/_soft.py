@@ -7,7 +7,6 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
@@ -219,7 +218,7 @@ def _terms(x: jax.Array, beta: float) -> Terms:
     return weight, weight * x
 
 
-def _mean(sums: Terms, _: np.ndarray, beta: float) -> jax.Array:
+def _mean(sums: Terms, _: ArrayLike, beta: float) -> jax.Array:
     return sums[1] / sums[0]
 
 

@@ -128,7 +128,7 @@ def _powers(x: jax.Array, _: float) -> Terms:
     return positive, positive * positive
 
 
-def _mean(sums: Terms, _: np.ndarray, __: float) -> jax.Array:
+def _mean(sums: Terms, _: ArrayLike, __: float) -> jax.Array:
     first, second = sums
     return second / jnp.where(first == 0, 1, first)
 

@@ -74,7 +74,7 @@ def call_of_exponentials(
 
 def sums_of_exponentials(
     terms: Callable[[jax.Array, float], Terms],
-    value: Callable[[Terms, np.ndarray, float], jax.Array],
+    value: Callable[[Terms, ArrayLike, float], jax.Array],
     kept: int,
     largest_exponent: float = 40.0,
 ) -> SumsOfCells:
@@ -87,7 +87,7 @@ def sums_of_exponentials(
 
     def is_moderate(sums: Terms, beta: float) -> jax.Array:
         # For a smaller β, sums are close to the number of cells, and their logarithms lose digits.
-        mass, *others = sums
+        mass, *others = sums[:kept]
         moderate = (mass >= least) & (mass <= most) & (beta >= 2.0**-10)
         return functools.reduce(jnp.logical_and, map(jnp.isfinite, others), moderate)
 

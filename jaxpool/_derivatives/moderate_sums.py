@@ -14,20 +14,14 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 
+from jaxpool._engine.blocks import fold
 from jaxpool._engine.cpu.choose import keeps_terms
 from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.platforms import known_platform, on_one_device
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
 
 # In bytes: larger arrays are pooled exactly by halves, which needs hardly more memory at a time than the sums.
 _LARGE = 2**22
-
-
-def may_decide(*arrays: jax.Array) -> bool:
-    """Whether this is a lowering for a CPU with all arrays on one device, and none of them in a mesh."""
-    of_no_mesh = all(jax.typeof(x) == jax.typeof(jnp.zeros(x.shape, x.dtype)) for x in arrays)
-    return known_platform() == "cpu" and on_one_device() and of_no_mesh
 
 
 def sums_of_terms(terms: tuple[jax.Array, ...], window: Window) -> tuple[jax.Array, ...]:
@@ -61,11 +55,14 @@ def unless_moderate(
 
 
 @custom_vmap
-def all_moderate(sums: jax.Array) -> jax.Array:
+def all_moderate(moderate: jax.Array) -> jax.Array:
     """Whether all entries are true: one answer for a whole batch, which then takes one branch."""
-    return jnp.all(sums)
+    if not (isinstance(moderate.size, int) and moderate.size):
+        return jnp.all(moderate)
+    # Half the time of the compiler's own reduction of booleans.
+    return fold(materialize(moderate.reshape(-1)), (0,), lax.bitwise_and)[0]
 
 
 @all_moderate.def_vmap
-def _all_in_batch(size: int, batched: Any, sums: jax.Array) -> tuple[jax.Array, bool]:
-    return all_moderate(sums), False
+def _all_in_batch(size: int, batched: Any, moderate: jax.Array) -> tuple[jax.Array, bool]:
+    return all_moderate(moderate), False

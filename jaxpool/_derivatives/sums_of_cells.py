@@ -18,14 +18,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
-from jaxpool._derivatives.moderate_sums import all_moderate, may_decide, sums_of_terms, unless_moderate
+from jaxpool._derivatives.moderate_sums import all_moderate, sums_of_terms, unless_moderate
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.cpu.choose import keeps_terms
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
-from jaxpool._engine.platforms import default_platform
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.platforms import default_platform, on_one_cpu
+from jaxpool._engine.stages import in_one_row, materialize
 from jaxpool._geometry.window import Window
 
 Terms = tuple[jax.Array, ...]
@@ -58,7 +59,7 @@ class SumsOfCells:
     """
 
     terms: Callable[[jax.Array, float], Terms]
-    value: Callable[[Terms, np.ndarray, float], jax.Array]
+    value: Callable[[Terms, ArrayLike, float], jax.Array]
     kept: int
     is_moderate: Callable[[Terms, float], jax.Array]
 
@@ -96,19 +97,26 @@ class _Pool:
         return replace(self, exact=self.exact.behind_one_axis())
 
     def terms(self, x: jax.Array) -> Terms:
-        if not (self.window.tiles and keeps_terms(self.window, x.shape)):
+        def terms(x: jax.Array) -> Terms:
             return self.family.terms(x, self.number)
-        # In one long row: cells at the ends of short rows, which fill no vector, are evaluated one by one.
-        terms = self.family.terms(materialize(x.reshape(-1)), self.number)
-        return tuple(materialize(term).reshape(x.shape) for term in terms)
+
+        return in_one_row(terms, x) if keeps_terms(self.window, x.shape) else terms(x)
 
     def kept_terms(self, x: jax.Array) -> Terms:
         return self.terms(x)[: self.family.kept]
 
     def value(self, sums: Terms) -> jax.Array:
+        return self.family.value(sums, self._counts(sums), self.number)
+
+    def value_in_one_row(self, sums: Terms) -> jax.Array:
+        """The value of sums that are in memory, for the forward pass."""
+        counts = jnp.broadcast_to(self._counts(sums), sums[0].shape)
+        return in_one_row(lambda counts, *sums: self.family.value(sums, counts, self.number), counts, *sums)
+
+    def _counts(self, sums: Terms) -> np.ndarray:
         window = self.window
         counts = window.counts(sums[0].ndim, padding=False) if not window.zeros else np.asarray(window.cells)
-        return self.family.value(sums, counts.astype(sums[0].dtype), self.number)
+        return counts.astype(sums[0].dtype)
 
     def sums(self, x: jax.Array) -> Terms:
         """The sums of the terms, including those of zeros in the padding if they count."""
@@ -130,11 +138,13 @@ def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.A
             values = pool.exact(x)
             return values, (jnp.zeros_like(values),) * pool.family.kept
 
-        if not may_decide(x):
+        if not on_one_cpu(x):
             return *exact(x), jnp.zeros((), bool)
         sums = pool.sums(x)
         moderate = all_moderate(pool.family.is_moderate(sums, pool.number))
-        return *unless_moderate(moderate, (pool.value(sums), sums[: pool.family.kept]), exact, pool.window, x), moderate
+        return *unless_moderate(
+            moderate, (pool.value_in_one_row(sums), sums[: pool.family.kept]), exact, pool.window, x
+        ), moderate
 
     return on_every_platform(evaluated, x)
 
@@ -161,7 +171,7 @@ class _Derivative(LinearMap):
         def exact(x: jax.Array, x_dot: jax.Array) -> jax.Array:
             return jax.jvp(pool.exact, (x,), (x_dot,))[1]
 
-        if not may_decide(x, x_dot):
+        if not on_one_cpu(x, x_dot):
             return exact(x, x_dot)
         _, terms_dot = jax.jvp(pool.kept_terms, (x,), (x_dot,))
         sums_dot = tuple(reduce_windows(materialize(term), pool.window, lax.add) for term in terms_dot)
@@ -174,7 +184,7 @@ class _Derivative(LinearMap):
         def exact(x: jax.Array, values_bar: jax.Array) -> jax.Array:
             return jax.vjp(pool.exact, x)[1](values_bar)[0]
 
-        if not may_decide(x, values_bar):
+        if not on_one_cpu(x, values_bar):
             return exact(x, values_bar)
         (sums_bar,) = jax.vjp(pool.value, sums)[1](values_bar)
         # Materialized, since every offset of a window reads them.

@@ -15,7 +15,8 @@ from jax import lax
 from jax.interpreters import mlir
 
 import jaxpool
-from jaxpool._engine.stages import materialize, stage
+from jaxpool._engine.platforms import Layout, inside
+from jaxpool._engine.stages import in_one_row, materialize, stage
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
 from tests.registry.cases import distinct
@@ -144,3 +145,18 @@ def test_stages_are_for_the_processor_alone(kept_by: str) -> None:
     sign = {"call": "inlineable", "branch": r"optimization_barrier .*: tensor<i1>"}[kept_by]
     texts = {platform: gradient.lower(lowering_platforms=(platform,)).as_text() for platform in ("cpu", "cuda", "tpu")}
     assert [platform for platform, text in texts.items() if re.search(sign, text)] == ["cpu"]
+
+
+@pytest.mark.parametrize("shape", [(), (0, 7), (3, 5), (4, 16)])
+def test_elementwise_functions_in_one_row(shape: tuple[int, ...]) -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, *shape))
+
+    def both(x: jax.Array, y: jax.Array) -> Any:
+        with inside("cpu", Layout(1)):
+            return in_one_row(lambda x, y: (jnp.sin(x) * y, x + y), x, y)
+
+    product, total = jax.jit(both)(x, y)
+    np.testing.assert_allclose(product, np.sin(x) * y, rtol=1e-12)
+    np.testing.assert_array_equal(total, x + y)
+    reshaped = "reshape" in str(jax.make_jaxpr(both)(x, y))
+    assert reshaped == (len(shape) > 0 and shape[-1] % 8 != 0)

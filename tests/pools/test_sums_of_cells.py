@@ -67,6 +67,15 @@ def test_float32_is_near_float64_on_both_sides_of_the_limit(name: str) -> None:
         np.testing.assert_allclose(gradient, exact_gradient, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("channels", [3, 8])
+@pytest.mark.parametrize("scale", [1e-5, 1e-3, 0.1])
+def test_small_cells_keep_their_digits(scale: float, channels: int) -> None:
+    # There the mean of exp(β·x) rounds to 1 plus a few bits.
+    x = (np.random.default_rng(1).uniform(-1, 1, (2, 16, 16, channels)) * scale).astype(np.float32)
+    pool = compiled_as_usual(lambda x: jaxpool.mellowmax_pool(x, 1.0, (3, 3), 2, axis=(1, 2)))
+    np.testing.assert_allclose(pool(x), pool(x.astype(np.float64)), rtol=0, atol=5e-7 * scale)
+
+
 @pytest.mark.parametrize("name", POOLS)
 def test_a_large_cell_or_nan_changes_no_other_item(name: str) -> None:
     x = np.random.default_rng(2).normal(size=(4, 7, 7, 2)).astype(np.float32)
