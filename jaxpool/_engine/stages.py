@@ -58,7 +58,8 @@ def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     (shape,) = {array.shape for array in arrays}
     if not on_one_cpu(*arrays) or not shape or (isinstance(shape[-1], int) and shape[-1] % 8 == 0):
         return function(*arrays)
-    results = function(*(materialize(array).reshape(-1) for array in arrays))
+    # Before the reshape, so that it is not fused into what computes the array; after it, so that results share work.
+    results = function(*(materialize(materialize(array).reshape(-1)) for array in arrays))
     return jax.tree.map(lambda result: materialize(result).reshape(shape), results)
 
 
