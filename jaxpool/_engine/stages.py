@@ -52,7 +52,7 @@ def marked(array: jax.Array, mark: str) -> jax.Array:
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     """Evaluate an elementwise function of arrays of one shape, as one long row if their rows do not fill vectors of 8.
 
-    On a CPU an exponential or logarithm takes 5 times as long for each cell at the end of a row that fills no vector.
+    On a CPU exponentials, logarithms and powers are computed in vectors, but cell by cell at the end of a row.
     Arrays in a mesh stay as they are, as a reshape might have to gather them.
     """
     (shape,) = {array.shape for array in arrays}
