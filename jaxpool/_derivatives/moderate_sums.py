@@ -17,19 +17,25 @@ from jax.custom_batching import custom_vmap
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.cpu.choose import keeps_terms
 from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.stages import as_call, in_one_row, materialize
 from jaxpool._geometry.window import Window
 
 # In bytes: larger arrays are pooled exactly by halves, which needs hardly more memory at a time than the sums.
 _LARGE = 2**22
 
 
-def sums_of_terms(terms: tuple[jax.Array, ...], window: Window) -> tuple[jax.Array, ...]:
-    """The sums over the windows of elementwise functions of the cells; padding adds 0."""
-    if keeps_terms(window, terms[0].shape):
-        terms = tuple(map(materialize, terms))
+Terms = tuple[jax.Array, ...]
+
+
+def sums_of_terms(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Window) -> Terms:
+    """The sums over the windows of terms, elementwise functions of the cells; padding adds 0."""
     # Read twice: to judge them, and for the values.
-    return tuple(materialize(reduce_windows(term, window, lax.add)) for term in terms)
+    return tuple(materialize(reduce_windows(each, window, lax.add)) for each in terms_of_cells(terms, x, window))
+
+
+def terms_of_cells(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Window) -> Terms:
+    """The terms of all cells, in memory if that is faster than to evaluate them in the loop that sums them."""
+    return tuple(map(materialize, in_one_row(terms, x))) if keeps_terms(window, x.shape) else terms(x)
 
 
 def unless_moderate(
@@ -38,17 +44,17 @@ def unless_moderate(
     """The results `by_sums` if all sums are moderate, else `exact(*arrays)`, by halves if the arrays are large.
 
     The exact pool is a loop that runs or does not, since the compiler gives the branches of a condition a single
-    thread. Its memory is reserved in advance. Everything in it depends on the loop counter: otherwise it would be moved
-    out of the loop and always evaluated.
+    thread. Its memory is reserved in advance. It depends on the loop counter: otherwise it would be moved out of the
+    loop and always evaluated. It is one call: otherwise its masks would be moved out, and then read from memory.
     """
     rows = len(arrays[0])
     halves = arrays[0].nbytes > _LARGE and rows % 2 == 0 and 0 not in window.pooled_axes
 
     def exact_part(number: jax.Array, results: Any) -> Any:
         if not halves:
-            return exact(*(materialize(array, number) for array in arrays))
+            return as_call(exact, *(materialize(array, number) for array in arrays))
         start = number * (rows // 2)
-        block = exact(*(lax.dynamic_slice_in_dim(array, start, rows // 2) for array in arrays))
+        block = as_call(exact, *(lax.dynamic_slice_in_dim(array, start, rows // 2) for array in arrays))
         return jax.tree.map(partial(lax.dynamic_update_slice_in_dim, start_index=start, axis=0), results, block)
 
     return lax.fori_loop(0, jnp.where(jnp.all(moderate), 0, 1 + halves), exact_part, by_sums)

@@ -100,10 +100,10 @@ def type_of(array: Any) -> Any:
     return array.aval if is_unknown(array) else jax.typeof(array)
 
 
-def lower_as_call(context: Any, array: Any, *others: Any) -> Any:
-    """Lower an operation to a call that returns the array and that the compiler must not inline."""
-    first = jax.make_jaxpr(lambda array, *_: array)(*context.avals_in)
-    results = mlir.core_call_lowering(context, array, *others, name="stage", call_jaxpr=first)
+def lower_as_call(name: str, function: Callable[..., Any], context: Any, *arrays: Any) -> Any:
+    """Lower an operation to a call of a function of its arrays, which the compiler must not inline."""
+    program = jax.make_jaxpr(function)(*context.avals_in)
+    results = mlir.core_call_lowering(context, *arrays, name=name, call_jaxpr=program)
     call = results[0].owner
     # In an explicit mesh, a later operation gives the result its sharding.
     while call.name != "func.call":

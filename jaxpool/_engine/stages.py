@@ -9,6 +9,8 @@ not known.
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -49,6 +51,19 @@ def marked(array: jax.Array, mark: str) -> jax.Array:
     return materialize(array, _number(mark))
 
 
+def as_call(step: Callable[..., Any], *arrays: jax.Array) -> Any:
+    """Evaluate `step(*arrays)`, results with at least one axis, as a call on a CPU: nothing in it moves out of it.
+
+    From the body of a loop the compiler would move tables and masks, and then read them from memory where they cost
+    nothing to compute. Not differentiable: calls are made while a rule is lowered.
+    """
+    if not (primitives.AVAILABLE and may_be_cpu()):
+        return step(*arrays)
+    program, results = jax.make_jaxpr(step, return_shape=True)(*arrays)
+    values = _Call(step).bind(*arrays, types=program.out_avals)
+    return jax.tree.unflatten(jax.tree.structure(results), values)
+
+
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     """Evaluate an elementwise function of arrays of one shape, as one long row if their rows do not fill vectors of 8.
 
@@ -70,9 +85,17 @@ def _number(mark: str) -> jax.Array:
 def _lower(context: Any, array: Any, *others: Any, **_: Any) -> Any:
     # JAX's representation of a program being lowered may change with any version.
     try:
-        return primitives.lower_as_call(context, array, *others)
+        return primitives.lower_as_call("stage", lambda array, *_: array, context, array, *others)
     except (AttributeError, IndexError, TypeError):
         return primitives.lower_by(_branch_of_one_side)(context, array, *others)
+
+
+def _lower_call(context: Any, *arrays: Any, operation: "_Call", **_: Any) -> Any:
+    function = partial(operation.evaluate, "cpu")
+    try:
+        return primitives.lower_as_call("step", function, context, *arrays)
+    except (AttributeError, IndexError, TypeError):
+        return primitives.lower_by(function)(context, *arrays)
 
 
 def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
@@ -106,3 +129,19 @@ class _Stage(primitives.CustomPrimitive, name="materialize"):
 
 
 _STAGE = _Stage()
+
+
+@dataclass(frozen=True)
+class _Call(primitives.CustomPrimitive, name="call"):
+    """A step that is evaluated as a call; its results are batched along their first axis."""
+
+    step: Callable[..., Any]
+
+    lowered = {"cpu": _lower_call}  # noqa: RUF012
+
+    def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
+        return jax.tree.leaves(self.step(*arrays))
+
+    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], list[int]]:
+        results = jax.tree.leaves(as_call(jax.vmap(self.step, tuple(axes)), *arrays))
+        return results, [0] * len(results)
