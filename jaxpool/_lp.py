@@ -14,7 +14,7 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.moderate_sums import all_moderate, sums_of_terms, unless_moderate
+from jaxpool._derivatives.moderate_sums import Terms, all_moderate, sums_of_terms, unless_moderate
 from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, power_of_two, signed_power
 from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool, weighted_pool
 from jaxpool._engine.cpu.choose import sums_powers
@@ -122,11 +122,14 @@ _LEAST_SUM, _LARGEST_SUM = 2.0**-80, 2.0**80
 def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.Array | None) -> jax.Array:
     """The norm: for small whole exponents by sums of powers if that pays off and all are moderate, else by ratios."""
     (x,) = cells
-    magnitudes = jnp.abs(x)
     if not (isinstance(p, float) and p.is_integer() and p <= 8 and sums_powers(window) and on_one_cpu(x)):
         return _norm_by_ratios(x, p=p, window=window)
-    terms = jnp.where(magnitudes == 0, 0, jnp.maximum(positive_power(magnitudes, p), _LEAST_TERM))
-    (sums,) = sums_of_terms((terms,), window)
+
+    def terms(x: jax.Array) -> Terms:
+        magnitudes = jnp.abs(x)
+        return (jnp.where(magnitudes == 0, 0, jnp.maximum(positive_power(magnitudes, p), _LEAST_TERM)),)
+
+    (sums,) = sums_of_terms(terms, x, window)
     root = _root(sums, p)
     if p > 2:
         # Only near 1 are powers by logarithms exact to the last digits.

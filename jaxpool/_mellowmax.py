@@ -157,12 +157,9 @@ def _value(sums: Terms, counts: ArrayLike, beta: float) -> jax.Array:
     if not less_one:
         return jnp.log(mean) / beta
     (e,) = less_one
-    near = e > -0.5
-    u = jnp.where(near, 1 + e, mean)
-    excess = u - 1
-    corrected = jnp.where(excess == 0, 1, e / jnp.where(excess == 0, 1, excess))
-    logarithm = jnp.where(near & (excess == 0), e, jnp.log(u) * jnp.where(near, corrected, 1))
-    return logarithm / beta
+    u = jnp.where(e > -0.5, 1 + e, mean)
+    corrected = jnp.where(u == 1, e, jnp.log(u) * e / (u - 1))
+    return jnp.where(e > -0.5, corrected, jnp.log(u)) / beta
 
 
 _SUMS = sums_of_exponentials(_terms, _value, kept=1)

@@ -20,16 +20,13 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._derivatives.moderate_sums import all_moderate, sums_of_terms, unless_moderate
+from jaxpool._derivatives.moderate_sums import Terms, all_moderate, sums_of_terms, terms_of_cells, unless_moderate
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._engine.cpu.choose import keeps_terms
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.platforms import default_platform, on_one_cpu
 from jaxpool._engine.stages import in_one_row, materialize
 from jaxpool._geometry.window import Window
-
-Terms = tuple[jax.Array, ...]
 
 
 @dataclass(frozen=True)
@@ -97,13 +94,10 @@ class _Pool:
         return replace(self, exact=self.exact.behind_one_axis())
 
     def terms(self, x: jax.Array) -> Terms:
-        def terms(x: jax.Array) -> Terms:
-            return self.family.terms(x, self.number)
-
-        return in_one_row(terms, x) if keeps_terms(self.window, x.shape) else terms(x)
+        return self.family.terms(x, self.number)
 
     def kept_terms(self, x: jax.Array) -> Terms:
-        return self.terms(x)[: self.family.kept]
+        return terms_of_cells(self.terms, x, self.window)[: self.family.kept]
 
     def value(self, sums: Terms) -> jax.Array:
         return self.family.value(sums, self._counts(sums), self.number)
@@ -121,7 +115,7 @@ class _Pool:
     def sums(self, x: jax.Array) -> Terms:
         """The sums of the terms, including those of zeros in the padding if they count."""
         window = self.window
-        sums = sums_of_terms(self.terms(x), window)
+        sums = sums_of_terms(self.terms, x, window)
         if not window.zeros:
             return sums
         padded = (window.cells - window.counts(x.ndim, padding=False)).astype(x.dtype)
@@ -142,9 +136,8 @@ def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.A
             return *exact(x), jnp.zeros((), bool)
         sums = pool.sums(x)
         moderate = all_moderate(pool.family.is_moderate(sums, pool.number))
-        return *unless_moderate(
-            moderate, (pool.value_in_one_row(sums), sums[: pool.family.kept]), exact, pool.window, x
-        ), moderate
+        by_sums = pool.value_in_one_row(sums), sums[: pool.family.kept]
+        return *unless_moderate(moderate, by_sums, exact, pool.window, x), moderate
 
     return on_every_platform(evaluated, x)
 

@@ -65,14 +65,19 @@ def first_in_blocks(
 def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
     """Combine all cells along `axes`, which keep size 1."""
     for axis in axes:
-        while (cells := array.shape[axis]) > 1:
-            rows = choose.adjacent_rows(cells) if axis == array.ndim - 1 and on_one_cpu(array) else None
-            if rows:
-                array = materialize(_combine_rows(array, rows, op))
-            else:
-                width = -(-cells // choose.slices_at_once(cells))
-                array = barrier(reduce(op, _slices(array, axis, width, op)))
+        while array.shape[axis] > 1:
+            array = _fold_once(array, axis, op)
     return array
+
+
+def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:
+    """Combine rows of the axis that are adjacent in memory, or slices of it that are far apart."""
+    rows = choose.adjacent_rows(array.shape, axis) if on_one_cpu(array) else None
+    if rows:
+        return materialize(_combine_rows(array, rows, op))
+    cells = array.shape[axis]
+    width = -(-cells // choose.slices_at_once(cells))
+    return barrier(reduce(op, _slices(array, axis, width, op)))
 
 
 def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:

@@ -143,7 +143,7 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
 
 @pytest.mark.parametrize("cells", [256, 784, 1024, 3136])
 def test_adjacent_rows_of_long_axes(cells: int) -> None:
-    rows = choose.adjacent_rows(cells)
+    rows = choose.adjacent_rows((3, 2, cells), 2)
     assert rows
     assert cells % (8 * rows) == 0
     x = np.random.default_rng(cells).normal(size=(3, 2, cells)).astype(np.float32)

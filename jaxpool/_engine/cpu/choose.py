@@ -74,14 +74,16 @@ def slices_at_once(cells: int) -> int:
     return 12 if cells <= 256 else 16
 
 
-def adjacent_rows(cells: int) -> int | None:
-    """How many adjacent rows of 8 cells each step combines in a fold of the last axis; None for slices far apart.
+def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
+    """How many adjacent rows of 8 cells each step combines in a fold of an axis; None for slices far apart.
 
-    Memory is then read in order: an axis of 3136 cells takes 0.6 to 0.75 times as long. Rows of other lengths take up
-    to twice as long as slices, and along other axes slices are fast.
+    Memory is then read in order: a last axis of 3136 cells takes 0.6 to 0.75 times as long. Rows of other lengths take
+    up to twice as long as slices, and along other axes slices are fast.
     """
-    fitting = [rows for rows in range(16, 65) if cells % (8 * rows) == 0]
-    return max(fitting) if fitting and cells >= 256 else None
+    cells = shape[axis]
+    if axis != len(shape) - 1 or cells < 256:
+        return None
+    return max((rows for rows in range(16, 65) if cells % (8 * rows) == 0), default=None)
 
 
 def selects_in_blocks(part: Window, shape: Sequence[int]) -> bool:
