@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxpool._engine.cpu import choose as cpu_choose
+from jaxpool._engine.cpu.choose_selection import winner_groups
 from jaxpool._engine.platforms import default_platform
 from jaxpool._engine.xla import choose as xla_choose
 from jaxpool._geometry.window import Window
@@ -31,7 +32,7 @@ def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
     """The format in which the winners of windows are kept, for the named platform or JAX's default one."""
     platform = default_platform()
     if platform == "cpu":
-        return Format(cpu_choose.winner_groups(window))
+        return Format(winner_groups(window))
     if platform == "tpu" and not masked and xla_choose.keeps_cells(window, dtype):
         return Format((window,), keeps_cells=True)
     return Format(xla_choose.order(window))

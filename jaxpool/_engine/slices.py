@@ -31,14 +31,18 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return result
 
 
-def select_by_slices(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
+def select_by_slices(
+    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, short_rows: bool = False
+) -> Winner:
     """Compare one shifted slice per cell of the window with the winner of those before it."""
     values = cells_at_offsets(x, part, identity(op, x.dtype))
     inner = itertools.repeat(None, part.cells) if offsets is None else cells_at_offsets(offsets, part, 0)
-    return winner_among(values, inner, place_value, op)
+    return winner_among(values, inner, place_value, op, short_rows)
 
 
-def winner_among(values: Iterable[jax.Array], inner: Iterable[Inner], place_value: Any, op: Operation) -> Winner:
+def winner_among(
+    values: Iterable[jax.Array], inner: Iterable[Inner], place_value: Any, op: Operation, short_rows: bool = False
+) -> Winner:
     """The winner among arrays of cells, in order, and its number times `place_value`, plus its entry in `inner`."""
     best = None
     for number, (cells, within) in enumerate(zip(values, inner, strict=True)):
@@ -47,7 +51,7 @@ def winner_among(values: Iterable[jax.Array], inner: Iterable[Inner], place_valu
             here = cells, jnp.full_like(cells, added, place_value.dtype)
         else:
             here = cells, within + added
-        best = here if best is None else better(best, here, op)
+        best = here if best is None else better(best, here, op, short_rows)
     assert best is not None
     return best
 
@@ -80,16 +84,17 @@ def times(place_value: Any, number: int) -> Any:
     return np.array(int(place_value) * number, place_value.dtype)[()]
 
 
-def better(first: Winner, later: Winner, op: Operation) -> Winner:
+def better(first: Winner, later: Winner, op: Operation, short_rows: bool = False) -> Winner:
     """The winner of an earlier and a later candidate: only a strictly better one replaces the first."""
-    is_better = replaces(first[0], later[0], op)
+    is_better = replaces(first[0], later[0], op, short_rows)
     return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
 
 
-def replaces(first: jax.Array, later: jax.Array, op: Operation) -> jax.Array:
-    """Whether a later cell is strictly better than the first."""
-    ordered = lax.gt if op is lax.max else lax.lt
+def replaces(first: jax.Array, later: jax.Array, op: Operation, short_rows: bool = False) -> jax.Array:
+    """Whether a later cell is strictly better than the first, in a form for arrays with short rows or for others."""
+    ordered, unordered = (lax.gt, lax.le) if op is lax.max else (lax.lt, lax.ge)
     if not jnp.issubdtype(first.dtype, jnp.floating):
         return ordered(later, first)
-    unordered = lax.le if op is lax.max else lax.ge
+    if short_rows:
+        return ordered(later, first) | ((later != later) & (first == first))
     return ~unordered(later, first) & (first == first)

@@ -34,13 +34,13 @@ class PlatformSelection:
     """How a platform selects and routes.
 
     Attributes:
-        order: The windows that a group is split into, the last axes first.
+        order: The windows that a group is split into for arrays of a shape, the last axes first.
         select: The extreme of every window, and its offset times a factor plus the offset already recorded for the
             cell.
         route: What the windows send to the cells at their offsets, combined by a sum or a maximum.
     """
 
-    order: Callable[[Window], tuple[Window, ...]]
+    order: Callable[[Window, Sequence[int]], tuple[Window, ...]]
     select: Callable[[jax.Array, Inner, Any, Window, Operation], Winner]
     route: Callable[[jax.Array, jax.Array, Window, Operation], jax.Array]
 
@@ -70,7 +70,7 @@ def first_winners(
         if least is None and any(axis.low for axis in group.axes):
             least = first_real_offsets(x.ndim, group, dtype)
         offsets, place_value = None, 1
-        for part in selection.order(group):
+        for part in selection.order(group, x.shape):
             x, offsets = selection.select(x, offsets, np.array(place_value, dtype)[()], part, op)
             place_value *= part.cells
         assert offsets is not None
@@ -123,7 +123,7 @@ def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Platfor
     so agree on the remainder. The maximum over them, or 0 if there are none, carries it to the next axis.
     """
     inner_cells = group.cells
-    *outer_parts, last_part = selection.order(group)[::-1]
+    *outer_parts, last_part = selection.order(group, cotangent.shape)[::-1]
     for part in outer_parts:
         inner_cells //= part.cells
         divisor = np.array(inner_cells, offsets.dtype)[()]

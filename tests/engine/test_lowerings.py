@@ -14,7 +14,7 @@ from jax import lax
 
 import jaxpool
 from jaxpool._engine import overlaps, pieces, reduce_window, slices
-from jaxpool._engine.cpu import choose
+from jaxpool._engine.cpu import choose, choose_selection
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.xla import reduce as xla_reduce
 from jaxpool._geometry.window import Window, make_window
@@ -121,6 +121,7 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
         for select_cells, route_back in [
             (slices.select_by_slices, overlaps.route_by_comparison),
             (pieces.select_in_pieces, overlaps.route_in_pieces),
+            (partial(slices.select_by_slices, short_rows=True), overlaps.route_by_comparison),
         ]:
             values, offsets = select_cells(x, inner, number.type(4), window, op)
             outer, rest = offsets // number.type(4), offsets % number.type(4)
@@ -130,8 +131,9 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
             results.append((values, offsets, routed, carried, *alone))
         return results
 
-    by_taps, in_pieces = everything(x, inner, cotangent)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13), in_pieces, by_taps)
+    by_taps, *others = everything(x, inner, cotangent)
+    for other in others:
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13), other, by_taps)
     np.testing.assert_array_equal(by_taps[5], by_taps[1] // 4)
     rule = oracle.largest if op is lax.max else oracle.smallest
     padding = ((axis.low, axis.high),)
@@ -139,6 +141,27 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
     expected = oracle.pool(rule, x, (axis.kernel,), axis.stride, padding, dilation=axis.dilation, ceil_mode=ceil_mode)
     np.testing.assert_array_equal(by_taps[0], expected.values)
     np.testing.assert_allclose(by_taps[2], expected.backward(cotangent), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(("channels", "stride"), [(3, 2), (6, 2), (12, 1), (16, 2)])
+def test_volumes_with_channels_last(channels: int, stride: int) -> None:
+    x = np.random.default_rng(channels).integers(0, 4, (2, channels, 5, 6, 7)).astype(np.float64)
+    x[0, 1, 2, 3, 4:] = np.nan
+    x_last = np.moveaxis(x, 1, -1)
+    pool = partial(jaxpool.max_pool, kernel_size=(3, 3, 3), stride=stride, padding=1)
+    window = make_window("test", x_last.shape, (3, 3, 3), stride, 1, 1, False, (1, 2, 3))
+    at_once = len(choose_selection.selection_order(window, x_last.shape)) == 1
+    assert at_once == (channels >= 6 and stride == 2)
+
+    @compiled_as_usual
+    def both(x: jax.Array, x_last: jax.Array) -> Any:
+        first, back = jax.vjp(pool, x)
+        last, back_last = jax.vjp(partial(pool, axis=(1, 2, 3)), x_last)
+        numbers = jnp.arange(first.size, dtype=x.dtype).reshape(first.shape)
+        return (first, *back(numbers)), (last, *back_last(jnp.moveaxis(numbers, 1, -1)))
+
+    for first, last in zip(*both(x, x_last), strict=True):
+        np.testing.assert_array_equal(np.moveaxis(last, -1, 1), first)
 
 
 @pytest.mark.parametrize("cells", [256, 784, 1024, 3136])

@@ -1,9 +1,8 @@
-"""Which lowering evaluates which window on the CPU, with thresholds from measurements."""
+"""Which lowering reduces which window on the CPU, with thresholds from measurements."""
 
 import math
 from collections.abc import Sequence
 
-import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Operation
@@ -17,7 +16,7 @@ def reduction_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
     Windows that share no cells are folded as blocks along all axes, the first one first, in longer slices. Small
     windows are reduced along all axes at once, up to 2.5 times faster. Bins are taken the first axis first.
     """
-    if any(isinstance(axis, BinAxis) for axis in window.axes):
+    if has_bins(window):
         return window.split()[::-1]
     return (window,) if folds_blocks(window) or reduces_at_once(window, shape) else window.split()
 
@@ -28,11 +27,15 @@ def reduces_at_once(window: Window, shape: Sequence[int]) -> bool:
     return len(window.axes) > 1 and window.cells <= 9 and (strides_are_1 or is_innermost(window, shape))
 
 
-def is_innermost(part: Window, shape: Sequence[int]) -> bool:
-    """Whether the windows run along the axis whose cells are adjacent in memory, or nearly so."""
+def is_innermost(part: Window, shape: Sequence[int], *, channels: int = 16) -> bool:
+    """Whether the windows run along the axis whose cells are adjacent in memory, or with fewer channels behind it."""
     behind = shape[part.axes[-1].axis + 1 :]
     # A symbolic size may have any value.
-    return all(isinstance(size, int) for size in behind) and math.prod(behind) < 16
+    return all(isinstance(size, int) for size in behind) and math.prod(behind) < channels
+
+
+def has_bins(window: Window) -> bool:
+    return any(isinstance(axis, BinAxis) for axis in window.axes)
 
 
 def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool:
@@ -84,17 +87,6 @@ def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
     if axis != len(shape) - 1 or cells < 256:
         return None
     return max((rows for rows in range(16, 65) if cells % (8 * rows) == 0), default=None)
-
-
-def selects_in_blocks(part: Window, shape: Sequence[int]) -> bool:
-    """Whether a selection folds windows that share no cells as blocks, instead of strided slices.
-
-    That is faster for a single window, and keeps the program short beyond 64 cells. Along the innermost axis it is up
-    to twice as fast from 36 cells on, unless the windows of a row fill vectors of eight.
-    """
-    if not part.tiles or part.cells > 64 or part.is_single:
-        return part.tiles
-    return part.cells >= 36 and is_innermost(part, shape) and part.axes[-1].output % 8 != 0
 
 
 def folds_pieces(part: Window) -> bool:
@@ -163,68 +155,6 @@ def keeps_terms(window: Window, shape: Sequence[int]) -> bool:
     except along the innermost axis, where terms of a slice with a stride are not computed in vectors.
     """
     return not window.tiles or is_innermost(window, shape)
-
-
-def selection_order(window: Window) -> tuple[Window, ...]:
-    """The windows that a selection applies one after the other: all axes at once, or each in turn, the last one first.
-
-    All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window.
-    """
-    if any(isinstance(axis, BinAxis) for axis in window.axes):
-        return window.split()
-    at_once = window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64))
-    return (window,) if at_once else window.split()
-
-
-def winner_groups(window: Window) -> tuple[Window, ...]:
-    """Groups of axes, the last ones first, for which a selection records the winners' offsets separately.
-
-    An axis in a group of its own needs an offset for each of its outputs, at every cell of the axes before it. That is
-    faster than carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
-    """
-    if len(selection_order(window)) == 1:
-        return (window,)
-    limit = 2.25 if all(axis.stride == 1 for axis in window.axes) else 4
-    for rest in range(len(window.axes)):
-        groups = (*Window(window.axes[rest:]).split(), *([Window(window.axes[:rest])] if rest else []))
-        if sum(_bytes(groups, number) for number in range(len(groups))) <= limit:
-            return groups
-    return (window,)
-
-
-def _bytes(groups: Sequence[Window], number: int) -> float:
-    """Bytes per output for the offsets of one group."""
-    cells = math.prod(axis.size / axis.output for group in groups[number + 1 :] for axis in group.axes)
-    return cells * np.min_scalar_type(groups[number].cells - 1).itemsize
-
-
-def is_stage(part: Window, shape: Sequence[int]) -> bool:
-    """Whether the step that selects or routes along these axes of an array is a separate stage.
-
-    A loop that pads the innermost axis is 5 times slower if the previous step is fused into it; along other axes
-    padding costs nothing. Up to 4 cells, selecting again while routing is as fast. If windows share no cells, it is
-    enough to materialize the winners.
-    """
-    if part.tiles and part.cells <= 64:
-        return False
-    return part.cells > 4 and (len(part.axes) > 1 or is_innermost(part, shape))
-
-
-def materializes_offsets(part: Window) -> bool:
-    """Whether the offsets of a step that is not a stage are materialized.
-
-    A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as
-    long. So does one that selects again for every cell of windows that share none.
-    """
-    return (len(part.axes) == 1 or part.tiles) and part.cells > 2
-
-
-def routes_in_pieces(part: Window) -> bool:
-    """Whether cotangents are routed to the piece of the window that holds the winner, and then to the cell in it.
-
-    The alternative is a comparison for each of the windows that hold a cell.
-    """
-    return len(part.axes) == 1 and all(axis.kernel > 8 and axis.extent > 16 * axis.stride for axis in part.axes)
 
 
 def blurs_in_stages(window: Window) -> bool:

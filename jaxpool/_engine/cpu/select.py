@@ -7,7 +7,7 @@ import jax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import first_in_blocks
-from jaxpool._engine.cpu import choose
+from jaxpool._engine.cpu import choose, choose_selection
 from jaxpool._engine.cpu.bins import route_in_bins, select_in_bins
 from jaxpool._engine.operations import Operation, barrier, computed_once, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
@@ -26,15 +26,17 @@ def _select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Op
         # Read more than once: for the extreme, and again for the cell that has it.
         x = computed_once(copy_to_tiles(x, part, identity(op, x.dtype)))
         offsets, part = None if offsets is None else copy_to_tiles(offsets, part, 0), as_tiles(part)
-    if choose.selects_in_blocks(part, x.shape):
+    if choose_selection.selects_in_blocks(part, x.shape):
         lowering = select_by_blocks
+    elif choose.folds_pieces(part):
+        lowering = select_in_pieces
     else:
-        lowering = select_in_pieces if choose.folds_pieces(part) else select_by_slices
+        lowering = partial(select_by_slices, short_rows=choose_selection.has_short_rows(part, x.shape))
     step = partial(lowering, place_value=place_value, part=part, op=op)
-    if choose.is_stage(part, x.shape):
+    if choose_selection.is_stage(part, x.shape):
         return stage(step, x, offsets)
     values, offsets = step(x, offsets)
-    if choose.materializes_offsets(part):
+    if choose_selection.materializes_offsets(part):
         return (materialize if part.tiles else barrier)(values), materialize(offsets)
     return barrier(values), offsets
 
@@ -49,13 +51,13 @@ def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) ->
     bins = choose.gathered_bins(part)
     if bins is not None:
         return route_in_bins(array, offsets, bins, op)
-    if choose.routes_in_pieces(part):
+    if choose_selection.routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
     step = partial(route_by_comparison, part=part, op=op)
-    if choose.is_stage(part, array.shape):
+    if choose_selection.is_stage(part, array.shape):
         return stage(step, array, offsets)
     return barrier(step(array, offsets))
 
 
-SELECTION = PlatformSelection(choose.selection_order, _select, _route)
+SELECTION = PlatformSelection(choose_selection.selection_order, _select, _route)

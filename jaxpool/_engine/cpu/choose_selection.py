@@ -1,0 +1,96 @@
+"""How winners are selected on the CPU, and cotangents routed to them, with thresholds from measurements."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxpool._engine.cpu.choose import has_bins, is_innermost
+from jaxpool._geometry.window import Window
+
+
+def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
+    """The windows that a selection applies one after the other: all axes at once, or each in turn, the last one first.
+
+    All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window. With 6 channels last
+    or more, it is 1.3 to 4 times as fast for windows of up to 27 cells that share few of them.
+    """
+    share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes)) and not has_bins(window)
+    at_once = selects_at_once(window) or (share_few and not is_innermost(window, shape, channels=6))
+    return (window,) if at_once else window.split()
+
+
+def selects_at_once(window: Window) -> bool:
+    """Whether a selection applies all axes at once, whatever the layout."""
+    return not has_bins(window) and (window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64)))
+
+
+def selects_in_blocks(part: Window, shape: Sequence[int]) -> bool:
+    """Whether a selection folds windows that share no cells as blocks, instead of strided slices.
+
+    That is faster for a single window, and keeps the program short beyond 64 cells. Along the innermost axis it is up
+    to twice as fast from 36 cells on, unless the windows of a row fill vectors of eight.
+    """
+    if not part.tiles or part.cells > 64 or part.is_single:
+        return part.tiles
+    return part.cells >= 36 and is_innermost(part, shape) and part.axes[-1].output % 8 != 0
+
+
+def has_short_rows(part: Window, shape: Sequence[int]) -> bool:
+    """Whether a selection compares cells in the form for short rows: 3 cells along one axis, with 9 to 16 last.
+
+    The compiler unrolls loops over few cells with a short body before it vectorizes them, which then fails. The longer
+    form takes half the time there, and elsewhere up to 1.5 times as long.
+    """
+    return len(part.axes) == 1 and part.cells == 3 and shape[-1] in range(9, 17)
+
+
+def winner_groups(window: Window) -> tuple[Window, ...]:
+    """Groups of axes, the last ones first, for which a selection records the winners' offsets separately.
+
+    An axis in a group of its own needs an offset for each of its outputs, at every cell of the axes before it. That is
+    faster than carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
+    """
+    if selects_at_once(window):
+        return (window,)
+    limit = 2.25 if all(axis.stride == 1 for axis in window.axes) else 4
+    for rest in range(len(window.axes)):
+        groups = (*Window(window.axes[rest:]).split(), *([Window(window.axes[:rest])] if rest else []))
+        if sum(_bytes(groups, number) for number in range(len(groups))) <= limit:
+            return groups
+    return (window,)
+
+
+def _bytes(groups: Sequence[Window], number: int) -> float:
+    """Bytes per output for the offsets of one group."""
+    cells = math.prod(axis.size / axis.output for group in groups[number + 1 :] for axis in group.axes)
+    return cells * np.min_scalar_type(groups[number].cells - 1).itemsize
+
+
+def is_stage(part: Window, shape: Sequence[int]) -> bool:
+    """Whether the step that selects or routes along these axes of an array is a separate stage.
+
+    A loop that pads the innermost axis is 5 times slower if the previous step is fused into it; along other axes
+    padding costs nothing. Up to 4 cells, selecting again while routing is as fast. If windows share no cells, it is
+    enough to materialize the winners.
+    """
+    if part.tiles and part.cells <= 64:
+        return False
+    return part.cells > 4 and (len(part.axes) > 1 or is_innermost(part, shape))
+
+
+def materializes_offsets(part: Window) -> bool:
+    """Whether the offsets of a step that is not a stage are materialized.
+
+    A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as
+    long. So does one that selects again for every cell of windows that share none.
+    """
+    return (len(part.axes) == 1 or part.tiles) and part.cells > 2
+
+
+def routes_in_pieces(part: Window) -> bool:
+    """Whether cotangents are routed to the piece of the window that holds the winner, and then to the cell in it.
+
+    The alternative is a comparison for each of the windows that hold a cell.
+    """
+    return len(part.axes) == 1 and all(axis.kernel > 8 and axis.extent > 16 * axis.stride for axis in part.axes)
