@@ -9,7 +9,7 @@ from benchmarks import pools, pytorch
 from benchmarks.cases import Case
 from benchmarks.compare import check, check_shape, draw, expected
 from benchmarks.options import Options
-from benchmarks.programs import FUNCTIONS, build, residual_bytes
+from benchmarks.programs import FUNCTIONS, Program, build, residual_bytes
 from benchmarks.timing import Run, alternate, copy
 
 # The time for a case, shared by all contenders.
@@ -21,7 +21,8 @@ class Row:
     """The measurements of a case by library; None if a library has no such pool, and `reasons` says why.
 
     Times are milliseconds, compile times seconds. The time of "copy" is the copy limit: an elementwise pass that moves
-    as many bytes as the values or the gradient must; for the tangent, one that copies it.
+    as many bytes as the values or the gradient must; for the tangent, one that copies it. `same_program` lists what
+    jaxpool and plain JAX compile to the same program for.
     """
 
     group: str
@@ -37,6 +38,7 @@ class Row:
     residual_bytes_per_output: dict[str, float | None] = field(default_factory=dict)
     temporary_bytes_over_input: dict[str, float | None] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    same_program: list[str] = field(default_factory=list)
 
 
 def measure(case: Case, options: Options) -> Row:
@@ -70,6 +72,7 @@ def _jax_runs(
 ) -> dict[str, dict[str, Run]]:
     """The runs of the JAX libraries by operation; compile times, residuals and temporaries go into the row."""
     runs: dict[str, dict[str, Run]] = {what: {} for what in FUNCTIONS}
+    programs: dict[tuple[str, str], Program] = {}
     for library, make_pool in pools.JAX_LIBRARIES.items():
         if library != "jaxpool" and library not in options.peers:
             continue
@@ -83,7 +86,7 @@ def _jax_runs(
             if library == "flax" and what == "tangent":
                 continue
             try:
-                program = build(function(pool), *arguments[what])
+                program = programs[library, what] = build(function(pool), *arguments[what])
             except NotImplementedError as reason:
                 row.reasons[f"{library} {what}"] = str(reason).partition("\n")[0]
                 continue
@@ -94,6 +97,11 @@ def _jax_runs(
                 x, cotangent = arguments[what]
                 row.residual_bytes_per_output[library] = residual_bytes(pool, x) / cotangent.size
                 row.temporary_bytes_over_input[library] = program.temporary_bytes / x.nbytes
+    row.same_program += [
+        what
+        for what in FUNCTIONS
+        if ("plain", what) in programs and programs["jaxpool", what].is_same_as(programs["plain", what])
+    ]
     return runs
 
 

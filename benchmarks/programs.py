@@ -1,5 +1,6 @@
 """Compiled pools: the programs for values, gradient and tangent, with compile times and memory."""
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +17,14 @@ _SECONDS_EASILY_DISTURBED = 0.2
 class Program:
     """A compiled function, the seconds to trace and compile it, and the bytes that it needs besides its results."""
 
-    call: Callable[..., Any]
+    call: Any  # A compiled function of JAX, whose type is not public.
     compile_seconds: float
     temporary_bytes: int
+
+    def is_same_as(self, other: "Program") -> bool:
+        """Whether both have the same instructions, apart from names; false if large constants are not shown."""
+        own, others = (_without_names(program.call.as_text()) for program in (self, other))
+        return own == others and "constant({...})" not in own
 
 
 def forward(pool: Pool) -> Callable[..., Any]:
@@ -50,6 +56,16 @@ def build(function: Callable[..., Any], *arguments: jax.Array) -> Program:
         seconds = min(seconds, _compile(function, *arguments)[1])
     analysis = compiled.memory_analysis()
     return Program(compiled, seconds, 0 if analysis is None else analysis.temp_size_in_bytes)
+
+
+def _without_names(text: str) -> str:
+    """The instructions of a compiled program, with names replaced by numbers in the order in which they occur."""
+    text = re.sub(r', metadata=\{(?:"(?:[^"\\]|\\.)*"|[^"}])*\}', "", text)
+    # Headings of computations repeat the types of their parameters.
+    lines = [re.sub(r"\(.*\{$", "{", line) for line in text.splitlines()]
+    start = next(number for number, line in enumerate(lines) if line.startswith(("%", "ENTRY")))
+    numbers: dict[str, str] = {}
+    return re.sub(r"%[\w.-]+", lambda name: numbers.setdefault(name[0], f"%{len(numbers)}"), "\n".join(lines[start:]))
 
 
 def residual_bytes(pool: Pool, x: jax.Array) -> int:
