@@ -65,16 +65,19 @@ def as_call(step: Callable[..., Any], *arrays: jax.Array) -> Any:
 
 
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Evaluate an elementwise function of arrays of one shape, as one long row if their rows do not fill vectors of 8.
+    """Evaluate an elementwise function of arrays of one shape in memory: as one long row if rows do not fill vectors.
 
-    On a CPU exponentials, logarithms and powers are computed in vectors, but cell by cell at the end of a row.
-    Arrays in a mesh stay as they are, as a reshape might have to gather them.
+    On a CPU exponentials, logarithms and powers are computed in vectors, but cell by cell at the end of a row, and of
+    cells that are read with a stride. Arrays in a mesh stay as they are, as a reshape might have to gather them.
     """
     (shape,) = {array.shape for array in arrays}
-    if not on_one_cpu(*arrays) or not shape or (isinstance(shape[-1], int) and shape[-1] % 8 == 0):
+    if not on_one_cpu(*arrays):
         return function(*arrays)
-    # Before the reshape, so that it is not fused into what computes the array; after it, so that results share work.
-    results = function(*(materialize(materialize(array).reshape(-1)) for array in arrays))
+    arrays = tuple(map(materialize, arrays))
+    if not shape or shape[-1] % 8 == 0:
+        return function(*arrays)
+    # After the reshape too, so that results share work.
+    results = function(*(materialize(array.reshape(-1)) for array in arrays))
     return jax.tree.map(lambda result: materialize(result).reshape(shape), results)
 
 

@@ -51,7 +51,7 @@ def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool
     overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
     if not overlap and (op is not lax.add or part.cells <= 16):
         return True
-    if op is lax.add and part.axes[-1].axis == len(shape) - 1:
+    if op is lax.add and is_innermost(part, shape, channels=2):
         return False
     return is_innermost(part, shape) and part.axes[-1].stride <= 2 and part.cells <= 16
 
