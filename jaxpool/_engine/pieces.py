@@ -126,11 +126,13 @@ def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return result
 
 
-def select_in_pieces(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
+def select_in_pieces(
+    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
+) -> Winner:
     """Take the best winner of a few pieces, log8(kernel) times; a cell in two pieces may be the winner of both."""
 
     def join(first: Arrays, later: Arrays, start: int) -> Winner:
-        return better((first[0], first[1]), (later[0], later[1] + times(place_value, start)), op)
+        return better((first[0], first[1]), (later[0], later[1] + times(place_value, start)), op, by_offset=by_offset)
 
     padded, padded_offsets = pad_winners(x, offsets, part, op)
     if padded_offsets is None:

@@ -6,8 +6,10 @@ separately: the first winner of the window in row-major order is the winner of t
 Within a group a platform may take one axis after the other in the same way.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +19,7 @@ from jax import lax
 
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.slices import Inner, Winner
+from jaxpool._engine.slices import Winner
 from jaxpool._geometry.padding_words import copied_cells
 from jaxpool._geometry.window import Window
 
@@ -34,14 +36,14 @@ class PlatformSelection:
     """How a platform selects and routes.
 
     Attributes:
-        order: The windows that a group is split into for arrays of a shape, the last axes first.
+        order: The parts that a group is split into for arrays of a shape, the last axes first or the first ones first.
         select: The extreme of every window, and its offset times a factor plus the offset already recorded for the
-            cell.
+            cell; with `by_offset`, equal cells are compared by these offsets.
         route: What the windows send to the cells at their offsets, combined by a sum or a maximum.
     """
 
     order: Callable[[Window, Sequence[int]], tuple[Window, ...]]
-    select: Callable[[jax.Array, Inner, Any, Window, Operation], Winner]
+    select: Callable[..., Winner]
     route: Callable[[jax.Array, jax.Array, Window, Operation], jax.Array]
 
 
@@ -69,10 +71,13 @@ def first_winners(
         dtype = np.min_scalar_type(group.cells - 1) if least is None else least.dtype
         if least is None and any(axis.low for axis in group.axes):
             least = first_real_offsets(x.ndim, group, dtype)
-        offsets, place_value = None, 1
-        for part in selection.order(group, x.shape):
-            x, offsets = selection.select(x, offsets, np.array(place_value, dtype)[()], part, op)
-            place_value *= part.cells
+        offsets, parts = None, selection.order(group, x.shape)
+        for part in parts:
+            select, place_value = selection.select, np.array(_place_value(part, group), dtype)[()]
+            if offsets is not None and _starts_with_first_axis(parts, group):
+                # The cells of a window are then not visited in row-major order.
+                select = partial(select, by_offset=True)
+            x, offsets = select(x, offsets, place_value, part, op)
         assert offsets is not None
         # Low padding and leading masked cells win only if no cell is better.
         recorded.append(offsets if least is None else jnp.maximum(offsets, least))
@@ -116,21 +121,34 @@ def send_to_winners(
 
 
 def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: PlatformSelection, group: Window) -> jax.Array:
-    """Undo the offsets of a group one axis at a time, the first axis first.
+    """Undo the offsets of a group one part at a time, in the opposite order of its selection.
 
     Dividing an offset by the number of cells along the inner axes gives the row of the window, and the remainder is the
     winner's offset in that row. All outputs that picked the same row at the same inner position share its winner, and
-    so agree on the remainder. The maximum over them, or 0 if there are none, carries it to the next axis.
+    so agree on the remainder. The maximum over them, or 0 if there are none, carries it to the next axis. In the same
+    way all outputs that picked the same column agree on the row.
     """
     inner_cells = group.cells
-    *outer_parts, last_part = selection.order(group, cotangent.shape)[::-1]
+    parts = selection.order(group, cotangent.shape)
+    rows_last = _starts_with_first_axis(parts, group)
+    *outer_parts, last_part = parts[::-1]
     for part in outer_parts:
         inner_cells //= part.cells
-        divisor = np.array(inner_cells, offsets.dtype)[()]
+        divisor = np.array(part.cells if rows_last else inner_cells, offsets.dtype)[()]
         row, rest = lax.div(offsets, divisor), lax.rem(offsets, divisor)
-        cotangent = selection.route(cotangent, row, part, lax.add)
-        offsets = selection.route(rest, row, part, lax.max)
+        here, rest = (rest, row) if rows_last else (row, rest)
+        cotangent = selection.route(cotangent, here, part, lax.add)
+        offsets = selection.route(rest, here, part, lax.max)
     return selection.route(cotangent, offsets, last_part, lax.add)
+
+
+def _starts_with_first_axis(parts: Sequence[Window], group: Window) -> bool:
+    return len(parts) > 1 and parts[0].axes[0] == group.axes[0]
+
+
+def _place_value(part: Window, group: Window) -> int:
+    """The cells of a group along the axes behind a part."""
+    return math.prod(axis.kernel for axis in group.axes[group.axes.index(part.axes[-1]) + 1 :])
 
 
 def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:

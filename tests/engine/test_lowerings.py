@@ -143,6 +143,52 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
     np.testing.assert_allclose(by_taps[2], expected.backward(cotangent), rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("pool", "sizes"),
+    [
+        (jaxpool.max_pool, {"kernel_size": (9, 9), "stride": 4, "padding": 2}),
+        (jaxpool.max_pool, {"kernel_size": (70, 5), "stride": (6, 3), "padding": ((20, 34), (2, 0))}),
+        (jaxpool.min_pool, {"kernel_size": (10, 8), "stride": (10, 8)}),
+        (jaxpool.min_pool, {"kernel_size": (3, 3, 3), "stride": 2, "padding": 1}),
+        (jaxpool.adaptive_max_pool, {"output_size": (5, 7)}),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_selections_in_either_order_of_axes(pool: Any, sizes: dict[str, Any], masked: bool) -> None:
+    volumes = len(sizes.get("kernel_size", ())) == 3
+    shape = (2, 16, 4, 6, 8) if volumes else (2, 16, 30, 24)
+    random = np.random.default_rng(0)
+    x = random.integers(0, 3, shape).astype(np.float64)
+    x[0, :, :, 5:7] = np.nan
+    x[1, :2] = -np.inf if pool is jaxpool.max_pool else np.inf
+    mask = random.random(shape) < 0.2 if masked else None
+    if mask is not None:
+        mask[1, 1:3] = False
+    spatial = tuple(range(1, len(shape) - 1))
+
+    @compiled_as_usual
+    def both(x: jax.Array, x_last: jax.Array) -> Any:
+        mask_last = None if mask is None else np.moveaxis(mask, 1, -1)
+        first, back = jax.vjp(partial(pool, where=mask, **sizes), x)
+        last, back_last = jax.vjp(partial(pool, where=mask_last, axis=spatial, **sizes), x_last)
+        numbers = jnp.arange(first.size, dtype=x.dtype).reshape(first.shape)
+        return (first, *back(numbers)), (last, *back_last(jnp.moveaxis(numbers, 1, -1)))
+
+    for first, last in zip(*both(x, np.moveaxis(x, 1, -1)), strict=True):
+        np.testing.assert_array_equal(np.moveaxis(last, -1, 1), first)
+
+
+def test_orders_of_axes_depend_on_the_layout() -> None:
+    # A control: the test above compares different programs.
+    def first_axes(shape: tuple[int, ...], axis: tuple[int, ...], kernel_size: tuple[int, ...]) -> list[int]:
+        window = make_window("test", shape, kernel_size, 4, 1, 1, False, axis)
+        return [part.axes[0].axis for part in choose_selection.selection_order(window, shape)]
+
+    assert first_axes((2, 16, 30, 24), (2, 3), (9, 9)) == [2, 3]
+    assert first_axes((2, 30, 24, 16), (1, 2), (9, 9)) == [2, 1]
+    assert first_axes((2, 30, 24, 16), (1, 2), (9, 3)) == [1]
+
+
 @pytest.mark.parametrize(("channels", "stride"), [(3, 2), (6, 2), (12, 1), (16, 2)])
 def test_volumes_with_channels_last(channels: int, stride: int) -> None:
     x = np.random.default_rng(channels).integers(0, 4, (2, channels, 5, 6, 7)).astype(np.float64)

@@ -16,6 +16,24 @@ FAULTS = (
         "lax.ge if op is lax.max else lax.le",
         "test_integers test_platforms -k extremes or integers or winners",
     ),
+    Fault(
+        "short rows lose the first NaN",
+        " | ((first == first) & (later != later))",
+        "",
+        "test_lowerings -k selection_and_routing",
+    ),
+    Fault(
+        "rows of one column are not compared by offset",
+        "is_better |= is_equal(first[0], later[0]) & (later[1] < first[1])",
+        "pass",
+        "test_lowerings -k either_order",
+    ),
+    Fault(
+        "rows are routed as columns",
+        "here, rest = (rest, row) if rows_last else (row, rest)",
+        "here, rest = row, rest",
+        "test_lowerings -k either_order",
+    ),
     Fault("any cell replaces NaN", " & (first == first)", "", "test_nan -k max_pool"),
     Fault(
         "blocks lose the winner NaN", "found = (cells == best) | (cells != cells)", "found = cells == best", "test_nan"
@@ -95,8 +113,8 @@ FAULTS = (
     ),
     Fault(
         "offsets added on the way back",
-        "selection.route(rest, row, part, lax.max)",
-        "selection.route(rest, row, part, lax.add)",
+        "selection.route(rest, here, part, lax.max)",
+        "selection.route(rest, here, part, lax.add)",
         "test_derivatives -k max_pool",
     ),
     Fault(

@@ -37,20 +37,24 @@ def spread_bins(cotangent: jax.Array, axis: BinAxis) -> jax.Array:
     return merge_periods(total, axis)
 
 
-def select_in_bins(x: jax.Array, offsets: Inner, place_value: np.ndarray, axis: BinAxis, op: Operation) -> Winner:
+def select_in_bins(
+    x: jax.Array, offsets: Inner, place_value: np.ndarray, axis: BinAxis, op: Operation, *, by_offset: bool = False
+) -> Winner:
     """The extreme of every bin, and its offset: its place times `place_value`, plus its entry in `offsets`."""
     # Two loops with separate gathers: the results of gathers that both loops read would be stored.
     values, offsets = (
-        materialize(_select(marked(x, mark), offsets, place_value, axis, op)[number])
+        materialize(_select(marked(x, mark), offsets, place_value, axis, op, by_offset)[number])
         for number, mark in enumerate(("values of bins", "offsets in bins"))
     )
     return values, offsets
 
 
-def _select(x: jax.Array, offsets: Inner, place_value: np.ndarray, axis: BinAxis, op: Operation) -> Winner:
+def _select(
+    x: jax.Array, offsets: Inner, place_value: np.ndarray, axis: BinAxis, op: Operation, by_offset: bool
+) -> Winner:
     cells = _cells_at_places(x, axis, identity(op, x.dtype))
     inner = [None] * len(cells) if offsets is None else _cells_at_places(offsets, axis, 0)
-    values, offsets = winner_among(cells, inner, place_value, op)
+    values, offsets = winner_among(cells, inner, place_value, op, by_offset=by_offset)
     return merge_periods(values, axis), merge_periods(offsets, axis)
 
 

@@ -10,14 +10,25 @@ from jaxpool._geometry.window import Window
 
 
 def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
-    """The windows that a selection applies one after the other: all axes at once, or each in turn, the last one first.
+    """The windows that a selection applies one after the other: all axes at once, or each in turn.
 
     All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window. With 6 channels last
     or more, it is 1.3 to 4 times as fast for windows of up to 27 cells that share few of them.
     """
     share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes)) and not has_bins(window)
     at_once = selects_at_once(window) or (share_few and not is_innermost(window, shape, channels=6))
-    return (window,) if at_once else window.split()
+    if at_once:
+        return (window,)
+    return window.split()[::-1] if starts_with_first_axis(window, shape) else window.split()
+
+
+def starts_with_first_axis(window: Window, shape: Sequence[int]) -> bool:
+    """Whether a selection that takes each axis in turn starts with the first one, and not with the last one.
+
+    Rows of cells are then compared in vectors, and only the few rows that are left cell by cell: a third to two thirds
+    of the time, if at most a quarter of the rows is left.
+    """
+    return is_innermost(window, shape) and math.prod(axis.size / axis.output for axis in window.axes[:-1]) >= 4
 
 
 def selects_at_once(window: Window) -> bool:

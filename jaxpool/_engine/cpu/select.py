@@ -18,10 +18,12 @@ from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.window import Window
 
 
-def _select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
+def _select(
+    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
+) -> Winner:
     bins = choose.gathered_bins(part)
     if bins is not None:
-        return select_in_bins(x, offsets, place_value, bins, op)
+        return select_in_bins(x, offsets, place_value, bins, op, by_offset=by_offset)
     if as_tiles(part) != part:
         # Read more than once: for the extreme, and again for the cell that has it.
         x = computed_once(copy_to_tiles(x, part, identity(op, x.dtype)))
@@ -29,9 +31,10 @@ def _select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Op
     if choose_selection.selects_in_blocks(part, x.shape):
         lowering = select_by_blocks
     elif choose.folds_pieces(part):
-        lowering = select_in_pieces
+        lowering = partial(select_in_pieces, by_offset=by_offset)
     else:
-        lowering = partial(select_by_slices, short_rows=choose_selection.has_short_rows(part, x.shape))
+        short_rows = choose_selection.has_short_rows(part, x.shape)
+        lowering = partial(select_by_slices, short_rows=short_rows, by_offset=by_offset)
     step = partial(lowering, place_value=place_value, part=part, op=op)
     if choose_selection.is_stage(part, x.shape):
         return stage(step, x, offsets)
