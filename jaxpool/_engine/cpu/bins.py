@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import bins_of_cells, merge_periods, split_periods
+from jaxpool._engine.cpu import choose
 from jaxpool._engine.operations import Operation, barrier, combine, identity
 from jaxpool._engine.slices import Inner, Winner, winner_among
 from jaxpool._engine.stages import marked, materialize
@@ -26,15 +27,28 @@ def reduce_bins(x: jax.Array, axis: BinAxis, op: Operation) -> jax.Array:
 
 def spread_bins(cotangent: jax.Array, axis: BinAxis) -> jax.Array:
     """Send the cotangent of each bin to all of its cells: the transpose of the sum."""
-    cotangents = split_periods(materialize(cotangent), axis, axis.period().output)
-    bins, held = bins_of_cells(axis.period())
-    total = None
+    period = axis.period()
+    cotangents = split_periods(materialize(cotangent), axis, period.output)
+    if choose.spreads_each_bin(axis, cotangent.ndim):
+        return merge_periods(_spread_each(cotangents, period), axis)
+    bins, held = bins_of_cells(period)
+    sent = []
     for number in range(len(bins)):
         here = _take(cotangents, bins[number], axis)
-        sent = here if held[number].all() else jnp.where(_along(held[number], axis, here.ndim), here, 0)
-        total = sent if total is None else total + sent
-    assert total is not None
-    return merge_periods(total, axis)
+        sent.append(here if held[number].all() else jnp.where(_along(held[number], axis, here.ndim), here, 0))
+    return merge_periods(combine(lax.add, sent), axis)
+
+
+def _spread_each(cotangents: jax.Array, period: BinAxis) -> jax.Array:
+    """Send the cotangents of bins, which are along the last axis, to their cells one bin after the other."""
+    shape = (*cotangents.shape[:-1], period.size)
+    # Not a table, which the loop would read from memory.
+    cells = lax.broadcasted_iota(np.int32, shape, len(shape) - 1)
+    sent = []
+    for number, (start, count) in enumerate(zip(period.starts, period.counts(padding=False), strict=True)):
+        inside = (cells >= np.int32(start)) & (cells < np.int32(start + count))
+        sent.append(jnp.where(inside, lax.slice_in_dim(cotangents, number, number + 1, axis=-1), 0))
+    return combine(lax.add, sent)
 
 
 def select_in_bins(
