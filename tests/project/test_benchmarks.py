@@ -95,25 +95,6 @@ def test_a_real_run_fills_every_field(group: str, options: Options) -> None:
     assert measured.reasons == {}
 
 
-def test_the_same_program_is_as_fast() -> None:
-    x = jax.numpy.zeros((7, 9), FLOAT32)
-    table = np.arange(63, dtype=np.float32).reshape(7, 9)
-    first, same, other_number, other_shape = (
-        programs.build(lambda x, number=number: jax.numpy.exp(x) + number, array)
-        for number, array in ((1.0, x), (1.0, x), (2.0, x), (1.0, x[0]))
-    )
-    assert first.is_same_as(same)
-    assert not first.is_same_as(other_number)
-    assert not first.is_same_as(other_shape)
-    # Large constants are not part of the text.
-    assert not programs.build(lambda x: x + table, x).is_same_as(programs.build(lambda x: x + (table + 1), x))
-    noisy = row("max", "3×3", {"jaxpool": 2.0, "plain": 1.0, "torch": 1.0})
-    assert goals.ratio(noisy, "forward", "plain") == 0.5
-    noisy.same_program.append("forward")
-    assert [goals.ratio(noisy, what, "plain") for what in ("forward", "gradient")] == [1.0, 0.5]
-    assert goals.ratio(noisy, "forward", "torch") == 0.5
-
-
 @pytest.mark.parametrize("group", ["max", "global max"])
 def test_a_run_beside_everybody(group: str, options: Options) -> None:
     pytest.importorskip("torch")
