@@ -3,7 +3,8 @@
 A winner is recorded as its row-major offset in the window, in the smallest unsigned dtype that numbers the cells: one
 byte per output up to 256 cells. Windows are split into groups of axes, the last axes first, whose offsets are recorded
 separately: the first winner of the window in row-major order is the winner of the first row that has the best winner.
-Within a group a platform may take one axis after the other in the same way.
+Within a group a platform may take one axis after the other in the same way, or the first axis first: equal cells are
+then compared by their offsets.
 """
 
 import math

@@ -19,7 +19,7 @@ from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.xla import reduce as xla_reduce
 from jaxpool._geometry.window import Window, make_window
 from tests.harness.compilation import compiled_as_usual
-from tests.harness.parts import case_row
+from tests.harness.parts import case_row, crossed
 from tests.reference import oracle
 from tests.registry.cases import distinct
 
@@ -143,20 +143,25 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
     np.testing.assert_allclose(by_taps[2], expected.backward(cotangent), rtol=1e-13, atol=1e-13)
 
 
+FEW_ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "9 by 9": (jaxpool.max_pool, {"kernel_size": (9, 9), "stride": 4, "padding": 2}),
+    "70 by 5": (jaxpool.max_pool, {"kernel_size": (70, 5), "stride": (6, 3), "padding": ((20, 34), (2, 0))}),
+    "blocks": (jaxpool.min_pool, {"kernel_size": (10, 8), "stride": (10, 8)}),
+    "volumes": (jaxpool.min_pool, {"kernel_size": (3, 3, 3), "stride": 2, "padding": 1}),
+    "bins": (jaxpool.adaptive_max_pool, {"output_size": (5, 7)}),
+}
+
+
 @pytest.mark.parametrize(
-    ("pool", "sizes"),
+    ("name", "masked"),
     [
-        (jaxpool.max_pool, {"kernel_size": (9, 9), "stride": 4, "padding": 2}),
-        (jaxpool.max_pool, {"kernel_size": (70, 5), "stride": (6, 3), "padding": ((20, 34), (2, 0))}),
-        (jaxpool.min_pool, {"kernel_size": (10, 8), "stride": (10, 8)}),
-        (jaxpool.min_pool, {"kernel_size": (3, 3, 3), "stride": 2, "padding": 1}),
-        (jaxpool.adaptive_max_pool, {"output_size": (5, 7)}),
+        case_row(name, masked, id=f"{name}-{'masked' if masked else 'plain'}", kept=kept)
+        for name, masked, kept in crossed([*FEW_ROWS], (False, True), 2)
     ],
 )
-@pytest.mark.parametrize("masked", [False, True])
-def test_selections_in_either_order_of_axes(pool: Any, sizes: dict[str, Any], masked: bool) -> None:
-    volumes = len(sizes.get("kernel_size", ())) == 3
-    shape = (2, 16, 4, 6, 8) if volumes else (2, 16, 30, 24)
+def test_selections_in_either_order_of_axes(name: str, masked: bool) -> None:
+    pool, sizes = FEW_ROWS[name]
+    shape = (2, 16, 4, 6, 8) if name == "volumes" else (2, 16, 30, 24)
     random = np.random.default_rng(0)
     x = random.integers(0, 3, shape).astype(np.float64)
     x[0, :, :, 5:7] = np.nan
