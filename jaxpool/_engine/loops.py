@@ -26,7 +26,7 @@ from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
 # The most cells that are unrolled: of a window, and of a block of a larger one.
-_MOST_CELLS, _MOST_IN_BLOCK = 64, 32
+_MOST_CELLS, MOST_IN_BLOCK = 64, 32
 
 
 def is_looped(window: Window) -> bool:
@@ -34,12 +34,18 @@ def is_looped(window: Window) -> bool:
     return window.cells > _MOST_CELLS
 
 
-def fold_offsets(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Arrays, window: Window) -> Any:
+def fold_offsets(
+    step: Callable[[Any, Arrays, Any], Any],
+    start: Any,
+    padded: Arrays,
+    window: Window,
+    most_in_block: int = MOST_IN_BLOCK,
+) -> Any:
     """Fold `step(result, cells, number)` over all offsets, numbered in row-major order; `start` is the first result.
 
     `padded` are results of `pad_windows`, and `cells` has an entry for each.
     """
-    if not is_looped(window):
+    if window.cells <= max(_MOST_CELLS, most_in_block):
         result = start
         for number, offset in enumerate(offsets_in(window)):
             result = step(result, tuple(at_offset(array, window, offset) for array in padded), number)
@@ -53,19 +59,20 @@ def fold_offsets(step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Ar
             result = step(result, tuple(at_offset(array, block, offset) for array in slices), first + number)
         return result
 
-    return _fold_blocks(of_block, jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start), window)
+    start = jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start)
+    return _fold_blocks(of_block, start, window, most_in_block)
 
 
-def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Window) -> Any:
+def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Window, most: int) -> Any:
     """Fold `step(result, first, block)` over all blocks in row-major order; `first` is the number of the first cell.
 
-    One axis is cut into equal blocks and a remainder. A block has one cell along the axes before it, and all cells
-    along the axes after it.
+    One axis is cut into equal blocks and a remainder, of at most `most` cells. A block has one cell along the axes
+    before it, and all cells along the axes after it.
     """
     kernels = [axis.kernel for axis in window.axes]
-    cut = next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > _MOST_IN_BLOCK)
+    cut = next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > most)
     outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
-    steps = -(-kernels[cut] // max(1, _MOST_IN_BLOCK // inner))
+    steps = -(-kernels[cut] // max(1, most // inner))
     size = -(-kernels[cut] // steps)
     whole, left = divmod(kernels[cut], size)
 
@@ -123,7 +130,7 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
     total, *_ = vary_together(jnp.zeros(shape, zero.dtype), *cotangents, *offsets)
-    total = _fold_blocks(of_block, total, window)
+    total = _fold_blocks(of_block, total, window, MOST_IN_BLOCK)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)
 
 

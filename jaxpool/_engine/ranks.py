@@ -40,8 +40,9 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
     """
     padded = pad_windows(x, window, identity(lax.min, x.dtype))
     on_cpu = known_platform() == "cpu"
-    if not (cpu_choose if on_cpu else xla_choose).selects_by_network(window):
-        first = select_by_bisection(padded, window, ranks[0].wanted)
+    choose = cpu_choose if on_cpu else xla_choose
+    if not choose.selects_by_network(window):
+        first = select_by_bisection(padded, window, ranks[0].wanted, choose.MOST_COUNTED_AT_ONCE)
         return [first, *(_same_or_next(padded, window, first, rank.wanted) for rank in ranks[1:])]
     # Wide: a platform without 16-bit arithmetic would widen and round for each of the many operations.
     wide = padded.astype(accumulation_dtype(x.dtype))

@@ -98,7 +98,7 @@ def test_special_values_and_their_derivatives(cells: str) -> None:
 
 
 LARGE: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "along a line": ((2, 130), {"kernel_size": (83,), "stride": 20, "padding": (9,)}),
+    "along a line": ((2, 190), {"kernel_size": (139,), "stride": 20, "padding": (9,)}),
     "in a plane": ((14, 13), {"kernel_size": (11, 8), "stride": (3, 2), "padding": (1, 0)}),
     "in space": ((6, 7, 11), {"kernel_size": (3, 5, 7), "stride": (2, 1, 2), "padding": 1, "dilation": (2, 1, 1)}),
 }

@@ -190,8 +190,8 @@ FAULTS = (
     ),
     Fault(
         "keys of negative numbers",
-        "jnp.where(numbers >= sign, ~numbers, numbers | sign)",
-        "numbers ^ sign",
+        "return _in_order(numbers)",
+        "return numbers",
         "test_ranks test_quantiles test_derivatives",
     ),
     Fault(

@@ -17,6 +17,8 @@ from jaxpool._geometry.window import Window
 _MOST_READS = 49
 # The most terms per result that are unrolled, or that are powers or exponentials.
 _MOST_TERMS = 16
+# The most cells that bisection counts in one loop.
+MOST_COUNTED_AT_ONCE = 32
 
 
 def order(window: Window) -> tuple[Window, ...]:
