@@ -60,6 +60,11 @@ def unless_moderate(
     return lax.fori_loop(0, jnp.where(jnp.all(moderate), 0, 1 + halves), exact_part, by_sums)
 
 
+def zeros_unless_moderate(moderate: jax.Array, sums: Terms) -> Terms:
+    """The sums if all of them are moderate, else zeros: sums that are infinite or NaN would look like mistakes."""
+    return lax.fori_loop(0, jnp.where(moderate, 0, 1), lambda _, sums: jax.tree.map(jnp.zeros_like, sums), sums)
+
+
 @custom_vmap
 def all_moderate(moderate: jax.Array) -> jax.Array:
     """Whether all entries are true: one answer for a whole batch, which then takes one branch."""

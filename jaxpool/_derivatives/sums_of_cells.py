@@ -20,7 +20,14 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._derivatives.moderate_sums import Terms, all_moderate, sums_of_terms, terms_of_cells, unless_moderate
+from jaxpool._derivatives.moderate_sums import (
+    Terms,
+    all_moderate,
+    sums_of_terms,
+    terms_of_cells,
+    unless_moderate,
+    zeros_unless_moderate,
+)
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
@@ -128,16 +135,15 @@ def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.A
     """The values, the sums, and whether the values come from the sums: whether all of them are moderate."""
 
     def evaluated(x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
-        def exact(x: jax.Array) -> tuple[jax.Array, Terms]:
-            values = pool.exact(x)
-            return values, (jnp.zeros_like(values),) * pool.family.kept
-
         if not on_one_cpu(x):
-            return *exact(x), jnp.zeros((), bool)
+            values = pool.exact(x)
+            return values, (jnp.zeros_like(values),) * pool.family.kept, jnp.zeros((), bool)
         sums = pool.sums(x)
         moderate = all_moderate(pool.family.is_moderate(sums, pool.number))
-        by_sums = pool.value_in_one_row(sums), sums[: pool.family.kept]
-        return *unless_moderate(moderate, by_sums, exact, pool.window, x), moderate
+        # Apart from the values, so that a program that reads only derivatives does not evaluate the exact pool twice.
+        kept = zeros_unless_moderate(moderate, sums[: pool.family.kept])
+        values = unless_moderate(moderate, pool.value_in_one_row(sums), pool.exact, pool.window, x)
+        return values, kept, moderate
 
     return on_every_platform(evaluated, x)
 
