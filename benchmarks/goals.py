@@ -20,6 +20,7 @@ FAMILIES = {
     "other pools": ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur"),
     "median": ("median",),
 }
+_OTHERS = ("lp", "gem", "smooth", "mellowmax", "soft", "stochastic", "median")
 PEER_NAMES = {"plain": "plain JAX", "flax": "Flax", "torch": "PyTorch"}
 # How many times faster in any case than plain JAX, and than PyTorch, whose kernels may do in one pass what XLA does in
 # several. A median is compared with sorting all cells of its windows.
@@ -29,6 +30,9 @@ _FASTER_MEDIAN = 5.0
 _COPIES = {"forward": 2, "gradient": 4}
 _COMPILE = {"forward": 1.5, "gradient": 2}
 _COMPILE_LARGE = 2
+# Of 3×3 windows: the first gradient of a maximum over that of plain JAX, and of other pools in seconds. Of any window:
+# seconds, and milliseconds to trace a gradient.
+_COMPILE_MAX, _FIRST_GRADIENT, _FIRST_CALL, _TRACE = 1.3, 0.6, 3, 40
 _TANGENT, _TANGENT_AT_WORST = 1.2, 2.5
 _BYTES_STRIDE_1, _BYTES_STRIDED = 2, 4
 _TEMPORARIES = 4
@@ -71,6 +75,7 @@ def summarise(rows: Sequence[Row], growths: Sequence[Growth], dispatches: Sequen
     return [
         *_faster(rows),
         *_near_the_limit(rows),
+        *_first_calls(rows),
         *_other_costs(rows),
         _at_most(
             "dispatch: jaxpool / plain JAX", ((row.name, row.jaxpool / row.plain) for row in dispatches), _DISPATCH
@@ -112,11 +117,26 @@ def _near_the_limit(rows: Sequence[Row]) -> Iterator[Figure]:
         yield _at_most(f"windows of at most 3 {what}: jaxpool / copy", numbers, goal)
 
 
+def _first_calls(rows: Sequence[Row]) -> Iterator[Figure]:
+    for what, goal in _COMPILE.items():
+        own = [row for row in rows if row.group not in ZOO_GROUPS]
+        numbers = [(_name(row), _quotient(getattr(row, f"compile_{what}"))) for row in own]
+        yield _at_most(f"compile {what}: jaxpool / plain JAX", numbers, goal)
+    maxima = [row for row in rows if row.group == "max" and row.kernel == 3 and row.stride == 2]
+    numbers = [(_name(row), _quotient(row.compile_gradient)) for row in maxima]
+    yield _figure("compile gradient, max 3 / 2: jaxpool / plain JAX", numbers, _COMPILE_MAX, None, False)
+    others = [row for row in rows if row.group in _OTHERS and row.kernel == 3]
+    numbers = [(_name(row), row.compile_gradient.get("jaxpool")) for row in others]
+    yield _figure("compile gradient, norms, means and medians of 3: seconds", numbers, None, _FIRST_GRADIENT, False)
+    for what in _COMPILE:
+        numbers = [(_name(row), getattr(row, f"compile_{what}").get("jaxpool")) for row in rows]
+        yield _figure(f"compile {what}: seconds", numbers, None, _FIRST_CALL, False)
+    numbers = [(_name(row), row.trace_gradient.get("jaxpool")) for row in rows]
+    yield _figure("trace gradient: milliseconds", numbers, None, _TRACE, False)
+
+
 def _other_costs(rows: Sequence[Row]) -> Iterator[Figure]:
     rows = [row for row in rows if row.group not in ZOO_GROUPS]
-    for what, goal in _COMPILE.items():
-        numbers = [(_name(row), _quotient(getattr(row, f"compile_{what}"))) for row in rows]
-        yield _at_most(f"compile {what}: jaxpool / plain JAX", numbers, goal)
     numbers = [(_name(row), _tangent(row)) for row in rows]
     yield _figure("tangent / (2 forward + copy)", numbers, _TANGENT, _TANGENT_AT_WORST, False)
     extremes = [row for row in rows if row.group in ("max", "min")]

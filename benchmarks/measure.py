@@ -20,7 +20,7 @@ _SECONDS = {"forward": 1.0, "gradient": 1.5, "tangent": 1.0}
 class Row:
     """The measurements of a case by library; None if a library has no such pool, and `reasons` says why.
 
-    Times are milliseconds, compile times seconds. The time of "copy" is the copy limit: an elementwise pass that moves
+    Times are milliseconds, compile times, which include tracing, seconds. The time of "copy" is the copy limit: an elementwise pass that moves
     as many bytes as the values or the gradient must; for the tangent, one that copies it. `same_program` lists what
     jaxpool and plain JAX compile to the same program for.
     """
@@ -35,6 +35,7 @@ class Row:
     tangent: dict[str, float | None] = field(default_factory=dict)
     compile_forward: dict[str, float | None] = field(default_factory=dict)
     compile_gradient: dict[str, float | None] = field(default_factory=dict)
+    trace_gradient: dict[str, float | None] = field(default_factory=dict)
     residual_bytes_per_output: dict[str, float | None] = field(default_factory=dict)
     temporary_bytes_over_input: dict[str, float | None] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -95,6 +96,7 @@ def _jax_runs(
                 getattr(row, f"compile_{what}")[library] = program.compile_seconds
             if what == "gradient":
                 x, cotangent = arguments[what]
+                row.trace_gradient[library] = 1e3 * program.trace_seconds
                 row.residual_bytes_per_output[library] = residual_bytes(pool, x) / cotangent.size
                 row.temporary_bytes_over_input[library] = program.temporary_bytes / x.nbytes
     row.same_program += [

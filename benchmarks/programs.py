@@ -15,9 +15,13 @@ _SECONDS_EASILY_DISTURBED = 0.2
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled function, the seconds to trace and compile it, and the bytes that it needs besides its results."""
+    """A compiled function, the seconds to trace and compile it, and the bytes that it needs besides its results.
+
+    The seconds to compile include those to trace.
+    """
 
     call: Any  # A compiled function of JAX, whose type is not public.
+    trace_seconds: float
     compile_seconds: float
     temporary_bytes: int
 
@@ -51,11 +55,11 @@ FUNCTIONS: dict[str, Callable[[Pool], Callable[..., Any]]] = {
 
 def build(function: Callable[..., Any], *arguments: jax.Array) -> Program:
     """Trace and compile from scratch, as in a fresh process: no cache holds any part of the function."""
-    compiled, seconds = _compile(function, *arguments)
+    compiled, tracing, seconds = _compile(function, *arguments)
     if seconds < _SECONDS_EASILY_DISTURBED:
-        seconds = min(seconds, _compile(function, *arguments)[1])
+        tracing, seconds = map(min, (tracing, seconds), _compile(function, *arguments)[1:])
     analysis = compiled.memory_analysis()
-    return Program(compiled, seconds, 0 if analysis is None else analysis.temp_size_in_bytes)
+    return Program(compiled, tracing, seconds, 0 if analysis is None else analysis.temp_size_in_bytes)
 
 
 def _without_names(text: str) -> str:
@@ -74,8 +78,11 @@ def residual_bytes(pool: Pool, x: jax.Array) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(backward))
 
 
-def _compile(function: Callable[..., Any], *arguments: jax.Array) -> tuple[Any, float]:
+def _compile(function: Callable[..., Any], *arguments: jax.Array) -> tuple[Any, float, float]:
+    """The compiled function, the seconds to trace it, and those to trace and compile it."""
     jax.clear_caches()
     start = time.perf_counter()
-    compiled = jax.jit(function).lower(*arguments).compile()
-    return compiled, time.perf_counter() - start
+    traced = jax.jit(function).trace(*arguments)
+    tracing = time.perf_counter() - start
+    compiled = traced.lower().compile()
+    return compiled, tracing, time.perf_counter() - start
