@@ -20,9 +20,9 @@ _SECONDS = {"forward": 1.0, "gradient": 1.5, "tangent": 1.0}
 class Row:
     """The measurements of a case by library; None if a library has no such pool, and `reasons` says why.
 
-    Times are milliseconds, compile times, which include tracing, seconds. The time of "copy" is the copy limit: an elementwise pass that moves
-    as many bytes as the values or the gradient must; for the tangent, one that copies it. `same_program` lists what
-    jaxpool and plain JAX compile to the same program for.
+    Times are milliseconds, compile times, which include tracing, seconds. The time of "copy" is the copy limit: an
+    elementwise pass that moves as many bytes as the values or the gradient must; for the tangent, one that copies it.
+    `same_program` lists what jaxpool and plain JAX compile to the same program for.
     """
 
     group: str
