@@ -15,7 +15,7 @@ from jaxpool._engine.operations import Operation, barrier, identity
 from jaxpool._engine.overlaps import spread_by_offsets, spread_by_windows, spread_in_pieces
 from jaxpool._engine.pieces import reduce_in_pieces
 from jaxpool._engine.platforms import on_one_device
-from jaxpool._engine.reduce_window import reduce_by_reduce_window
+from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window
@@ -53,6 +53,8 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
         bins = choose.gathered_bins(part)
         if bins is not None:
             cotangent = spread_bins(cotangent, bins)
+        elif choose.spreads_dilated(part, window, cotangent.shape) and on_one_device():
+            cotangent = spread_by_reduce_window(cotangent, part)
         elif choose.spreads_pieces(part):
             cotangent = spread_in_pieces(cotangent, part)
         else:
