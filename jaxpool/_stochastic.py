@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.shards import by_shards
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -185,7 +187,15 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Arra
     infinite cells have a weight.
     """
     lowest = identity(lax.max, x.dtype)
-    padded = pad_windows(x, window, lowest)
+
+    def here(cells: Sequence[jax.Array], windows: Sequence[jax.Array], window: Window) -> Any:
+        return _drawn_by_shares(*cells, *windows, window)
+
+    return by_shards(here, window, [(x, lowest)], [(shares, 0)])
+
+
+def _drawn_by_shares(x: jax.Array, shares: jax.Array, window: Window) -> tuple[jax.Array, jax.Array, jax.Array]:
+    padded = pad_windows(x, window, identity(lax.max, x.dtype))
     largest = reduce_windows(x, window, lax.max).astype(shares.dtype)
     infinite = jnp.isposinf(largest)
     scale = jnp.where((largest > 0) & ~infinite, largest, 1)

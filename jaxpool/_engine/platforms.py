@@ -53,6 +53,11 @@ def inside(platform: str, layout: Layout | None = None) -> Iterator[None]:
                 yield
 
 
+def on_each_device() -> AbstractContextManager[None]:
+    """Trace what every device does by itself, inside a lowering: arrays then count as sharded along no axis."""
+    return _layout(_layout.value._replace(sharded=frozenset()))
+
+
 def known_platform() -> str | None:
     """The platform of the program being traced, or None if it is for all of them."""
     return _platform.value
