@@ -65,7 +65,7 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
         return divided(sent(cotangent, xla_reduce.spread), divisor)
 
     def sent(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return by_shards(lambda _, windows, window: lowering(*windows, window), window, [], [(cotangent, 0)], lax.add)
+        return by_shards(lambda _, windows, window: lowering(*windows, window), window, [], [(cotangent, 0)], to_cells=True)
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
@@ -169,7 +169,7 @@ def gather_windows(
             around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
             return gather.gather_windows(contribution, around, window, cells)
 
-        return by_shards(here, window, cells, around, lax.add)
+        return by_shards(here, window, cells, around, to_cells=True)
 
     return on_every_platform(gathered, [array for array, _ in outputs], [array for array, _ in inputs])
 
@@ -216,7 +216,7 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
             count = len(cotangents)
             return loops.route_to_chosen(windows[:count], windows[count:], window)
 
-        return by_shards(here, window, [], [(array, 0) for array in (*cotangents, *offsets)], lax.add)
+        return by_shards(here, window, [], [(array, 0) for array in (*cotangents, *offsets)], to_cells=True)
 
     return on_every_platform(routed, list(cotangents), list(offsets))
 
@@ -240,7 +240,7 @@ def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights
         def here(_: Any, windows: Sequence[jax.Array], window: Window) -> jax.Array:
             return correlation.transpose_correlation(*windows, window, weights, order)
 
-        return by_shards(here, window, [], [(cotangent, 0)], lax.add)
+        return by_shards(here, window, [], [(cotangent, 0)], to_cells=True)
 
     return _choose((partial(sent, order=order) for order in _CORRELATION_ORDERS), cotangent)
 

@@ -159,7 +159,7 @@ def _route(
     def here(_: Any, windows: Sequence[jax.Array], part: Window) -> jax.Array:
         return selection.route(*windows, part, op)
 
-    return by_shards(here, part, [], [(array, 0), (offsets, 0)], op)
+    return by_shards(here, part, [], [(array, 0), (offsets, 0)], to_cells=True)
 
 
 def _starts_with_first_axis(parts: Sequence[Window], group: Window) -> bool:
