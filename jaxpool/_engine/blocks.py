@@ -65,22 +65,27 @@ def first_in_blocks(
 def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence[int] | None = None) -> jax.Array:
     """Combine all cells along `axes`, which keep size 1; so many devices share each of them, if that is given."""
     devices = [devices_along(axis, array.ndim) for axis in axes] if devices is None else devices
+    shared = [axis for axis, count in zip(axes, devices, strict=True) if count > 1 and array.shape[axis] % count == 0]
     for axis, count in zip(axes, devices, strict=True):
-        if count > 1 and array.shape[axis] % count == 0:
+        if axis in shared:
             array = _fold_shards(array, axis, op, count)
-        while array.shape[axis] > 1:
+    for axis in axes:
+        while axis not in shared and array.shape[axis] > 1:
             array = _fold_once(array, axis, op)
-    return array
+    return _combine_devices(array, shared, op) if shared else array
 
 
 def _fold_shards(array: jax.Array, axis: int, op: Operation, devices: int) -> jax.Array:
-    """Combine the cells on every device first, and then one result from each, in one exchange between all."""
-    *before, cells = array.shape[: axis + 1]
-    shards = array.reshape(*before, devices, cells // devices, *array.shape[axis + 1 :])
-    results = lax.squeeze(fold(shards, (axis + 1,), op, (1,)), (axis + 1,))
-    keys = _to_ordered(results, op)
-    total = lax.reduce(keys, identity(op, keys.dtype), op, (axis,))
-    return lax.expand_dims(_from_ordered(total, results.dtype), (axis,))
+    """Combine the cells of an axis on each device, and keep one result from each."""
+    shape = (*array.shape[:axis], devices, array.shape[axis] // devices, *array.shape[axis + 1 :])
+    return lax.squeeze(fold(array.reshape(shape), (axis + 1,), op, (1,)), (axis + 1,))
+
+
+def _combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
+    """Combine the results of all devices in one exchange."""
+    keys = _to_ordered(array, op)
+    total = _from_ordered(lax.reduce(keys, identity(op, keys.dtype), op, axes), array.dtype)
+    return lax.expand_dims(total, axes)
 
 
 def _to_ordered(array: jax.Array, op: Operation) -> jax.Array:
@@ -136,7 +141,7 @@ def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.
 
 
 def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]]:
-    """Split every pooled axis into windows and cells, and return the axes of cells; adjacent ones become one."""
+    """Split every pooled axis into windows and cells, and return the axes of cells; adjacent ones become one, unless shared."""
     axes: list[int] = []
     added = 0
     for axis in window.axes:
@@ -146,7 +151,9 @@ def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int
             array = array.reshape(shape)
             axes.append(number + 1)
             added += 1
-        elif axes and axes[-1] == number - 1 and not any(devices_along(n, array.ndim) > 1 for n in (number - 1, number)):
+        elif (
+            axes and axes[-1] == number - 1 and not any(devices_along(n, array.ndim) > 1 for n in (number - 1, number))
+        ):
             array = lax.collapse(array, number - 1, number + 1)
             added -= 1
         else:

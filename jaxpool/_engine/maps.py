@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import jax
-from jax import lax
 
 from jaxpool._engine import correlation, gather, loops, ranks, reading, window_offsets, winners
 from jaxpool._engine.correlation import Order, Weights
@@ -65,7 +64,9 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
         return divided(sent(cotangent, xla_reduce.spread), divisor)
 
     def sent(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return by_shards(lambda _, windows, window: lowering(*windows, window), window, [], [(cotangent, 0)], to_cells=True)
+        return by_shards(
+            lambda _, windows, window: lowering(*windows, window), window, [], [(cotangent, 0)], to_cells=True
+        )
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)

@@ -20,7 +20,7 @@ from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.networks import selection_network
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.shards import by_shards
+from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._engine.xla import choose as xla_choose
@@ -39,20 +39,19 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
 
     There is one rank, or two; then the second is the same as the first or the next one, in every window.
     """
-    given = [(rank.wanted if _has_windows(rank) else None, 0) for rank in ranks]
 
     def here(cells: Sequence[jax.Array], wanted: Sequence[Any], window: Window) -> list[jax.Array]:
-        return _values_at_ranks(*cells, window, _with_wanted(ranks, wanted))
+        return _values_at_ranks(*cells, window, with_wanted(ranks, wanted))
 
-    return by_shards(here, window, [(x, identity(lax.min, x.dtype))], given)
-
-
-def _has_windows(rank: Rank) -> bool:
-    """Whether the wanted rank differs between windows."""
-    return not isinstance(rank.wanted, int)
+    return by_shards(here, window, [(x, identity(lax.min, x.dtype))], wanted_by_windows(ranks))
 
 
-def _with_wanted(ranks: Sequence[Rank], wanted: Sequence[Any]) -> list[Rank]:
+def wanted_by_windows(ranks: Sequence[Rank]) -> list[Filled]:
+    """The wanted ranks that differ between windows, None for others; in the form of arguments of `by_shards`."""
+    return [(None if isinstance(rank.wanted, int) else rank.wanted, 0) for rank in ranks]
+
+
+def with_wanted(ranks: Sequence[Rank], wanted: Sequence[Any]) -> list[Rank]:
     """The same ranks, with other arrays for those that differ between windows."""
     return [rank if each is None else rank._replace(wanted=each) for rank, each in zip(ranks, wanted, strict=True)]
 
@@ -120,13 +119,12 @@ def offsets_at_ranks(
     If b cells are below that value, the wanted cell is number rank - b among those that equal it. Its offset is the
     number of offsets up to which at most rank - b cells equal the value.
     """
-    given = [rank.wanted if _has_windows(rank) else None for rank in ranks]
 
     def here(cells: Sequence[Any], windows: Sequence[Any], window: Window) -> Arrays:
-        return _offsets_at_ranks(*cells, window, _with_wanted(ranks, windows[: len(ranks)]), windows[len(ranks) :])
+        return _offsets_at_ranks(*cells, window, with_wanted(ranks, windows[: len(ranks)]), windows[len(ranks) :])
 
     cells = [(x, identity(lax.min, x.dtype)), (present, False)]
-    return by_shards(here, window, cells, [(array, 0) for array in (*given, *values)])
+    return by_shards(here, window, cells, [*wanted_by_windows(ranks), *((value, 0) for value in values)])
 
 
 def _offsets_at_ranks(

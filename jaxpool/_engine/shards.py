@@ -26,7 +26,7 @@ from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window, WindowAxis
 
 # An array and its value outside.
-Filled = tuple[jax.Array, Any]
+Filled = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,9 @@ def by_shards(
         along = shards.window_axis(of_cells, shards.windows)
         split_windows = Reach(along.axis - 1, shards.windows, shards.windows, (0,) * shards.devices).split
     behind = shards.along.axis
-    axes = (along if axis == shards.along else replace(axis, axis=axis.axis + (axis.axis > behind)) for axis in window.axes)
+    axes = (
+        along if axis == shards.along else replace(axis, axis=axis.axis + (axis.axis > behind)) for axis in window.axes
+    )
     arguments = (
         [(None if array is None else split(array, fill), fill) for array, fill in arrays]
         for arrays, split in ((cells, split_cells), (windows, split_windows))

@@ -145,7 +145,12 @@ def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Platfor
 
 
 def _select(
-    select: Callable[..., Winner], x: jax.Array, offsets: jax.Array | None, place_value: Any, part: Window, op: Operation
+    select: Callable[..., Winner],
+    x: jax.Array,
+    offsets: jax.Array | None,
+    place_value: Any,
+    part: Window,
+    op: Operation,
 ) -> Winner:
     def here(cells: Sequence[Any], _: Any, part: Window) -> Winner:
         return select(*cells, place_value, part, op)
