@@ -5,7 +5,6 @@ known while tracing; with a mask the tables are looked up on the device.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -122,8 +121,8 @@ def _chosen_by_shards(
     """Devices exchange the cells once for both."""
     ranks = ranks_in(counts, window, quantile, x.ndim).ranks
 
-    def here(cells: Sequence[Any], windows: Sequence[Any], window: Window) -> tuple[Arrays, Arrays]:
-        x, present = cells
+    def here(x: jax.Array, present: jax.Array | None, *arguments: Any) -> tuple[Arrays, Arrays]:
+        *windows, window = arguments
         wanted = with_wanted(ranks, windows)
         values = tuple(values_at_ranks(x, window, wanted))
         return values, offsets_at_ranks(x, present, window, wanted, values)

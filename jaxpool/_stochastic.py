@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -186,12 +185,7 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Arra
     parts divided by the largest one of the window, so that their sum does not overflow; if that is infinite, only
     infinite cells have a weight.
     """
-    lowest = identity(lax.max, x.dtype)
-
-    def here(cells: Sequence[jax.Array], windows: Sequence[jax.Array], window: Window) -> Any:
-        return _drawn_by_shares(*cells, *windows, window)
-
-    return by_shards(here, window, [(x, lowest)], [(shares, 0)])
+    return by_shards(_drawn_by_shares, window, [(x, identity(lax.max, x.dtype))], [(shares, 0)])
 
 
 def _drawn_by_shares(x: jax.Array, shares: jax.Array, window: Window) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -141,7 +141,7 @@ def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.
 
 
 def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]]:
-    """Split every pooled axis into windows and cells, and return the axes of cells; adjacent ones become one, unless shared."""
+    """Split every pooled axis into windows and cells; the axes of cells are returned, adjacent unshared ones merged."""
     axes: list[int] = []
     added = 0
     for axis in window.axes:

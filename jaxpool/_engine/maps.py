@@ -47,7 +47,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
 
     def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
-        return by_shards(lambda cells, _, window: lowering(*cells, window, op), window, [(x, identity(op, x.dtype))])
+        return by_shards(partial(lowering, op=op), window, [(x, identity(op, x.dtype))])
 
     lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows)
     return _choose((partial(reduced, lowering=lowering) for lowering in lowerings), x)
@@ -64,9 +64,7 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
         return divided(sent(cotangent, xla_reduce.spread), divisor)
 
     def sent(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return by_shards(
-            lambda _, windows, window: lowering(*windows, window), window, [], [(cotangent, 0)], to_cells=True
-        )
+        return by_shards(lowering, window, [], [(cotangent, 0)], to_cells=True)
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
@@ -166,9 +164,12 @@ def gather_windows(
     def gathered(outputs: Sequence[jax.Array], inputs: Sequence[jax.Array]) -> jax.Array:
         around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
 
-        def here(inputs: Sequence[jax.Array], outputs: Sequence[jax.Array], window: Window) -> jax.Array:
-            around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
-            return gather.gather_windows(contribution, around, window, cells)
+        def here(*arguments: Any) -> jax.Array:
+            *arrays, window = arguments
+            cells = list(zip(arrays[: len(inputs)], fills[1], strict=True))
+            return gather.gather_windows(
+                contribution, list(zip(arrays[len(inputs) :], fills[0], strict=True)), window, cells
+            )
 
         return by_shards(here, window, cells, around, to_cells=True)
 
@@ -199,12 +200,7 @@ def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Arr
     """The cell of every window at its row-major offset, which must be that of a cell of the array."""
 
     def read(x: jax.Array, offsets: jax.Array) -> jax.Array:
-        return by_shards(
-            lambda cells, windows, window: reading.read_at_offsets(*cells, *windows, window),
-            window,
-            [(x, 0)],
-            [(offsets, 0)],
-        )
+        return by_shards(reading.read_at_offsets, window, [(x, 0)], [(offsets, 0)])
 
     return on_every_platform(read, x, offsets)
 
@@ -213,9 +209,9 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
     """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
 
     def routed(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array]) -> jax.Array:
-        def here(_: Any, windows: Sequence[jax.Array], window: Window) -> jax.Array:
-            count = len(cotangents)
-            return loops.route_to_chosen(windows[:count], windows[count:], window)
+        def here(*arguments: Any) -> jax.Array:
+            *arrays, window = arguments
+            return loops.route_to_chosen(arrays[: len(cotangents)], arrays[len(cotangents) :], window)
 
         return by_shards(here, window, [], [(array, 0) for array in (*cotangents, *offsets)], to_cells=True)
 
@@ -226,10 +222,7 @@ def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """Sum every window with a weight for each offset along each axis; padded cells are 0."""
 
     def sums(x: jax.Array, order: Order) -> jax.Array:
-        def here(cells: Sequence[jax.Array], _: Any, window: Window) -> jax.Array:
-            return correlation.correlate(*cells, window, weights, order)
-
-        return by_shards(here, window, [(x, 0)])
+        return by_shards(partial(correlation.correlate, weights=weights, order=order), window, [(x, 0)])
 
     return _choose((partial(sums, order=order) for order in _CORRELATION_ORDERS), x)
 
@@ -238,10 +231,8 @@ def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights
     """The transpose of `correlate`."""
 
     def sent(cotangent: jax.Array, order: Order) -> jax.Array:
-        def here(_: Any, windows: Sequence[jax.Array], window: Window) -> jax.Array:
-            return correlation.transpose_correlation(*windows, window, weights, order)
-
-        return by_shards(here, window, [], [(cotangent, 0)], to_cells=True)
+        step = partial(correlation.transpose_correlation, weights=weights, order=order)
+        return by_shards(step, window, [], [(cotangent, 0)], to_cells=True)
 
     return _choose((partial(sent, order=order) for order in _CORRELATION_ORDERS), cotangent)
 

@@ -40,8 +40,9 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
     There is one rank, or two; then the second is the same as the first or the next one, in every window.
     """
 
-    def here(cells: Sequence[jax.Array], wanted: Sequence[Any], window: Window) -> list[jax.Array]:
-        return _values_at_ranks(*cells, window, with_wanted(ranks, wanted))
+    def here(x: jax.Array, *arguments: Any) -> list[jax.Array]:
+        *wanted, window = arguments
+        return _values_at_ranks(x, window, with_wanted(ranks, wanted))
 
     return by_shards(here, window, [(x, identity(lax.min, x.dtype))], wanted_by_windows(ranks))
 
@@ -120,8 +121,9 @@ def offsets_at_ranks(
     number of offsets up to which at most rank - b cells equal the value.
     """
 
-    def here(cells: Sequence[Any], windows: Sequence[Any], window: Window) -> Arrays:
-        return _offsets_at_ranks(*cells, window, with_wanted(ranks, windows[: len(ranks)]), windows[len(ranks) :])
+    def here(x: jax.Array, present: jax.Array | None, *arguments: Any) -> Arrays:
+        *windows, window = arguments
+        return _offsets_at_ranks(x, present, window, with_wanted(ranks, windows[: len(ranks)]), windows[len(ranks) :])
 
     cells = [(x, identity(lax.min, x.dtype)), (present, False)]
     return by_shards(here, window, cells, [*wanted_by_windows(ranks), *((value, 0) for value in values)])

@@ -168,7 +168,7 @@ def _cut(array: jax.Array, axis: int, starts: Sequence[int], length: int) -> jax
     if len(set(starts)) == 1:
         return lax.slice_in_dim(array, starts[0], starts[0] + length, 1, axis + 1)
 
-    def cut(cells: jax.Array, start: jax.Array) -> jax.Array:
+    def cut(cells: jax.Array, start: Any) -> jax.Array:
         return lax.dynamic_slice_in_dim(cells, start, length, axis)
 
     return jax.vmap(cut, (axis, 0), axis)(array, np.array(starts, np.int32))
@@ -183,14 +183,14 @@ def shards_of(window: Window, rank: int) -> Shards | None:
 
 
 def by_shards(
-    step: Callable[[Sequence[Any], Sequence[Any], Window], Any],
+    step: Callable[..., Any],
     window: Window,
     cells: Sequence[Filled],
     windows: Sequence[Filled] = (),
     *,
     to_cells: bool = False,
 ) -> Any:
-    """Evaluate `step(cells, windows, window)` for arrays of cells and of windows, any of which may be None.
+    """Evaluate `step(*cells, *windows, window)` for arrays of cells and of windows, any of which may be None.
 
     Its results are arrays of windows, or, with `to_cells`, an array of cells, each computed from its own cell and from
     the windows that hold it.
@@ -198,7 +198,7 @@ def by_shards(
     rank = next(array.ndim for array, _ in itertools.chain(cells, windows) if array is not None)
     shards = shards_of(window, rank)
     if shards is None:
-        return step([array for array, _ in cells], [array for array, _ in windows], window)
+        return step(*(array for array, _ in (*cells, *windows)), window)
     if to_cells:
         of_cells, split_cells, split_windows = shards.held, shards.held.without_neighbours, shards.holding.split
         along = shards.window_axis(of_cells, shards.holding.length)

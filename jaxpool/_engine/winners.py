@@ -152,8 +152,8 @@ def _select(
     part: Window,
     op: Operation,
 ) -> Winner:
-    def here(cells: Sequence[Any], _: Any, part: Window) -> Winner:
-        return select(*cells, place_value, part, op)
+    def here(x: jax.Array, offsets: jax.Array | None, part: Window) -> Winner:
+        return select(x, offsets, place_value, part, op)
 
     return by_shards(here, part, [(x, identity(op, x.dtype)), (offsets, 0)])
 
@@ -161,8 +161,8 @@ def _select(
 def _route(
     selection: PlatformSelection, array: jax.Array, offsets: jax.Array, part: Window, op: Operation
 ) -> jax.Array:
-    def here(_: Any, windows: Sequence[jax.Array], part: Window) -> jax.Array:
-        return selection.route(*windows, part, op)
+    def here(array: jax.Array, offsets: jax.Array, part: Window) -> jax.Array:
+        return selection.route(array, offsets, part, op)
 
     return by_shards(here, part, [], [(array, 0), (offsets, 0)], to_cells=True)
 
