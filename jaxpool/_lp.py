@@ -105,11 +105,8 @@ def norms(
     x = without_uncovered(x, window, learnt=p is not None)
     if number is not None and number > jnp.finfo(x.dtype).max:
         # Not jnp.abs, whose derivative at 0 is 1.
-        magnitudes = x * jnp.sign(x)
-        if not window.counts(x.ndim, padding=False).all():
-            # Windows of padding alone have the norm 0.
-            magnitudes, window = pad_real(magnitudes, window, 0), window.after_padding()
-        norms = extremes(magnitudes, None, window, lax.max, rule)
+        magnitudes = pad_real(x * jnp.sign(x), window, 0)
+        norms = extremes(magnitudes, None, window.after_padding(), lax.max, rule)
     else:
         p = None if p is None else p.astype(x.dtype)
         norms = weighted_pool(x, p, window, _NORM, number, rule)
