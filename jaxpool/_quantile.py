@@ -30,8 +30,8 @@ from jaxpool._geometry.window import Window
 from jaxpool._order_statistics import (
     Counts,
     Quantile,
+    chosen,
     chosen_cells,
-    chosen_offsets,
     make_quantile,
     mean_of_chosen,
     weight_of_second,
@@ -202,9 +202,8 @@ class _Chosen(CellSelector):
         return mean_of_chosen(cells, counts, self.window, self.quantile)
 
     def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> ValuesAndResiduals:
-        static = {"window": self.window, "quantile": self.quantile}
-        cells = on_every_platform(partial(chosen_cells, **static), x, counts, in_stage=True)
-        offsets = on_every_platform(partial(chosen_offsets, **static), x, mask, counts, *cells, in_stage=True)
+        select = partial(chosen, window=self.window, quantile=self.quantile)
+        cells, offsets = on_every_platform(select, x, mask, counts)
         return mean_of_chosen(cells, counts, self.window, self.quantile), (offsets, counts)
 
     @property

@@ -23,6 +23,7 @@ from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.shards import by_shards
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -184,8 +185,11 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Arra
     parts divided by the largest one of the window, so that their sum does not overflow; if that is infinite, only
     infinite cells have a weight.
     """
-    lowest = identity(lax.max, x.dtype)
-    padded = pad_windows(x, window, lowest)
+    return by_shards(_drawn_by_shares, window, [(x, identity(lax.max, x.dtype))], [(shares, 0)])
+
+
+def _drawn_by_shares(x: jax.Array, shares: jax.Array, window: Window) -> tuple[jax.Array, jax.Array, jax.Array]:
+    padded = pad_windows(x, window, identity(lax.max, x.dtype))
     largest = reduce_windows(x, window, lax.max).astype(shares.dtype)
     infinite = jnp.isposinf(largest)
     scale = jnp.where((largest > 0) & ~infinite, largest, 1)

@@ -13,6 +13,7 @@ from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays
+from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import marked, materialize
 from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
@@ -102,20 +103,40 @@ def weighted_sums(
     """
 
     def total(
-        cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight
+        cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight, window: Window
     ) -> jax.Array:
         if multiplicities is None:
-            fill = 0.0 if window.zeros else -jnp.inf
             return sum_over_offsets(lambda cells: weight(cells, *outputs), [(cells, fill)], window)
         filled = [(cells, 0.0), (multiplicities, float(window.zeros))]
         return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, filled, window)
 
-    return tuple(
-        on_every_platform(
-            partial(total, weight=each), cells, outputs, multiplicities, in_stage=True, mark=mark + each.name
+    def totals(
+        cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, window: Window
+    ) -> Sums:
+        return tuple(
+            on_every_platform(
+                partial(total, weight=each, window=window),
+                cells,
+                outputs,
+                multiplicities,
+                in_stage=True,
+                mark=mark + each.name,
+            )
+            for each in weights
         )
-        for each in weights
-    )
+
+    def here(cells: jax.Array, *arguments: Any) -> Sums:
+        *outputs, window = arguments
+        return totals(cells, outputs, None, window)
+
+    def evaluated(cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None) -> Sums:
+        if multiplicities is not None:
+            return totals(cells, outputs, multiplicities, window)
+        # Devices exchange the cells once for all sums.
+        return by_shards(here, window, [(cells, fill)], [(output, 0.0) for output in outputs])
+
+    fill = 0.0 if window.zeros else -jnp.inf
+    return on_every_platform(evaluated, cells, outputs, multiplicities)
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)

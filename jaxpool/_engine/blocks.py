@@ -16,8 +16,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.cpu import choose
-from jaxpool._engine.operations import Operation, barrier, combine
-from jaxpool._engine.platforms import on_one_cpu
+from jaxpool._engine.operations import Operation, barrier, combine, identity
+from jaxpool._engine.platforms import devices_along, on_one_cpu
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window
 
@@ -62,12 +62,51 @@ def first_in_blocks(
     return join_blocks(best, axes, window), join_blocks(first, axes, window)
 
 
-def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
-    """Combine all cells along `axes`, which keep size 1."""
+def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence[int] | None = None) -> jax.Array:
+    """Combine all cells along `axes`, which keep size 1; so many devices share each of them, if that is given."""
+    devices = [devices_along(axis, array.ndim) for axis in axes] if devices is None else devices
+    shared = [axis for axis, count in zip(axes, devices, strict=True) if count > 1 and array.shape[axis] % count == 0]
+    for axis, count in zip(axes, devices, strict=True):
+        if axis in shared:
+            array = _fold_shards(array, axis, op, count)
     for axis in axes:
-        while array.shape[axis] > 1:
+        while axis not in shared and array.shape[axis] > 1:
             array = _fold_once(array, axis, op)
-    return array
+    return _combine_devices(array, shared, op) if shared else array
+
+
+def _fold_shards(array: jax.Array, axis: int, op: Operation, devices: int) -> jax.Array:
+    """Combine the cells of an axis on each device, and keep one result from each."""
+    shape = (*array.shape[:axis], devices, array.shape[axis] // devices, *array.shape[axis + 1 :])
+    return lax.squeeze(fold(array.reshape(shape), (axis + 1,), op, (1,)), (axis + 1,))
+
+
+def _combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
+    """Combine the results of all devices in one exchange."""
+    keys = _to_ordered(array, op)
+    total = _from_ordered(lax.reduce(keys, identity(op, keys.dtype), op, axes), array.dtype)
+    return lax.expand_dims(total, axes)
+
+
+def _to_ordered(array: jax.Array, op: Operation) -> jax.Array:
+    """For a maximum or minimum of floats, integers in the same order, where NaN wins: devices may drop NaN."""
+    if op is lax.add or not jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    dtype = np.dtype(f"int{8 * array.dtype.itemsize}")
+    limits = jnp.iinfo(dtype)
+    numbers = _flipped(lax.bitcast_convert_type(array, dtype))
+    return jnp.where(array != array, dtype.type(limits.max if op is lax.max else limits.min), numbers)
+
+
+def _from_ordered(array: jax.Array, dtype: np.dtype) -> jax.Array:
+    if array.dtype == dtype:
+        return array
+    return lax.bitcast_convert_type(_flipped(array), dtype)
+
+
+def _flipped(bits: jax.Array) -> jax.Array:
+    """The bits of floats as integers in the same order, and back: below zero all bits but the sign are inverted."""
+    return jnp.where(bits < 0, bits ^ bits.dtype.type(jnp.iinfo(bits.dtype).max), bits)
 
 
 def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:
@@ -102,7 +141,7 @@ def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.
 
 
 def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]]:
-    """Split every pooled axis into windows and cells, and return the axes of cells; adjacent ones become one."""
+    """Split every pooled axis into windows and cells; the axes of cells are returned, adjacent unshared ones merged."""
     axes: list[int] = []
     added = 0
     for axis in window.axes:
@@ -112,7 +151,9 @@ def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int
             array = array.reshape(shape)
             axes.append(number + 1)
             added += 1
-        elif axes and axes[-1] == number - 1:
+        elif (
+            axes and axes[-1] == number - 1 and not any(devices_along(n, array.ndim) > 1 for n in (number - 1, number))
+        ):
             array = lax.collapse(array, number - 1, number + 1)
             added -= 1
         else:

@@ -20,15 +20,16 @@ from typing import Any
 import jax
 
 from jaxpool._engine import correlation, gather, loops, ranks, reading, window_offsets, winners
-from jaxpool._engine.correlation import Weights
+from jaxpool._engine.correlation import Order, Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
-from jaxpool._engine.operations import Operation, divided
+from jaxpool._engine.operations import Operation, divided, identity
 from jaxpool._engine.platforms import PLATFORMS, on_one_device
 from jaxpool._engine.ranks import Rank
+from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
 from jaxpool._engine.xla import choose as xla_choose
@@ -44,19 +45,26 @@ _CORRELATION_ORDERS = (Window.split, xla_choose.correlation_order, Window.split)
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
+
+    def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
+        return by_shards(partial(lowering, op=op), window, [(x, identity(op, x.dtype))])
+
     lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows)
-    return _choose((partial(lowering, window=window, op=op) for lowering in lowerings), x)
+    return _choose((partial(reduced, lowering=lowering) for lowering in lowerings), x)
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
     """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
 
     def divided_first(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return lowering(divided(cotangent, divisor), window)
+        return sent(divided(cotangent, divisor), lowering)
 
     def on_gpu(cotangent: jax.Array) -> jax.Array:
         # Dividing the outputs first, which are read many times, would be a separate kernel.
-        return divided(xla_reduce.spread(cotangent, window), divisor)
+        return divided(sent(cotangent, xla_reduce.spread), divisor)
+
+    def sent(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
+        return by_shards(lowering, window, [], [(cotangent, 0)], to_cells=True)
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
@@ -155,7 +163,15 @@ def gather_windows(
 
     def gathered(outputs: Sequence[jax.Array], inputs: Sequence[jax.Array]) -> jax.Array:
         around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
-        return gather.gather_windows(contribution, around, window, cells)
+
+        def here(*arguments: Any) -> jax.Array:
+            *arrays, window = arguments
+            cells = list(zip(arrays[: len(inputs)], fills[1], strict=True))
+            return gather.gather_windows(
+                contribution, list(zip(arrays[len(inputs) :], fills[0], strict=True)), window, cells
+            )
+
+        return by_shards(here, window, cells, around, to_cells=True)
 
     return on_every_platform(gathered, [array for array, _ in outputs], [array for array, _ in inputs])
 
@@ -182,24 +198,43 @@ def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> lis
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset, which must be that of a cell of the array."""
-    return on_every_platform(partial(reading.read_at_offsets, window=window), x, offsets)
+
+    def read(x: jax.Array, offsets: jax.Array) -> jax.Array:
+        return by_shards(reading.read_at_offsets, window, [(x, 0)], [(offsets, 0)])
+
+    return on_every_platform(read, x, offsets)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
-    return on_every_platform(partial(loops.route_to_chosen, window=window), list(cotangents), list(offsets))
+
+    def routed(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array]) -> jax.Array:
+        def here(*arguments: Any) -> jax.Array:
+            *arrays, window = arguments
+            return loops.route_to_chosen(arrays[: len(cotangents)], arrays[len(cotangents) :], window)
+
+        return by_shards(here, window, [], [(array, 0) for array in (*cotangents, *offsets)], to_cells=True)
+
+    return on_every_platform(routed, list(cotangents), list(offsets))
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """Sum every window with a weight for each offset along each axis; padded cells are 0."""
-    step = partial(correlation.correlate, window=window, weights=weights)
-    return _choose((partial(step, order=order) for order in _CORRELATION_ORDERS), x)
+
+    def sums(x: jax.Array, order: Order) -> jax.Array:
+        return by_shards(partial(correlation.correlate, weights=weights, order=order), window, [(x, 0)])
+
+    return _choose((partial(sums, order=order) for order in _CORRELATION_ORDERS), x)
 
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """The transpose of `correlate`."""
-    step = partial(correlation.transpose_correlation, window=window, weights=weights)
-    return _choose((partial(step, order=order) for order in _CORRELATION_ORDERS), cotangent)
+
+    def sent(cotangent: jax.Array, order: Order) -> jax.Array:
+        step = partial(correlation.transpose_correlation, weights=weights, order=order)
+        return by_shards(step, window, [], [(cotangent, 0)], to_cells=True)
+
+    return _choose((partial(sent, order=order) for order in _CORRELATION_ORDERS), cotangent)
 
 
 def _choose(lowerings: Iterable[Callable[..., Any]], *arrays: Any) -> Any:

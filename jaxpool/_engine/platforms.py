@@ -53,6 +53,15 @@ def inside(platform: str, layout: Layout | None = None) -> Iterator[None]:
                 yield
 
 
+def on_each_device(axis: int, rank: int) -> AbstractContextManager[None]:
+    """Trace what every device does by itself, inside a lowering, for arrays whose axis is split into devices and cells.
+
+    The arrays then have one more axis, and none of these two counts as sharded.
+    """
+    others = {one + (one > axis) for one, of_rank in _layout.value.sharded if of_rank == rank and one != axis}
+    return _layout(_layout.value._replace(sharded=frozenset((one, rank + 1) for one in others)))
+
+
 def known_platform() -> str | None:
     """The platform of the program being traced, or None if it is for all of them."""
     return _platform.value

@@ -15,7 +15,7 @@ from jax import lax
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.borders import Sliced, slices_of
 from jaxpool._engine.operations import barrier, pad
-from jaxpool._engine.platforms import known_platform
+from jaxpool._engine.platforms import devices_along, known_platform
 from jaxpool._geometry.window import Window, WindowAxis
 
 
@@ -89,14 +89,17 @@ def sum_terms(
 def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, float]], window: Window) -> Any:
     """Σ term(*cells) over every window; each array comes with its padding value, and the term may be several arrays.
 
-    Large windows that tile an array are not unrolled: the term is evaluated for all cells together.
+    Large windows that tile an array are not unrolled, nor is a single one that devices share: the term is evaluated for
+    all cells together.
     """
-    if window.tiles and window.cells > 64:
+    # A shared axis has one window, or every device has whole ones.
+    devices = [1 if a.output > 1 else devices_along(a.axis, cells[0][0].ndim) for a in reversed(window.axes)]
+    if window.tiles and (window.cells > 64 or max(devices) > 1):
         blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
         for _ in window.axes:
             term = jax.vmap(term)
         axes = range(len(window.axes))
-        return jax.tree.map(lambda each: lax.squeeze(fold(each, axes, lax.add), axes), term(*blocks))
+        return jax.tree.map(lambda each: lax.squeeze(fold(each, axes, lax.add, devices), axes), term(*blocks))
     total = None
     for here in zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True):
         added = term(*here)

@@ -20,6 +20,7 @@ from jax import lax
 
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
+from jaxpool._engine.shards import by_shards
 from jaxpool._engine.slices import Winner
 from jaxpool._geometry.padding_words import copied_cells
 from jaxpool._geometry.window import Window
@@ -78,7 +79,7 @@ def first_winners(
             if offsets is not None and _starts_with_first_axis(parts, group):
                 # The cells of a window are then not visited in row-major order.
                 select = partial(select, by_offset=True)
-            x, offsets = select(x, offsets, place_value, part, op)
+            x, offsets = _select(select, x, offsets, place_value, part, op)
         assert offsets is not None
         # Low padding and leading masked cells win only if no cell is better.
         recorded.append(offsets if least is None else jnp.maximum(offsets, least))
@@ -138,9 +139,32 @@ def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Platfor
         divisor = np.array(part.cells if rows_last else inner_cells, offsets.dtype)[()]
         row, rest = lax.div(offsets, divisor), lax.rem(offsets, divisor)
         here, rest = (rest, row) if rows_last else (row, rest)
-        cotangent = selection.route(cotangent, here, part, lax.add)
-        offsets = selection.route(rest, here, part, lax.max)
-    return selection.route(cotangent, offsets, last_part, lax.add)
+        cotangent = _route(selection, cotangent, here, part, lax.add)
+        offsets = _route(selection, rest, here, part, lax.max)
+    return _route(selection, cotangent, offsets, last_part, lax.add)
+
+
+def _select(
+    select: Callable[..., Winner],
+    x: jax.Array,
+    offsets: jax.Array | None,
+    place_value: Any,
+    part: Window,
+    op: Operation,
+) -> Winner:
+    def here(x: jax.Array, offsets: jax.Array | None, part: Window) -> Winner:
+        return select(x, offsets, place_value, part, op)
+
+    return by_shards(here, part, [(x, identity(op, x.dtype)), (offsets, 0)])
+
+
+def _route(
+    selection: PlatformSelection, array: jax.Array, offsets: jax.Array, part: Window, op: Operation
+) -> jax.Array:
+    def here(array: jax.Array, offsets: jax.Array, part: Window) -> jax.Array:
+        return selection.route(array, offsets, part, op)
+
+    return by_shards(here, part, [], [(array, 0), (offsets, 0)], to_cells=True)
 
 
 def _starts_with_first_axis(parts: Sequence[Window], group: Window) -> bool:

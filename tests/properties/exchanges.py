@@ -23,8 +23,9 @@ class Exchange(NamedTuple):
     window_bytes: int
 
 
-# For each window the gradient reads its cotangent, and the offset of its winner, its norm, or its log-sum-exp as excess
-# and shift.
+# For each window the gradient reads its cotangent, and the offset of its winner (of two for a median beside padding),
+# its norm, its log-sum-exp as excess and shift, or the shift and the denominator of its mean.
+_KEY = np.array([3, 7], np.uint32)
 EXCHANGES = {
     "max 3/2": Exchange(lambda x: jaxpool.max_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 1),
     "max 3/1": Exchange(lambda x: jaxpool.max_pool(x, 3, 1, 1, axis=(1, 2)), 3, 1, 1, 4 + 1),
@@ -37,6 +38,17 @@ EXCHANGES = {
         lambda x: jaxpool.smooth_max_pool(x, 2.0, 3, 2, 1, axis=(1, 2), count_include_pad=False), 3, 2, 1, 4 + 4 + 4
     ),
     "mellowmax 3/2": Exchange(lambda x: jaxpool.mellowmax_pool(x, 2.0, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4 + 4),
+    "soft 3/2": Exchange(lambda x: jaxpool.soft_pool(x, 2.0, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4 + 4),
+    "gem 3/2": Exchange(lambda x: jaxpool.gem_pool(x, 3.0, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4),
+    "blur 3/2": Exchange(lambda x: jaxpool.blur_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4),
+    "median 3/2": Exchange(lambda x: jaxpool.median_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 1 + 1),
+    "drawn 3/2": Exchange(lambda x: jaxpool.stochastic_pool(x, 3, 2, 1, axis=(1, 2), key=_KEY), 3, 2, 1, 4 + 1),
+    # Windows without padding, whose number the devices do not divide, and windows that cross shards without overlap.
+    "max 3/1, no padding": Exchange(lambda x: jaxpool.max_pool(x, 3, 1, axis=(1, 2)), 3, 1, 0, 4 + 1),
+    "max 3/3": Exchange(lambda x: jaxpool.max_pool(x, 3, axis=(1, 2)), 3, 3, 0, 4 + 1),
+    "avg 3/3": Exchange(lambda x: jaxpool.avg_pool(x, 3, axis=(1, 2)), 3, 3, 0, 4),
+    # Made of pieces.
+    "max 9/1": Exchange(lambda x: jaxpool.max_pool(x, (9, 3), 1, (4, 1), axis=(1, 2)), 9, 1, 4, 4 + 1),
 }
 
 
@@ -57,8 +69,9 @@ def border_bytes(exchange: Exchange, x: np.ndarray, devices: int) -> int:
 
     def rows(reads: np.ndarray) -> int:
         """How many rows of the second kind those of the first kind read, on the devices below and above."""
-        readers = reads.reshape(devices, -1, reads.shape[1]).any(1)
-        away = np.arange(reads.shape[1]) * devices // reads.shape[1] - np.arange(devices)[:, None]
+        owners, sources = (np.arange(count) // -(-count // devices) for count in reads.shape)
+        readers = np.array([reads[owners == device].any(0) for device in range(devices)])
+        away = sources - np.arange(devices)[:, None]
         return sum(int((readers & side).sum(1).max()) for side in (away < 0, away > 0))
 
     window_bytes = exchange.window_bytes * math.prod(shape) // shape[1]

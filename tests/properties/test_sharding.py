@@ -35,7 +35,7 @@ def lines_of_program(devices: int, *arguments: str) -> list[str]:
 
 def test_arrays_on_several_devices() -> None:
     functions = [name for name in POOLS if name in RECORDS]
-    assert len(lines_of_program(4)) == 3 * len(POOLS) + len(functions) + 2 * len(UNEVEN) + len(EXCHANGES) + 6
+    assert len(lines_of_program(4)) == 3 * len(POOLS) + len(functions) + 2 * len(UNEVEN) + len(EXCHANGES) + 7
 
 
 LOOPED = {
@@ -60,4 +60,4 @@ def test_loops_over_large_windows_keep_their_types(pool: Any) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("count", "kind"), [(4, "Auto"), (4, "Explicit"), (8, "Auto")])
 def test_each_axis_on_more_devices(count: int, kind: str) -> None:
-    assert len(lines_of_program(count, str(count), kind)) == 3 * len(POOLS) + len(UNEVEN) + len(EXCHANGES)
+    assert len(lines_of_program(count, str(count), kind)) == 3 * len(POOLS) + len(UNEVEN) + len(EXCHANGES) + 1
