@@ -220,8 +220,9 @@ class _Weights(LinearMap):
             return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
 
         if pool.stages_on_many_devices or on_one_device():
-            # After y: cotangents padded earlier would fill memory while y is computed.
+            # After y, and then y again: what is padded earlier would fill memory while others are computed.
             cotangent = materialize(cotangent, y)
+            y = materialize(y, cotangent)
         if pool.is_mean:
             cotangent = cotangent / _totals(window, multiplicities)
         outputs = [(cotangent, 0.0), *pool.outputs(y, shift), *parameters]
