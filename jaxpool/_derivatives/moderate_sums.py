@@ -5,8 +5,8 @@ neither has happened. This is decided at run time, once for a whole array: on a 
 arithmetic, and on one device, since several would have to agree.
 """
 
+import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -20,9 +20,8 @@ from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.stages import as_call, in_one_row, materialize
 from jaxpool._geometry.window import Window
 
-# In bytes: larger arrays are pooled exactly by halves, which needs hardly more memory at a time than the sums.
-_LARGE = 2**22
-
+# Exact pools take an array in pieces of at least so many bytes: in up to 8, they hardly need more memory than the sums.
+_LEAST_BYTES, _MOST_PIECES = 2**16, 8
 
 Terms = tuple[jax.Array, ...]
 
@@ -41,23 +40,47 @@ def terms_of_cells(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Wi
 def unless_moderate(
     moderate: jax.Array, by_sums: Any, exact: Callable[..., Any], window: Window, *arrays: jax.Array
 ) -> Any:
-    """The results `by_sums` if all sums are moderate, else `exact(*arrays)`, by halves if the arrays are large.
+    """The results `by_sums` if all sums are moderate, else `exact(*arrays)`, one piece of the arrays after the other.
 
     The exact pool is a loop that runs or does not, since the compiler gives the branches of a condition a single
-    thread. Its memory is reserved in advance. It depends on the loop counter: otherwise it would be moved out of the
-    loop and always evaluated. It is one call: otherwise its masks would be moved out, and then read from memory.
+    thread. Its memory is reserved in advance, even if it does not run: hence the pieces. It depends on the loop
+    counter: otherwise it would be moved out of the loop and always evaluated. It is one call: otherwise its masks would
+    be moved out, and then read from memory.
     """
-    rows = len(arrays[0])
-    halves = arrays[0].nbytes > _LARGE and rows % 2 == 0 and 0 not in window.pooled_axes
+    counts = _pieces(arrays[0], window)
+    pieces = math.prod(counts)
 
     def exact_part(number: jax.Array, results: Any) -> Any:
-        if not halves:
+        if pieces == 1:
             return as_call(exact, *(materialize(array, number) for array in arrays))
-        start = number * (rows // 2)
-        block = as_call(exact, *(lax.dynamic_slice_in_dim(array, start, rows // 2) for array in arrays))
-        return jax.tree.map(partial(lax.dynamic_update_slice_in_dim, start_index=start, axis=0), results, block)
+        places = jnp.unravel_index(number, counts)
 
-    return lax.fori_loop(0, jnp.where(jnp.all(moderate), 0, 1 + halves), exact_part, by_sums)
+        def starts(array: jax.Array) -> list[jax.Array]:
+            return [place * (size // count) for place, size, count in zip(places, array.shape, counts, strict=True)]
+
+        def cut(array: jax.Array) -> jax.Array:
+            sizes = [size // count for size, count in zip(array.shape, counts, strict=True)]
+            return lax.dynamic_slice(array, starts(array), sizes)
+
+        def put(result: jax.Array, piece: jax.Array) -> jax.Array:
+            return lax.dynamic_update_slice(result, piece, starts(result))
+
+        return jax.tree.map(put, results, as_call(exact, *map(cut, arrays)))
+
+    return lax.fori_loop(0, jnp.where(jnp.all(moderate), 0, pieces), exact_part, by_sums)
+
+
+def _pieces(array: jax.Array, window: Window) -> tuple[int, ...]:
+    """Into how many equal parts each axis is cut; not if it is pooled, and the last one into whole vectors only."""
+    if not all(isinstance(size, int) for size in array.shape):
+        return (1,) * array.ndim
+    most, counts = min(_MOST_PIECES, array.nbytes // _LEAST_BYTES), []
+    for axis, size in enumerate(array.shape):
+        unit = 8 if axis == array.ndim - 1 else 1
+        possible = [1] if axis in window.pooled_axes else range(1, most + 1)
+        counts.append(max((count for count in possible if size % (count * unit) == 0), default=1))
+        most //= counts[-1]
+    return tuple(counts)
 
 
 def zeros_unless_moderate(moderate: jax.Array, sums: Terms) -> Terms:

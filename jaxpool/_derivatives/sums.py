@@ -193,6 +193,8 @@ class _WeightedSums(LinearMap):
             total = jnp.exp(exponent) * sum(sent[1:], sent[0])
             return total if covered is True else jnp.where(covered, total, 0)
 
-        around = [(array, 0) for array in (*map(materialize, cotangents), *outputs)]
+        cotangents = tuple(map(materialize, cotangents))
+        # After the cotangents: arrays padded earlier would fill memory.
+        around = [(array, 0) for array in (*cotangents, *(materialize(each, *cotangents) for each in outputs))]
         mark = f"back {self.mark} {self.weights[0].name}"
         return gather_windows(contribution, around, self.window, [(marked(cells, mark), 0)])

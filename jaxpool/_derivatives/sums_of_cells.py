@@ -186,7 +186,9 @@ class _Derivative(LinearMap):
         if not on_one_cpu(x, values_bar):
             return exact(x, values_bar)
         (sums_bar,) = jax.vjp(pool.value, sums)[1](values_bar)
-        # Materialized, since every offset of a window reads them.
-        spread_bar = tuple(materialize(spread(materialize(each), pool.window)) for each in sums_bar)
+        # Materialized, since every offset of a window reads them, and one after the other, to pad one at a time.
+        spread_bar: Terms = ()
+        for each in sums_bar:
+            spread_bar += (materialize(spread(materialize(each, *spread_bar), pool.window)),)
         (by_sums,) = jax.vjp(pool.kept_terms, x)[1](spread_bar)
         return unless_moderate(moderate, by_sums, exact, pool.window, x, values_bar)

@@ -220,8 +220,8 @@ class _Weights(LinearMap):
             return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
 
         if pool.stages_on_many_devices or on_one_device():
-            # After y: cotangents padded earlier would fill memory while y is computed.
-            cotangent = materialize(cotangent, y)
+            # After y, and then y again: what is padded earlier would fill memory while others are computed.
+            y = materialize(y, cotangent := materialize(cotangent, y))
         if pool.is_mean:
             cotangent = cotangent / _totals(window, multiplicities)
         outputs = [(cotangent, 0.0), *pool.outputs(y, shift), *parameters]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.loops import fold_offsets
+from jaxpool._engine.loops import fold_offsets, zeros_after
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window
@@ -53,7 +53,8 @@ def select_by_bisection(
     def lose(lost: jax.Array, cells: Arrays, _: Any) -> jax.Array:
         return lost | (cells[0] != cells[0])
 
-    lost = fold_offsets(lose, jnp.zeros(values.shape, bool), (padded,), window, most_in_block)
+    lost = zeros_after(values.shape, bool, window, values)
+    lost = fold_offsets(lose, lost, (padded,), window, most_in_block)
     return jnp.where(lost, np.array(np.nan, padded.dtype)[()], values)
 
 

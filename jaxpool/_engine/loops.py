@@ -51,6 +51,9 @@ def fold_offsets(
             result = step(result, tuple(at_offset(array, window, offset) for array in padded), number)
         return result
 
+    # A block at a known place is copied before the loop: after `start`, or those of all loops would be kept in memory.
+    padded = tuple(materialize(array, *jax.tree.leaves(start)) for array in padded)
+
     def of_block(result: Any, first: Any, block: Window) -> Any:
         starts = _starts(first, window, padded[0].ndim)
         # Otherwise the CPU compiler would compute the place of the block again at every cell, without vectorizing.
@@ -61,6 +64,13 @@ def fold_offsets(
 
     start = jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start)
     return _fold_blocks(of_block, start, window, most_in_block)
+
+
+def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.Array) -> jax.Array:
+    """Zeros to start from: if the program loops over the window, after the arrays, as they would fill memory before."""
+    if not is_looped(window):
+        return jnp.zeros(shape, dtype)
+    return jnp.broadcast_to(materialize(jnp.zeros((), dtype), *arrays), shape)
 
 
 def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Window, most: int) -> Any:
@@ -129,7 +139,7 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
         starts = _starts(first, window, total.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
-    total, *_ = vary_together(jnp.zeros(shape, zero.dtype), *cotangents, *offsets)
+    total, *_ = vary_together(zeros_after(shape, zero.dtype, window, *offsets), *cotangents, *offsets)
     total = _fold_blocks(of_block, total, window, MOST_IN_BLOCK)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)
 

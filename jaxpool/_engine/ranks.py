@@ -16,7 +16,7 @@ from jax import lax
 
 from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.cpu import choose as cpu_choose
-from jaxpool._engine.loops import fold_offsets
+from jaxpool._engine.loops import fold_offsets, zeros_after
 from jaxpool._engine.networks import selection_network
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
@@ -138,7 +138,9 @@ def _offsets_at_ranks(
         arrays.append(pad_windows(present, window, False))
     padded = tuple(arrays)
     # In int32: counting in bytes compiles to slower code.
-    none = tuple(jnp.zeros(each.shape, np.int32) for each in values)
+
+    def none(*arrays: jax.Array) -> Arrays:
+        return tuple(zeros_after(each.shape, np.int32, window, *arrays) for each in values)
 
     def count(below: Arrays, cells: Arrays, _: Any) -> Arrays:
         return tuple(number + (cells[0] < value).astype(np.int32) for number, value in zip(below, values, strict=True))
@@ -147,7 +149,7 @@ def _offsets_at_ranks(
     # Cells are compared with the window's value, not with themselves: off the CPU that would be a pass over all cells.
     highest = identity(lax.min, x.dtype)
     bounds = [jnp.where(is_nan, highest, value) for is_nan, value in zip(are_nan, values, strict=True)]
-    below = fold_offsets(count, none, padded, window)
+    below = fold_offsets(count, none(*values), padded, window)
     numbers = [
         jnp.where(is_nan, 0, rank.wanted - number) for is_nan, rank, number in zip(are_nan, ranks, below, strict=True)
     ]
@@ -163,5 +165,5 @@ def _offsets_at_ranks(
             results.append((met, offsets + (met <= number).astype(np.int32)))
         return tuple(results)
 
-    found = fold_offsets(pass_by, tuple((each, each) for each in none), padded, window)
+    found = fold_offsets(pass_by, tuple(zip(none(*numbers), none(*numbers), strict=True)), padded, window)
     return tuple(offsets.astype(np.min_scalar_type(window.cells - 1)) for _, offsets in found)

@@ -56,6 +56,9 @@ def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) ->
         return route_in_bins(array, offsets, bins, op)
     if choose_selection.routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
+    if len(part.axes) == 1 and part.cells > 8 * part.axes[0].stride:
+        # Padded before the winners are found, it would fill memory until then. Other windows take longer this way.
+        array = materialize(array, offsets)
     # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
     step = partial(route_by_comparison, part=part, op=op)
     if choose_selection.is_stage(part, array.shape):
