@@ -119,15 +119,19 @@ def test_meshes_of_one_device(kind: Any) -> None:
 
 
 def test_pieces_of_large_arrays() -> None:
-    # Four pieces: two items, and two halves of the channels.
+    # Four pieces: two items, and two halves of the channels. The last one needs the exact pool.
     x = np.random.default_rng(4).normal(size=(2, 64, 65, 16)).astype(np.float32)
     x[1, 3, 4, 15] = 1e3
-    both = compiled_as_usual(
-        jax.value_and_grad(lambda x: (jaxpool.smooth_max_pool(x, 2.0, (2, 2), 1, axis=(1, 2)) ** 2).sum())
-    )
-    (value, gradient), (exact_value, exact_gradient) = both(x), both(x.astype(np.float64))
-    np.testing.assert_allclose(value, exact_value, rtol=1e-6)
-    np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-5, atol=1e-5)
+
+    @compiled_as_usual
+    def gradient(x: jax.Array) -> jax.Array:
+        return jax.grad(lambda x: (jaxpool.smooth_max_pool(x, 2.0, (2, 2), 1, axis=(1, 2)) ** 2).sum())(x)
+
+    found = gradient(x)
+    for item in (slice(0, 1), slice(1, 2)):
+        for channels in (slice(0, 8), slice(8, 16)):
+            here = item, slice(None), slice(None), channels
+            np.testing.assert_allclose(found[here], gradient(x[here]), rtol=1e-5, atol=1e-6)
 
 
 def test_shares_of_numbers_near_the_ends_of_float32() -> None:
