@@ -45,6 +45,8 @@ def fold_offsets(
 
     `padded` are results of `pad_windows`, and `cells` has an entry for each.
     """
+    # Traced once for all offsets.
+    step = jax.jit(step, inline=True)
     if window.cells <= max(_MOST_CELLS, most_in_block):
         result = start
         for number, offset in enumerate(offsets_in(window)):

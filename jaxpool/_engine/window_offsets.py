@@ -100,6 +100,8 @@ def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, 
             term = jax.vmap(term)
         axes = range(len(window.axes))
         return jax.tree.map(lambda each: lax.squeeze(fold(each, axes, lax.add, devices), axes), term(*blocks))
+    # Traced once for all offsets.
+    term = jax.jit(term, inline=True)
     total = None
     for here in zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True):
         added = term(*here)
