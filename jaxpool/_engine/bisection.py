@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.loops import fold_offsets, zeros_after
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, in_integer_order
 from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window
 
@@ -64,7 +64,7 @@ def _keys(array: jax.Array) -> jax.Array:
         return array.astype(np.int8)
     numbers = lax.bitcast_convert_type(array, _signed(array.dtype))
     if jnp.issubdtype(array.dtype, jnp.floating):
-        return _in_order(numbers)
+        return in_integer_order(numbers)
     return numbers ^ _lowest_if_unsigned(array.dtype)
 
 
@@ -72,13 +72,8 @@ def _values(keys: jax.Array, dtype: np.dtype) -> jax.Array:
     """The values that have these keys."""
     if dtype == np.bool_:
         return keys.astype(np.bool_)
-    numbers = _in_order(keys) if jnp.issubdtype(dtype, jnp.floating) else keys ^ _lowest_if_unsigned(dtype)
+    numbers = in_integer_order(keys) if jnp.issubdtype(dtype, jnp.floating) else keys ^ _lowest_if_unsigned(dtype)
     return lax.bitcast_convert_type(numbers, dtype)
-
-
-def _in_order(bits: jax.Array) -> jax.Array:
-    """The bits of floats to integers in their order, and back: those of negative floats count downwards."""
-    return jnp.where(bits < 0, bits ^ np.array(np.iinfo(bits.dtype).max, bits.dtype)[()], bits)
 
 
 def _lowest_if_unsigned(dtype: np.dtype) -> Any:

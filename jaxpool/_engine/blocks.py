@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.cpu import choose
-from jaxpool._engine.operations import Operation, barrier, combine, identity
+from jaxpool._engine.operations import Operation, barrier, combine, identity, in_integer_order
 from jaxpool._engine.platforms import devices_along, on_one_cpu
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window
@@ -94,19 +94,14 @@ def _to_ordered(array: jax.Array, op: Operation) -> jax.Array:
         return array
     dtype = np.dtype(f"int{8 * array.dtype.itemsize}")
     limits = jnp.iinfo(dtype)
-    numbers = _flipped(lax.bitcast_convert_type(array, dtype))
+    numbers = in_integer_order(lax.bitcast_convert_type(array, dtype))
     return jnp.where(array != array, dtype.type(limits.max if op is lax.max else limits.min), numbers)
 
 
 def _from_ordered(array: jax.Array, dtype: np.dtype) -> jax.Array:
     if array.dtype == dtype:
         return array
-    return lax.bitcast_convert_type(_flipped(array), dtype)
-
-
-def _flipped(bits: jax.Array) -> jax.Array:
-    """The bits of floats as integers in the same order, and back: below zero all bits but the sign are inverted."""
-    return jnp.where(bits < 0, bits ^ bits.dtype.type(jnp.iinfo(bits.dtype).max), bits)
+    return lax.bitcast_convert_type(in_integer_order(array), dtype)
 
 
 def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:

@@ -50,6 +50,11 @@ def divided(array: jax.Array, divisor: float) -> jax.Array:
     return array if divisor == 1 else array / np.array(divisor, array.dtype)[()]
 
 
+def in_integer_order(bits: jax.Array) -> jax.Array:
+    """The bits of floats as integers in the same order, and back: those of negative floats count downwards."""
+    return jnp.where(bits < 0, bits ^ np.array(np.iinfo(bits.dtype).max, bits.dtype)[()], bits)
+
+
 def computed_once(array: jax.Array) -> jax.Array:
     """The same floats; on the CPU divided by 1, or by themselves if NaN. For primal values, not tangents.
 

@@ -85,20 +85,21 @@ def _number(mark: str) -> jax.Array:
     return jnp.int32(zlib.crc32(mark.encode()) % 2**31)
 
 
-def _lower(context: Any, array: Any, *others: Any, **_: Any) -> Any:
-    # JAX's representation of a program being lowered may change with any version.
-    try:
-        return primitives.lower_as_call("stage", lambda array, *_: array, context, array, *others)
-    except (AttributeError, IndexError, TypeError):
-        return primitives.lower_by(_branch_of_one_side)(context, array, *others)
+def _lower_stage(context: Any, *arrays: Any, **_: Any) -> Any:
+    return _lower("stage", lambda array, *_: [array], _branch_of_one_side, context, *arrays)
 
 
 def _lower_call(context: Any, *arrays: Any, operation: "_Call", **_: Any) -> Any:
-    function = partial(operation.evaluate, "cpu")
+    step = partial(operation.evaluate, "cpu")
+    return _lower("step", step, step, context, *arrays)
+
+
+def _lower(name: str, step: Callable[..., Any], without_call: Callable[..., Any], context: Any, *arrays: Any) -> Any:
+    # JAX's representation of a program being lowered may change with any version.
     try:
-        return primitives.lower_as_call("step", function, context, *arrays)
+        return primitives.lower_as_call(name, step, context, *arrays)
     except (AttributeError, IndexError, TypeError):
-        return primitives.lower_by(function)(context, *arrays)
+        return primitives.lower_by(without_call)(context, *arrays)
 
 
 def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
@@ -110,7 +111,7 @@ def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
 class _Stage(primitives.CustomPrimitive, name="materialize"):
     """The first of some arrays: linear in the first, and constant in the others."""
 
-    lowered = {"cpu": _lower}  # noqa: RUF012
+    lowered = {"cpu": _lower_stage}  # noqa: RUF012
 
     def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
         return [arrays[0]]

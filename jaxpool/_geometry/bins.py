@@ -43,6 +43,10 @@ class BinAxis(WindowAxis):
         return replace(self, size=self.size // parts, output=self.output // parts)
 
 
+def has_bins(window: Window) -> bool:
+    return any(isinstance(axis, BinAxis) for axis in window.axes)
+
+
 def first_cells(size: int, bins: int) -> np.ndarray:
     """floor(i·size/bins) for every bin i."""
     return np.arange(bins) * size // bins

@@ -190,7 +190,7 @@ FAULTS = (
     ),
     Fault(
         "keys of negative numbers",
-        "return _in_order(numbers)",
+        "return in_integer_order(numbers)",
         "return numbers",
         "test_ranks test_quantiles test_derivatives",
     ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from jax import lax
 
 from jaxpool._engine.operations import Operation
-from jaxpool._geometry.bins import BinAxis
+from jaxpool._geometry.bins import BinAxis, has_bins
 from jaxpool._geometry.window import Window
 
 # The most cells that bisection counts at once. With 32 it takes up to twice as long, with 256 up to 5 times.
@@ -35,10 +35,6 @@ def is_innermost(part: Window, shape: Sequence[int], *, channels: int = 16) -> b
     behind = shape[part.axes[-1].axis + 1 :]
     # A symbolic size may have any value.
     return all(isinstance(size, int) for size in behind) and math.prod(behind) < channels
-
-
-def has_bins(window: Window) -> bool:
-    return any(isinstance(axis, BinAxis) for axis in window.axes)
 
 
 def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool:
@@ -121,7 +117,7 @@ def spreads_offsets(part: Window) -> bool:
     For strides of 1 and few cells this takes half to nine tenths of the time: one loop pads all terms.
     """
     few = part.cells <= (9 if len(part.axes) > 1 else 5)
-    return few and all(axis.stride == 1 and not isinstance(axis, BinAxis) for axis in part.axes)
+    return few and not has_bins(part) and all(axis.stride == 1 for axis in part.axes)
 
 
 def spreads_dilated(part: Window, window: Window, shape: Sequence[int]) -> bool:

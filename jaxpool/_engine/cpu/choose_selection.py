@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxpool._engine.cpu.choose import has_bins, is_innermost
+from jaxpool._engine.cpu.choose import is_innermost
+from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxpool._geometry.bins import BinAxis
+from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 # The most reads per result in one loop: windows of 7×7 cells.
@@ -29,7 +29,7 @@ def order(window: Window) -> tuple[Window, ...]:
 
 def reduces_whole_axes(window: Window) -> bool:
     """Whether windows are reduced as whole axes: large windows that share no cells."""
-    return window.tiles and window.cells > _MOST_READS and not any(isinstance(axis, BinAxis) for axis in window.axes)
+    return window.tiles and window.cells > _MOST_READS and not has_bins(window)
 
 
 def asks_mask_at_cells(groups: Sequence[Window]) -> bool:
@@ -59,7 +59,7 @@ def gathers(part: Window) -> bool:
 
 def dilates_outputs(window: Window) -> bool:
     """Whether a TPU maps windows back to their cells by base dilation, with a term per cell of a window."""
-    return window.cells <= _MOST_TERMS and not any(isinstance(axis, BinAxis) for axis in window.axes)
+    return window.cells <= _MOST_TERMS and not has_bins(window)
 
 
 def terms_order(window: Window) -> tuple[Window, ...]:
@@ -85,7 +85,8 @@ def keeps_cells(window: Window, dtype: Any) -> bool:
     return (
         dtype in (jnp.float32, jnp.bfloat16)
         and window.cells <= _MOST_READS
-        and all(axis.dilation == 1 and not isinstance(axis, BinAxis) for axis in window.axes)
+        and not has_bins(window)
+        and all(axis.dilation == 1 for axis in window.axes)
     )
 
 
