@@ -106,12 +106,26 @@ def _from_ordered(array: jax.Array, dtype: np.dtype) -> jax.Array:
 
 def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:
     """Combine rows of the axis that are adjacent in memory, or slices of it that are far apart."""
-    rows = choose.adjacent_rows(array.shape, axis) if on_one_cpu(array) else None
+    here = on_one_cpu(array)
+    if here and op is not lax.add and choose.finds_nan_apart(array.shape, axis, array.dtype):
+        return _extreme_or_nan(materialize(array), axis, op)
+    rows = choose.adjacent_rows(array.shape, axis) if here else None
     if rows:
         return materialize(_combine_rows(array, rows, op))
     cells = array.shape[axis]
     width = -(-cells // choose.slices_at_once(cells))
     return barrier(reduce(op, _slices(array, axis, width, op)))
+
+
+def _extreme_or_nan(array: jax.Array, axis: int, op: Operation) -> jax.Array:
+    """The extreme of an axis by the compiler's reduction, which is fast and loses NaN; a sum of squares finds NaN.
+
+    Squares are not negative, so their sum is NaN only if one of them is. Other functions of the cells that do as well,
+    such as magnitudes, take longer.
+    """
+    best = lax.reduce(array, identity(op, array.dtype), op, (axis,))
+    squares = lax.reduce(array * array, identity(lax.add, array.dtype), lax.add, (axis,))
+    return lax.expand_dims(jnp.where(squares != squares, squares, best), (axis,))
 
 
 def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:

@@ -221,3 +221,23 @@ def test_cotangents_of_nan_stay_among_the_cells_of_their_window() -> None:
         for found, expected in pairs:
             assert (jnp.abs(expected[3:]) > 0).all()
             np.testing.assert_array_equal(found[3:], expected[3:])
+
+
+@pytest.mark.parametrize("cells", [16, 49, 200, 300, 784, 5000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ends_of_the_range_neither_make_nor_hide_nan(cells: int, dtype: Any) -> None:
+    rows = distinct((7, cells), "ends of the range").astype(dtype)
+    largest = np.finfo(dtype).max
+    rows[0, [1, -1]] = np.inf, -np.inf
+    rows[1, [2, -2]] = -largest, largest
+    rows[2] = -np.inf
+    rows[3] = np.inf
+    rows[4, [0, 3, -1]] = np.inf, -np.inf, np.nan
+    rows[5, -1] = np.nan
+
+    def extremes(rows: jax.Array) -> Any:
+        return jaxpool.max_pool(rows, (cells,)), jaxpool.min_pool(rows, (cells,))
+
+    highest, lowest = compiled_as_usual(extremes)(rows)
+    np.testing.assert_array_equal(highest, rows.max(-1, keepdims=True))
+    np.testing.assert_array_equal(lowest, rows.min(-1, keepdims=True))

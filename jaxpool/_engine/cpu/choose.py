@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Operation
@@ -95,6 +97,18 @@ def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
     if axis != len(shape) - 1 or cells < 256:
         return None
     return max((rows for rows in range(16, 65) if cells % (8 * rows) == 0), default=None)
+
+
+def finds_nan_apart(shape: Sequence[int], axis: int, dtype: Any) -> bool:
+    """Whether an extreme of a whole axis is the compiler's reduction, and a sum tells whether the axis holds NaN.
+
+    Along the last axis this takes 0.4 to 0.9 times as long as rows or slices. It takes up to 1.7 times as long where
+    rows combine all cells in one step, and 1 to 1.5 times for about 200 cells.
+    """
+    cells = shape[axis]
+    rows = adjacent_rows(shape, axis)
+    pays = 16 <= cells <= 160 or (cells > 256 and (rows is None or cells > 8 * rows))
+    return axis == len(shape) - 1 and dtype in (np.float32, np.float64) and pays
 
 
 def folds_pieces(part: Window) -> bool:
