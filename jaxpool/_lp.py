@@ -150,11 +150,11 @@ def _norm_by_ratios(x: jax.Array, *, p: Exponent, window: Window) -> jax.Array:
     if isinstance(p, float) and p.is_integer() and p <= 32 and largest.dtype == np.float32:
         scale = power_of_two(largest)
         inverse = 1 / scale
-        total = sum_terms(lambda cells: positive_power(cells * inverse, p), [(magnitudes, 0.0)], window)
+        total = sum_terms(lambda cells, _: positive_power(cells[0] * inverse, p), [(magnitudes, 0.0)], window)
     else:
         # Unscaled if the largest magnitude is infinite or 0.
         scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
-        total = sum_terms(lambda cells: positive_power(cells / scale, p), [(magnitudes, 0.0)], window)
+        total = sum_terms(lambda cells, _: positive_power(cells[0] / scale, p), [(magnitudes, 0.0)], window)
     return scale * _root(total, p)
 
 
@@ -175,6 +175,10 @@ def _root(sums: jax.Array, p: Exponent) -> jax.Array:
 
 
 # Ratios are products with 1/y, computed once per window. Scaling x and y by 1/4 keeps 1/y normal for the largest y.
+
+
+def _padded(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
+    return [(x, 0.0) for x in cells]
 
 
 def _quarter(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
@@ -210,4 +214,4 @@ def _norm_slope_factor(y: jax.Array, p: Exponent) -> jax.Array:
     return jnp.where(jnp.isinf(y), 0, y) / p
 
 
-_NORM = WeightedPool(_norm, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor)
+_NORM = WeightedPool(_norm, _padded, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor)

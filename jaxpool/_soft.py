@@ -16,11 +16,11 @@ from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.exponentials import call_of_exponentials, difference, sums_of_exponentials
 from jaxpool._derivatives.moments import without_tiny
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
+from jaxpool._derivatives.parameters import expand_rank, shared_along_windows
 from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import Weight, weighted_sums
 from jaxpool._derivatives.sums_of_cells import ExactPool, Terms, pool_by_sums_of_cells
-from jaxpool._derivatives.weights import expand_rank, shared_along_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
