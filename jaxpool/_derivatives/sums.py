@@ -106,6 +106,7 @@ def weighted_sums(
         cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight, window: Window
     ) -> jax.Array:
         if multiplicities is None:
+            fill = 0.0 if window.zeros else -jnp.inf
             return sum_over_offsets(lambda cells: weight(cells, *outputs), [(cells, fill)], window)
         filled = [(cells, 0.0), (multiplicities, float(window.zeros))]
         return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, filled, window)
@@ -125,17 +126,16 @@ def weighted_sums(
             for each in weights
         )
 
-    def here(cells: jax.Array, *arguments: Any) -> Sums:
+    def here(cells: jax.Array, multiplicities: jax.Array | None, *arguments: Any) -> Sums:
         *outputs, window = arguments
-        return totals(cells, outputs, None, window)
+        return totals(cells, outputs, multiplicities, window)
 
     def evaluated(cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None) -> Sums:
-        if multiplicities is not None:
-            return totals(cells, outputs, multiplicities, window)
+        fill = -jnp.inf if multiplicities is None and not window.zeros else 0.0
+        of_cells = [(cells, fill), (multiplicities, float(window.zeros))]
         # Devices exchange the cells once for all sums.
-        return by_shards(here, window, [(cells, fill)], [(output, 0.0) for output in outputs])
+        return by_shards(here, window, of_cells, [(output, 0.0) for output in outputs])
 
-    fill = 0.0 if window.zeros else -jnp.inf
     return on_every_platform(evaluated, cells, outputs, multiplicities)
 
 

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.borders import Sliced, slices_of
 from jaxpool._engine.operations import Arrays, barrier, pad
 from jaxpool._engine.platforms import devices_along, known_platform
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._geometry.window import Window
 
 
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
@@ -40,17 +39,8 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
 
 def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
     """The cells of all windows at every offset, in row-major order; padded cells hold `fill`."""
-    sliced = [_sliced(axis, x.ndim) for axis in window.axes]
-    if any(axis.is_shared for axis in sliced):
-        at = slices_of(x, sliced, fill)
-        return map(at, itertools.product(*(axis.starts for axis in sliced)))
     padded = pad_windows(x, window, fill)
     return (at_offset(padded, window, offset) for offset in offsets_in(window))
-
-
-def _sliced(axis: WindowAxis, rank: int) -> Sliced:
-    starts = tuple(offset * axis.dilation - axis.low for offset in range(axis.kernel))
-    return Sliced(rank, axis.axis, axis.size, axis.output, axis.stride, starts)
 
 
 def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax.Array:
