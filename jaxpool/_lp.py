@@ -105,8 +105,12 @@ def norms(
     x = without_uncovered(x, window, learnt=p is not None)
     if number is not None and number > jnp.finfo(x.dtype).max:
         # Not jnp.abs, whose derivative at 0 is 1.
-        magnitudes = pad_real(x * jnp.sign(x), window, 0)
-        norms = extremes(magnitudes, None, window.after_padding(), lax.max, rule)
+        magnitudes = x * jnp.sign(x)
+        if jax.device_count() > 1:
+            # Real zeros in the padding would move the cells of all shards. Without any, windows of padding are below 0.
+            norms = jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0)
+        else:
+            norms = extremes(pad_real(magnitudes, window, 0), None, window.after_padding(), lax.max, rule)
     else:
         p = None if p is None else p.astype(x.dtype)
         norms = weighted_pool(x, p, window, _NORM, number, rule)
