@@ -19,7 +19,7 @@ from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, pos
 from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool, weighted_pool
 from jaxpool._engine.cpu.choose import sums_powers
 from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.platforms import on_one_cpu
+from jaxpool._engine.platforms import may_be_shared, on_one_cpu
 from jaxpool._engine.stages import in_one_row
 from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -106,7 +106,7 @@ def norms(
     if number is not None and number > jnp.finfo(x.dtype).max:
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = x * jnp.sign(x)
-        if jax.device_count() > 1:
+        if may_be_shared():
             # Real zeros in the padding would move the cells of all shards. Without any, windows of padding are below 0.
             norms = jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0)
         else:

@@ -93,14 +93,17 @@ def smooth_max_pool(
     return pool_log_exponentials(*call, _LOG_SUM_EXP, _SUMS)
 
 
-def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicities, shift: Shift) -> jax.Array:
+def _log_sum_exp(
+    cells: Cells, beta: Parameter, window: Window, multiplicities: Multiplicities, shift: Shift
+) -> jax.Array:
     """The excess of log-sum-exp over its shift c, log(Σ exp(β·(x - c)))/β, for β > 0: no exponential overflows."""
     assert shift is not None
 
     def term(cells: Cells, _: Arrays) -> jax.Array:
         return jnp.exp(beta * gap_to_shift(cells, shift))
 
-    return in_one_row(jnp.log, sum_terms(term, with_fills(cells, window), window)) / beta
+    multiplicity = None if multiplicities is None else multiplicities[0]
+    return in_one_row(jnp.log, sum_terms(term, with_fills(cells, window), window, multiplicity)) / beta
 
 
 # Notation: x(i) the cells of one window, β > 0 (a negative β is the same pool of -x, negated),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -167,7 +167,7 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
             common = jnp.where(beta == 0, middle, common)
         sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)
         if moment is not None:
-            sums += weighted_sums((power,), shift, (common, beta), moment, part, "moments")[0]
+            sums += weighted_sums((power,), shift, (common, beta), moment, replace(part, zeros=0), "moments")[0]
         shift, mass, moment = common, masses, sums
     assert mass is not None, "a window has an axis"
     assert moment is not None, "a window has an axis"

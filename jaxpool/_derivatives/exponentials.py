@@ -26,13 +26,13 @@ from jaxpool._derivatives.parameters import Parameter, expand_rank, shared_along
 from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import (
     Cells,
-    Filled,
     Multiplicities,
     Shift,
     WeightedPool,
     weighted_pool,
 )
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.shards import Filled
 from jaxpool._geometry.window import Window
 
 
@@ -193,7 +193,7 @@ def _largest(cells: Cells, window: Window) -> jax.Array:
     return extremes_with_zeros(lax.stop_gradient(cells[-1]), window, lax.max)
 
 
-def with_fills(cells: Cells, window: Window) -> Filled:
+def with_fills(cells: Cells, window: Window) -> list[Filled]:
     """The arrays that make up the cells, each with its padding value; padded cells are absent or zeros."""
     return [*((excess, 0.0) for excess in cells[:-1]), (cells[-1], 0.0 if window.zeros else -math.inf)]
 
@@ -205,7 +205,7 @@ def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
     return gap + cells[0] if len(cells) > 1 else gap
 
 
-def _values_outside(excess: jax.Array, shift: Shift) -> Filled:
+def _values_outside(excess: jax.Array, shift: Shift) -> list[Filled]:
     """The arrays that make up a value, each with its fill for windows outside, in which no cell has weight."""
     assert shift is not None
     return [(excess, 0.0), (shift, math.inf)]

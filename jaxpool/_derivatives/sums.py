@@ -147,7 +147,7 @@ def _weighted_sums_jvp(
     cells_dot, outputs_dot, multiplicities_dot = tangents
     y = weighted_sums(weights, cells, outputs, multiplicities, window, mark)
     # Padded cells have no tangents.
-    real = replace(window, zeros=False)
+    real = replace(window, zeros=0)
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):
         terms.append(apply_linear_map(_WeightedSums(weights, real, mark), multiplicities_dot, cells, outputs, like=y))

@@ -3,8 +3,9 @@
 Such a pool y = f(x, θ), with a number or array θ, is an associative fold: if θ is one number along the pooled axes,
 pooling one axis after the other gives the same result as pooling all at once. A family defines the value, the weights
 ∂y/∂x and the terms of ∂y/∂θ; both derivative rules follow from these. In a *mean* each cell has a multiplicity: 0 if it
-is absent, else the number of cells that it is the mean of, which is 1 along the first axis. A family may keep its
-values as excesses over a *shift*, constant under differentiation; such pairs are the cells for the next axis.
+is absent, else the number of cells that it is the mean of, which is 1 along the first axis. In other pools cells have
+one if padded cells stand for several zeros. A family may keep its values as excesses over a *shift*, constant under
+differentiation; such pairs are the cells for the next axis.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxpool._derivatives.padded_zeros import sums_with_zeros
@@ -24,7 +26,7 @@ from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.shards import by_shards
+from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
@@ -34,8 +36,6 @@ Multiplicities = tuple[jax.Array, jax.Array] | None
 # The cells themselves, or their excesses and shifts.
 Cells = tuple[jax.Array, ...]
 Shift = jax.Array | None
-# Arrays of cells or of windows, and the fill for those outside.
-Filled = list[tuple[jax.Array, float]]
 Residuals = tuple[Cells, Shift, jax.Array | None, Multiplicities, jax.Array]
 
 
@@ -44,7 +44,7 @@ class WeightedPool:
     """One family, as functions of the cells x, the values y of the windows and the parameter θ.
 
     Attributes:
-        value: y, less the shift if there is one, from x, θ, the window, the multiplicities of a mean and the shift.
+        value: y, less the shift if there is one, from x, θ, the window, the multiplicities, if any, and the shift.
         padded: the arrays of x, with the values for padded cells.
         cells: what `weight` and `slope` need of x, elementwise, with the values for padded cells.
         outputs: what they need of y and the shift, elementwise, with the fills for windows outside: weights of 0.
@@ -56,9 +56,9 @@ class WeightedPool:
     """
 
     value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array]
-    padded: Callable[[Cells, Window], Filled]
-    cells: Callable[[Cells, Window], Filled]
-    outputs: Callable[[jax.Array, Shift], Filled]
+    padded: Callable[[Cells, Window], list[Filled]]
+    cells: Callable[[Cells, Window], list[Filled]]
+    outputs: Callable[[jax.Array, Shift], list[Filled]]
     weight: Callable[[Cells, Cells, Parameter], jax.Array]
     slope: Callable[[Cells, Cells, Parameter], jax.Array]
     slope_factor: Callable[[jax.Array, Parameter], jax.Array]
@@ -98,10 +98,13 @@ def weighted_pool(
     def pooled(x: jax.Array, parameter: jax.Array | None, multiplicity: jax.Array | None) -> jax.Array:
         cells: Cells = (x,)
         for part in parts:
+            if part.zeros > 1 and not pool.is_mean:
+                multiplicity = jnp.asarray(part.axes[0].along(np.ones(part.axes[0].size, x.dtype), x.ndim))
             total = None if multiplicity is None else sums_with_zeros(multiplicity, part)
             multiplicities = None if multiplicity is None or total is None else (multiplicity, total)
             y, shift = _pool(cells, parameter, multiplicities, part, pool, number, shift_dtype)
-            cells, multiplicity = (y,) if shift is None else (y, lax.stop_gradient(shift)), total
+            cells = (y,) if shift is None else (y, lax.stop_gradient(shift))
+            multiplicity = total if pool.is_mean else None
         return cells[0] if len(cells) == 1 else cells[0] + cells[1].astype(cells[0].dtype)
 
     return with_rule(rule, pooled)(x, parameter, multiplicity)
@@ -202,7 +205,7 @@ class _Weights(LinearMap):
     def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:
         cells, shift, parameter, multiplicities, y = residuals
         pool, window = self.pool, self.window
-        parameters: Filled = [] if parameter is None else [(parameter, 1.0)]
+        parameters: list[Filled] = [] if parameter is None else [(parameter, 1.0)]
 
         def contribution(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
             cotangents, *values = windows

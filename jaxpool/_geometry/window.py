@@ -6,7 +6,9 @@ fit. All sizes are counted in cells. The cells of an axis are numbered from the 
 from `size` upwards.
 """
 
+import itertools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -85,12 +87,13 @@ class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
     With a word for `extension`, explained in `_geometry/padding_words`, the padding holds copies of the real cells.
-    With `zeros` it holds zeros, which count like real cells in weighted pools.
+    With `zeros` each padded cell stands for so many zeros, which count like real cells in weighted pools: for one, or
+    for all cells of a window along the axes that are pooled before.
     """
 
     axes: tuple[WindowAxis, ...]
     extension: str | None = None
-    zeros: bool = False
+    zeros: int = 0
 
     @property
     def cells(self) -> int:
@@ -124,7 +127,8 @@ class Window:
 
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
-        return tuple(Window((axis,), zeros=self.zeros) for axis in reversed(self.axes))
+        zeros = itertools.accumulate((axis.kernel for axis in reversed(self.axes)), operator.mul, initial=self.zeros)
+        return tuple(Window((axis,), zeros=each) for axis, each in zip(reversed(self.axes), zeros, strict=False))
 
     def behind_one_axis(self) -> "Window":
         """The same windows for an array with one more leading axis."""

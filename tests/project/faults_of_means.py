@@ -47,7 +47,7 @@ FAULTS = (
     ),
     Fault(
         "zeros in the padding of one axis lost in a split",
-        "Window((axis,), zeros=self.zeros)",
+        "Window((axis,), zeros=each)",
         "Window((axis,))",
         "test_padded_zeros -k one_axis",
     ),
@@ -77,7 +77,7 @@ FAULTS = (
     ),
     Fault(
         "tangents of zeros in the padding",
-        "real = replace(window, zeros=False)",
+        "real = replace(window, zeros=0)",
         "real = window",
         "test_padded_zeros -k soft",
     ),
