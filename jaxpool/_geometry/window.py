@@ -6,9 +6,7 @@ fit. All sizes are counted in cells. The cells of an axis are numbered from the 
 from `size` upwards.
 """
 
-import itertools
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -127,8 +125,8 @@ class Window:
 
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
-        zeros = itertools.accumulate((axis.kernel for axis in reversed(self.axes)), operator.mul, initial=self.zeros)
-        return tuple(Window((axis,), zeros=each) for axis, each in zip(reversed(self.axes), zeros, strict=False))
+        behind = {axis.axis: math.prod(a.kernel for a in self.axes if a.axis > axis.axis) for axis in self.axes}
+        return tuple(Window((axis,), zeros=self.zeros * behind[axis.axis]) for axis in reversed(self.axes))
 
     def behind_one_axis(self) -> "Window":
         """The same windows for an array with one more leading axis."""
