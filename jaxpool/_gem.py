@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
-from jaxpool._derivatives.weights import expand_rank
+from jaxpool._derivatives.parameters import expand_rank
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window

@@ -19,7 +19,7 @@ from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, pos
 from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool, weighted_pool
 from jaxpool._engine.cpu.choose import sums_powers
 from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.platforms import on_one_cpu
+from jaxpool._engine.platforms import may_be_shared, on_one_cpu
 from jaxpool._engine.stages import in_one_row
 from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -105,8 +105,12 @@ def norms(
     x = without_uncovered(x, window, learnt=p is not None)
     if number is not None and number > jnp.finfo(x.dtype).max:
         # Not jnp.abs, whose derivative at 0 is 1.
-        magnitudes = pad_real(x * jnp.sign(x), window, 0)
-        norms = extremes(magnitudes, None, window.after_padding(), lax.max, rule)
+        magnitudes = x * jnp.sign(x)
+        if may_be_shared():
+            # Real zeros in the padding would move the cells of all shards. Without any, windows of padding are below 0.
+            norms = jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0)
+        else:
+            norms = extremes(pad_real(magnitudes, window, 0), None, window.after_padding(), lax.max, rule)
     else:
         p = None if p is None else p.astype(x.dtype)
         norms = weighted_pool(x, p, window, _NORM, number, rule)
@@ -150,11 +154,11 @@ def _norm_by_ratios(x: jax.Array, *, p: Exponent, window: Window) -> jax.Array:
     if isinstance(p, float) and p.is_integer() and p <= 32 and largest.dtype == np.float32:
         scale = power_of_two(largest)
         inverse = 1 / scale
-        total = sum_terms(lambda cells: positive_power(cells * inverse, p), [(magnitudes, 0.0)], window)
+        total = sum_terms(lambda cells, _: positive_power(cells[0] * inverse, p), [(magnitudes, 0.0)], window)
     else:
         # Unscaled if the largest magnitude is infinite or 0.
         scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
-        total = sum_terms(lambda cells: positive_power(cells / scale, p), [(magnitudes, 0.0)], window)
+        total = sum_terms(lambda cells, _: positive_power(cells[0] / scale, p), [(magnitudes, 0.0)], window)
     return scale * _root(total, p)
 
 
@@ -175,6 +179,10 @@ def _root(sums: jax.Array, p: Exponent) -> jax.Array:
 
 
 # Ratios are products with 1/y, computed once per window. Scaling x and y by 1/4 keeps 1/y normal for the largest y.
+
+
+def _padded(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
+    return [(x, 0.0) for x in cells]
 
 
 def _quarter(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
@@ -210,4 +218,4 @@ def _norm_slope_factor(y: jax.Array, p: Exponent) -> jax.Array:
     return jnp.where(jnp.isinf(y), 0, y) / p
 
 
-_NORM = WeightedPool(_norm, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor)
+_NORM = WeightedPool(_norm, _padded, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor)

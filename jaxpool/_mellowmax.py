@@ -17,9 +17,11 @@ from jaxpool._derivatives.exponentials import (
     with_fills,
 )
 from jaxpool._derivatives.moments import exponential_less_one, exponential_moment
+from jaxpool._derivatives.parameters import Parameter
 from jaxpool._derivatives.sums_of_cells import Terms
-from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
+from jaxpool._derivatives.weights import Cells, Multiplicities, Shift
 from jaxpool._engine.maps import sum_terms
+from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import in_one_row
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -103,7 +105,7 @@ def _log_mean_exp(
     is_mean = beta < limits.tiny / limits.eps
     is_large = window.cells > 16
 
-    def terms(*cells: jax.Array) -> tuple[jax.Array, ...]:
+    def terms(cells: Cells, _: Arrays) -> Arrays:
         gap = jnp.where(jnp.isinf(shift) & ~jnp.isinf(cells[-1]), 0, gap_to_shift(cells, shift))
         product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
         return jnp.where(is_mean, gap, exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])

@@ -16,9 +16,11 @@ from jaxpool._derivatives.exponentials import (
     sums_of_exponentials,
     with_fills,
 )
+from jaxpool._derivatives.parameters import Parameter
 from jaxpool._derivatives.sums_of_cells import Terms
-from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
+from jaxpool._derivatives.weights import Cells, Multiplicities, Shift
 from jaxpool._engine.maps import sum_terms
+from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import in_one_row
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -91,14 +93,17 @@ def smooth_max_pool(
     return pool_log_exponentials(*call, _LOG_SUM_EXP, _SUMS)
 
 
-def _log_sum_exp(cells: Cells, beta: Parameter, window: Window, _: Multiplicities, shift: Shift) -> jax.Array:
+def _log_sum_exp(
+    cells: Cells, beta: Parameter, window: Window, multiplicities: Multiplicities, shift: Shift
+) -> jax.Array:
     """The excess of log-sum-exp over its shift c, log(Σ exp(β·(x - c)))/β, for β > 0: no exponential overflows."""
     assert shift is not None
 
-    def term(*cells: jax.Array) -> jax.Array:
+    def term(cells: Cells, _: Arrays) -> jax.Array:
         return jnp.exp(beta * gap_to_shift(cells, shift))
 
-    return in_one_row(jnp.log, sum_terms(term, with_fills(cells, window), window)) / beta
+    multiplicity = None if multiplicities is None else multiplicities[0]
+    return in_one_row(jnp.log, sum_terms(term, with_fills(cells, window), window, multiplicity)) / beta
 
 
 # Notation: x(i) the cells of one window, β > 0 (a negative β is the same pool of -x, negated),

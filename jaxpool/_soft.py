@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -16,11 +16,11 @@ from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.exponentials import call_of_exponentials, difference, sums_of_exponentials
 from jaxpool._derivatives.moments import without_tiny
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
+from jaxpool._derivatives.parameters import expand_rank, shared_along_windows
 from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._derivatives.sums import Weight, weighted_sums
+from jaxpool._derivatives.sums import Weight, finite, sums_about_largest, weighted_sums
 from jaxpool._derivatives.sums_of_cells import ExactPool, Terms, pool_by_sums_of_cells
-from jaxpool._derivatives.weights import expand_rank, shared_along_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
@@ -155,19 +155,24 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
         shift, mass = jnp.where(present, x, 0), present.astype(x.dtype)
     largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
     for part in exponentials_order(window) if shared_along_windows(beta, window) else (window,):
+        if mass is None:
+            largest, (moment, mass) = sums_about_largest((gap, power), x, beta, part)
+            largest = lax.stop_gradient(largest)
+            shift = finite(largest)
+            continue
         largest = extremes_with_zeros(lax.stop_gradient(largest), part, lax.max)
         # If β is known to be positive, the largest cells suffice.
         if signs != {1}:
             smallest = extremes_with_zeros(lax.stop_gradient(smallest), part, lax.min)
         extreme = _either(signs, beta, smallest, largest)
-        common = jnp.where(jnp.isinf(extreme), 0, extreme)
+        common = finite(extreme)
         if 0 in signs:
             # No cell is so far from the middle that differences overflow. For any other β such a cell has no weight.
             middle = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), common, largest / 2 + smallest / 2)
             common = jnp.where(beta == 0, middle, common)
         sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)
         if moment is not None:
-            sums += weighted_sums((power,), shift, (common, beta), moment, part, "moments")[0]
+            sums += weighted_sums((power,), shift, (common, beta), moment, replace(part, zeros=0), "moments")[0]
         shift, mass, moment = common, masses, sums
     assert mass is not None, "a window has an axis"
     assert moment is not None, "a window has an axis"

@@ -8,7 +8,7 @@ scale of m, which a large β would magnify.
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,19 +22,17 @@ from jaxpool._arguments import check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
+from jaxpool._derivatives.parameters import Parameter, expand_rank, shared_along_windows
 from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import (
     Cells,
-    Filled,
     Multiplicities,
-    Parameter,
     Shift,
     WeightedPool,
-    expand_rank,
-    shared_along_windows,
     weighted_pool,
 )
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.shards import Filled
 from jaxpool._geometry.window import Window
 
 
@@ -46,7 +44,7 @@ def log_exponentials(
 ) -> WeightedPool:
     """A family with weights exp(β·(x - y)), given the excess of y over the largest cell and the slope in β."""
     return WeightedPool(
-        value, with_fills, _with_values_outside, _weight, slope, slope_factor, shift=_largest, is_mean=is_mean
+        value, with_fills, with_fills, _values_outside, _weight, slope, slope_factor, shift=_largest, is_mean=is_mean
     )
 
 
@@ -116,9 +114,7 @@ def pool_log_exponentials(
     """
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
-        sizes = x.shape
         x, mask, window = with_zeros(x, mask, window)
-        pool = replace(pool, stages_on_many_devices=x.shape == sizes)
     x = without_uncovered(x, window, learnt=beta is not None)
     limit = float(jnp.finfo(x.dtype).max) * 2.0**-28
 
@@ -197,7 +193,7 @@ def _largest(cells: Cells, window: Window) -> jax.Array:
     return extremes_with_zeros(lax.stop_gradient(cells[-1]), window, lax.max)
 
 
-def with_fills(cells: Cells, window: Window) -> Filled:
+def with_fills(cells: Cells, window: Window) -> list[Filled]:
     """The arrays that make up the cells, each with its padding value; padded cells are absent or zeros."""
     return [*((excess, 0.0) for excess in cells[:-1]), (cells[-1], 0.0 if window.zeros else -math.inf)]
 
@@ -209,7 +205,7 @@ def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
     return gap + cells[0] if len(cells) > 1 else gap
 
 
-def _with_values_outside(excess: jax.Array, shift: Shift) -> Filled:
+def _values_outside(excess: jax.Array, shift: Shift) -> list[Filled]:
     """The arrays that make up a value, each with its fill for windows outside, in which no cell has weight."""
     assert shift is not None
     return [(excess, 0.0), (shift, math.inf)]

@@ -7,7 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
+from jaxpool._derivatives.padded_zeros import extremes_with_zeros
 from jaxpool._derivatives.rules import is_symbolic_zero
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
@@ -102,41 +104,66 @@ def weighted_sums(
     compiler would keep the exponentials of both in memory.
     """
 
+    def here(cells: jax.Array, multiplicities: jax.Array | None, *arguments: Any) -> Sums:
+        *outputs, window = arguments
+        return _sums(weights, cells, outputs, multiplicities, window, mark)
+
+    def evaluated(cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None) -> Sums:
+        fill = _fill(window) if multiplicities is None else 0.0
+        of_cells = [(cells, fill), (multiplicities, float(window.zeros))]
+        # Devices exchange the cells once for all sums.
+        return by_shards(here, window, of_cells, [(output, 0.0) for output in outputs])
+
+    return on_every_platform(evaluated, cells, outputs, multiplicities)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 3))
+def sums_about_largest(
+    weights: tuple[Weight, ...], cells: jax.Array, parameter: jax.Array, window: Window
+) -> tuple[jax.Array, Sums]:
+    """The largest cells, constant under differentiation, and `weighted_sums` with `finite` ones and the parameter."""
+
+    def here(cells: jax.Array, parameter: jax.Array, window: Window) -> tuple[jax.Array, Sums]:
+        largest = extremes_with_zeros(cells, window, lax.max)
+        return largest, _sums(weights, cells, (finite(largest), parameter), None, window, "")
+
+    def evaluated(cells: jax.Array, parameter: jax.Array) -> tuple[jax.Array, Sums]:
+        # Devices exchange the cells once for both.
+        return by_shards(here, window, [(cells, _fill(window))], [(parameter, 0.0)])
+
+    return on_every_platform(evaluated, cells, parameter)
+
+
+def finite(extremes: jax.Array) -> jax.Array:
+    """The extremes, or 0 where they are infinite."""
+    return jnp.where(jnp.isinf(extremes), 0, extremes)
+
+
+def _fill(window: Window) -> float:
+    return 0.0 if window.zeros else -jnp.inf
+
+
+def _sums(
+    weights: tuple[Weight, ...],
+    cells: jax.Array,
+    outputs: Sequence[jax.Array],
+    multiplicities: jax.Array | None,
+    window: Window,
+    mark: str,
+) -> Sums:
+    """The sums without exchanges between devices."""
+
     def total(
-        cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight, window: Window
+        cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight
     ) -> jax.Array:
         if multiplicities is None:
-            return sum_over_offsets(lambda cells: weight(cells, *outputs), [(cells, fill)], window)
+            return sum_over_offsets(lambda cells: weight(cells, *outputs), [(cells, _fill(window))], window)
         filled = [(cells, 0.0), (multiplicities, float(window.zeros))]
         return sum_over_offsets(lambda cells, multiplicities: weight(cells, *outputs) * multiplicities, filled, window)
 
-    def totals(
-        cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, window: Window
-    ) -> Sums:
-        return tuple(
-            on_every_platform(
-                partial(total, weight=each, window=window),
-                cells,
-                outputs,
-                multiplicities,
-                in_stage=True,
-                mark=mark + each.name,
-            )
-            for each in weights
-        )
-
-    def here(cells: jax.Array, *arguments: Any) -> Sums:
-        *outputs, window = arguments
-        return totals(cells, outputs, None, window)
-
-    def evaluated(cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None) -> Sums:
-        if multiplicities is not None:
-            return totals(cells, outputs, multiplicities, window)
-        # Devices exchange the cells once for all sums.
-        return by_shards(here, window, [(cells, fill)], [(output, 0.0) for output in outputs])
-
-    fill = 0.0 if window.zeros else -jnp.inf
-    return on_every_platform(evaluated, cells, outputs, multiplicities)
+    arrays = cells, outputs, multiplicities
+    totals = [(partial(total, weight=each), mark + each.name) for each in weights]
+    return tuple(on_every_platform(one, *arrays, in_stage=True, mark=name) for one, name in totals)
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)
@@ -144,10 +171,33 @@ def _weighted_sums_jvp(
     weights: tuple[Weight, ...], window: Window, mark: str, primals: Any, tangents: Any
 ) -> tuple[Sums, Sums]:
     cells, outputs, multiplicities = primals
-    cells_dot, outputs_dot, multiplicities_dot = tangents
     y = weighted_sums(weights, cells, outputs, multiplicities, window, mark)
+    return y, _tangents(weights, cells, outputs, multiplicities, window, mark, y, tangents)
+
+
+@partial(sums_about_largest.defjvp, symbolic_zeros=True)
+def _sums_about_largest_jvp(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) -> Any:
+    (cells, parameter), (cells_dot, parameter_dot) = primals, tangents
+    largest, y = sums_about_largest(weights, cells, parameter, window)
+    outputs = finite(largest), parameter
+    y_dot = _tangents(weights, cells, outputs, None, window, "", y, (cells_dot, (None, parameter_dot), None))
+    return (largest, y), (jnp.zeros_like(largest), y_dot)
+
+
+def _tangents(
+    weights: tuple[Weight, ...],
+    cells: jax.Array,
+    outputs: Sequence[jax.Array],
+    multiplicities: jax.Array | None,
+    window: Window,
+    mark: str,
+    y: Sums,
+    tangents: Any,
+) -> Sums:
+    """The tangents of the sums y; that of an output that does not vary is None."""
+    cells_dot, outputs_dot, multiplicities_dot = tangents
     # Padded cells have no tangents.
-    real = replace(window, zeros=False)
+    real = replace(window, zeros=0)
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):
         terms.append(apply_linear_map(_WeightedSums(weights, real, mark), multiplicities_dot, cells, outputs, like=y))
@@ -156,13 +206,13 @@ def _weighted_sums_jvp(
         slopes = _slopes(weights, 0)
         terms.append(apply_linear_map(_WeightedSums(slopes, real, mark), weighed, cells, outputs, like=y))
     for number, output_dot in enumerate(outputs_dot):
-        if not is_symbolic_zero(output_dot):
+        if output_dot is not None and not is_symbolic_zero(output_dot):
             slopes = weighted_sums(_slopes(weights, number + 1), cells, outputs, multiplicities, window, mark)
             terms.append(tuple(slope * output_dot for slope in slopes))
     y_dot = tuple(map(jnp.zeros_like, y)) if not terms else terms[0]
     for term in terms[1:]:
         y_dot = tuple(map(jnp.add, y_dot, term))
-    return y, y_dot
+    return y_dot
 
 
 def _slopes(weights: Sequence[Weight], argument: int) -> tuple[Weight, ...]:

@@ -31,7 +31,7 @@ from jaxpool._derivatives.moderate_sums import (
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
-from jaxpool._engine.platforms import default_platform, on_one_cpu
+from jaxpool._engine.platforms import default_platform, may_be_shared, on_one_cpu
 from jaxpool._engine.stages import in_one_row, materialize
 from jaxpool._geometry.window import Window
 
@@ -70,7 +70,7 @@ class SumsOfCells:
 
 def pool_by_sums_of_cells(x: jax.Array, family: SumsOfCells, exact: ExactPool, number: float, rule: str) -> jax.Array:
     """The exact pool of an array without absent cells, by sums of its cells if that pays off and loses nothing."""
-    if default_platform() != "cpu" or jax.device_count() > 1:
+    if default_platform() != "cpu" or may_be_shared():
         return with_rule(rule, exact)(x)
     return with_rule(rule, lambda x: _values_and_sums(_Pool(family, exact, number), x)[0])(x)
 

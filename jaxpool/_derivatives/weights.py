@@ -3,8 +3,9 @@
 Such a pool y = f(x, θ), with a number or array θ, is an associative fold: if θ is one number along the pooled axes,
 pooling one axis after the other gives the same result as pooling all at once. A family defines the value, the weights
 ∂y/∂x and the terms of ∂y/∂θ; both derivative rules follow from these. In a *mean* each cell has a multiplicity: 0 if it
-is absent, else the number of cells that it is the mean of, which is 1 along the first axis. A family may keep its
-values as excesses over a *shift*, constant under differentiation; such pairs are the cells for the next axis.
+is absent, else the number of cells that it is the mean of, which is 1 along the first axis. In other pools cells have
+one if padded cells stand for several zeros. A family may keep its values as excesses over a *shift*, constant under
+differentiation; such pairs are the cells for the next axis.
 """
 
 from collections.abc import Callable
@@ -14,28 +15,27 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from jaxpool._derivatives.padded_zeros import sums_with_zeros
+from jaxpool._derivatives.parameters import Parameter, either, expand_rank, shared_along_windows
 from jaxpool._derivatives.residuals import exponentials_order, terms_order
 from jaxpool._derivatives.rules import is_symbolic_zero, with_rule
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.platforms import on_one_device
+from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
-Parameter = float | jax.Array
 # The multiplicity of each cell and their sum in each window; None if all cells count once.
 Multiplicities = tuple[jax.Array, jax.Array] | None
 # The cells themselves, or their excesses and shifts.
 Cells = tuple[jax.Array, ...]
 Shift = jax.Array | None
-# Arrays of cells or of windows, and the fill for those outside.
-Filled = list[tuple[jax.Array, float]]
 Residuals = tuple[Cells, Shift, jax.Array | None, Multiplicities, jax.Array]
 
 
@@ -44,7 +44,8 @@ class WeightedPool:
     """One family, as functions of the cells x, the values y of the windows and the parameter θ.
 
     Attributes:
-        value: y, less the shift if there is one, from x, θ, the window, the multiplicities of a mean and the shift.
+        value: y, less the shift if there is one, from x, θ, the window, the multiplicities, if any, and the shift.
+        padded: the arrays of x, with the values for padded cells.
         cells: what `weight` and `slope` need of x, elementwise, with the values for padded cells.
         outputs: what they need of y and the shift, elementwise, with the fills for windows outside: weights of 0.
         weight: ∂y/∂x from `cells`, `outputs` and θ.
@@ -52,19 +53,17 @@ class WeightedPool:
         slope_factor: that factor, from y and θ.
         shift: the shift of every window, from x.
         is_mean: whether weights and slopes are multiplied by the cell's share in the multiplicity of its window.
-        stages_on_many_devices: whether each axis is a stage even if arrays may be on many devices. Not if x has been
-            extended by padding: devices that share an axis would have to divide its new size to pass it on.
     """
 
     value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array]
-    cells: Callable[[Cells, Window], Filled]
-    outputs: Callable[[jax.Array, Shift], Filled]
+    padded: Callable[[Cells, Window], list[Filled]]
+    cells: Callable[[Cells, Window], list[Filled]]
+    outputs: Callable[[jax.Array, Shift], list[Filled]]
     weight: Callable[[Cells, Cells, Parameter], jax.Array]
     slope: Callable[[Cells, Cells, Parameter], jax.Array]
     slope_factor: Callable[[jax.Array, Parameter], jax.Array]
     shift: Callable[[Cells, Window], jax.Array] | None = None
     is_mean: bool = False
-    stages_on_many_devices: bool = True
 
 
 def weighted_pool(
@@ -96,31 +95,19 @@ def weighted_pool(
         parameter = jnp.broadcast_to(parameter, shape)
         x, parameter = vary_together(x, parameter)
 
-    shift_of = pool.shift
-
     def pooled(x: jax.Array, parameter: jax.Array | None, multiplicity: jax.Array | None) -> jax.Array:
         cells: Cells = (x,)
-        shift: Shift = None
         for part in parts:
-            if shift_of is not None:
-                shift = materialize(shift_of(cells, part).astype(shift_dtype))
+            if part.zeros > 1 and not pool.is_mean:
+                multiplicity = jnp.asarray(part.axes[0].along(np.ones(part.axes[0].size, x.dtype), x.ndim))
             total = None if multiplicity is None else sums_with_zeros(multiplicity, part)
             multiplicities = None if multiplicity is None or total is None else (multiplicity, total)
-            y = _pool(cells, shift, parameter, multiplicities, part, pool, number)
-            cells, multiplicity = (y,) if shift is None else (y, shift), total
-        return cells[0] if shift is None else cells[0] + shift.astype(cells[0].dtype)
+            y, shift = _pool(cells, parameter, multiplicities, part, pool, number, shift_dtype)
+            cells = (y,) if shift is None else (y, lax.stop_gradient(shift))
+            multiplicity = total if pool.is_mean else None
+        return cells[0] if len(cells) == 1 else cells[0] + cells[1].astype(cells[0].dtype)
 
     return with_rule(rule, pooled)(x, parameter, multiplicity)
-
-
-def expand_rank(parameter: jax.Array, rank: int) -> jax.Array:
-    """Add leading axes of size 1 to the parameter, up to this rank."""
-    return parameter.reshape((1,) * (rank - parameter.ndim) + parameter.shape)
-
-
-def shared_along_windows(parameter: jax.Array, window: Window) -> bool:
-    """Whether the parameter, of full rank, is one number along the pooled axes."""
-    return all(parameter.shape[axis.axis] == 1 for axis in window.axes)
 
 
 # Notation: window o holds the cells W(o), y(o) = f({x(i) : i ∈ W(o)}, θ); a dot marks a tangent, a bar a cotangent.
@@ -135,44 +122,54 @@ def shared_along_windows(parameter: jax.Array, window: Window) -> bool:
 # multiplicities a(i) and A(o) = Σ_{i ∈ W(o)} a(i), w and s have a constant factor a(i)/A(o).
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(4, 5, 6))
+@partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
 def _pool(
     cells: Cells,
-    shift: Shift,
     parameter: jax.Array | None,
     multiplicities: Multiplicities,
     window: Window,
     pool: WeightedPool,
     number: float | None,
-) -> jax.Array:
-    def value(cells: Cells, shift: Shift, parameter: jax.Array | None, multiplicities: Multiplicities) -> jax.Array:
-        return pool.value(cells, _either(parameter, number), window, multiplicities, shift)
+    shift_dtype: Any,
+) -> tuple[jax.Array, Shift]:
+    """The values, less the shift if there is one, and the shift."""
 
-    # A mark for each number: otherwise two norms of one array would share ratios, and keep them in memory.
-    arrays = cells, shift, parameter, multiplicities
-    widely = pool.stages_on_many_devices
-    return on_every_platform(value, *arrays, in_stage=True, on_many_devices=widely, mark=repr(number))
+    def of_shard(*arrays: Any) -> tuple[jax.Array, Shift]:
+        *cells, multiplicity, parameter, total, window = arrays
+        shift = None if pool.shift is None else materialize(pool.shift(tuple(cells), window).astype(shift_dtype))
+        multiplicities = None if multiplicity is None else (multiplicity, total)
+
+        def value(cells: Cells, shift: Shift, parameter: jax.Array | None, multiplicities: Multiplicities) -> jax.Array:
+            return pool.value(cells, either(parameter, number), window, multiplicities, shift)
+
+        # A mark for each number: otherwise two norms of one array would share ratios, and keep them in memory.
+        given = tuple(cells), shift, parameter, multiplicities
+        return on_every_platform(value, *given, in_stage=True, mark=repr(number)), shift
+
+    def both(cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities) -> tuple[jax.Array, Shift]:
+        multiplicity, total = multiplicities or (None, None)
+        of_cells = [*pool.padded(cells, window), (multiplicity, float(window.zeros))]
+        # Devices exchange the cells once for the shifts and the values.
+        return by_shards(of_shard, window, of_cells, [(parameter, 1.0), (total, 1.0)])
+
+    return on_every_platform(both, cells, parameter, multiplicities)
 
 
 @partial(_pool.defjvp, symbolic_zeros=True)
-def _pool_jvp(window: Window, pool: WeightedPool, number: float | None, primals: Any, tangents: Any) -> Any:
-    cells, shift, parameter, multiplicities = primals
-    (x_dot, *_), _, parameter_dot, _ = tangents
-    y = _pool(cells, shift, parameter, multiplicities, window, pool, number)
+def _pool_jvp(
+    window: Window, pool: WeightedPool, number: float | None, shift_dtype: Any, primals: Any, tangents: Any
+) -> Any:
+    cells, parameter, multiplicities = primals
+    (x_dot, *_), parameter_dot, _ = tangents
+    y, shift = _pool(cells, parameter, multiplicities, window, pool, number, shift_dtype)
     residuals = (cells, shift, parameter, multiplicities, y)
     terms = []
     if not is_symbolic_zero(x_dot):
         terms.append(apply_linear_map(_Weights(window, pool, number), x_dot, residuals, like=y))
     if parameter is not None and not is_symbolic_zero(parameter_dot):
         terms.append(_slopes(residuals, window, pool) * parameter_dot)
-    return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
-
-
-def _either(parameter: jax.Array | None, number: float | None) -> Parameter:
-    if parameter is not None:
-        return parameter
-    assert number is not None
-    return number
+    y_dot = sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
+    return (y, shift), (y_dot, None if shift is None else jnp.zeros_like(shift))
 
 
 @dataclass(frozen=True)
@@ -194,21 +191,21 @@ class _Weights(LinearMap):
         def total(
             tangent: jax.Array, cells: Cells, shift: Shift, y: jax.Array, parameter: jax.Array | None
         ) -> jax.Array:
-            outputs = tuple(array for array, _ in pool.outputs(y, shift))
+            def term(cells: Arrays, windows: Arrays) -> jax.Array:
+                parameter, *outputs = windows
+                return self._weight(cells[:-1], tuple(outputs), parameter) * cells[-1]
 
-            def term(*arrays: jax.Array) -> jax.Array:
-                return self._weight(arrays[:-1], outputs, parameter) * arrays[-1]
-
-            return sum_over_offsets(term, [*pool.cells(cells, window), (tangent, 0)], window)
+            filled = [*pool.cells(cells, window), (tangent, 0)]
+            return sum_terms(term, filled, window, None, [(parameter, 1.0), *pool.outputs(y, shift)])
 
         arrays = tangent, cells, shift, y, parameter
-        tangent = on_every_platform(total, *arrays, in_stage=True, on_many_devices=pool.stages_on_many_devices)
+        tangent = on_every_platform(total, *arrays, in_stage=True)
         return tangent / _totals(window, multiplicities) if pool.is_mean else tangent
 
     def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:
         cells, shift, parameter, multiplicities, y = residuals
         pool, window = self.pool, self.window
-        parameters: Filled = [] if parameter is None else [(parameter, 1.0)]
+        parameters: list[Filled] = [] if parameter is None else [(parameter, 1.0)]
 
         def contribution(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
             cotangents, *values = windows
@@ -219,9 +216,8 @@ class _Weights(LinearMap):
             # Both are masked: otherwise 0 would multiply a NaN, in a derivative of the weights or in a cotangent.
             return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
 
-        if pool.stages_on_many_devices or on_one_device():
-            # After y, and then y again: what is padded earlier would fill memory while others are computed.
-            y = materialize(y, cotangent := materialize(cotangent, y))
+        # After y, and then y again: what is padded earlier would fill memory while others are computed.
+        y = materialize(y, cotangent := materialize(cotangent, y))
         if pool.is_mean:
             cotangent = cotangent / _totals(window, multiplicities)
         outputs = [(cotangent, 0.0), *pool.outputs(y, shift), *parameters]
@@ -229,7 +225,7 @@ class _Weights(LinearMap):
         return x_bar if multiplicities is None else x_bar * multiplicities[0]
 
     def _weight(self, cells: Cells, outputs: Cells, parameter: jax.Array | None) -> jax.Array:
-        return self.pool.weight(cells, outputs, _either(parameter, self.number))
+        return self.pool.weight(cells, outputs, either(parameter, self.number))
 
 
 def _totals(window: Window, multiplicities: Multiplicities) -> float | jax.Array:
@@ -241,10 +237,14 @@ def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Arr
     """∂y(o)/∂θ = Σ_i s(i, o)."""
     cells, shift, parameter, multiplicities, y = residuals
     assert parameter is not None
-    outputs = tuple(array for array, _ in pool.outputs(y, shift))
+
+    def term(cells: Arrays, windows: Arrays) -> jax.Array:
+        parameter, *outputs = windows
+        return pool.slope(cells, tuple(outputs), parameter)
+
     multiplicity = None if multiplicities is None else multiplicities[0]
-    filled = pool.cells(cells, window)
-    terms = sum_terms(lambda *cells: pool.slope(cells, outputs, parameter), filled, window, multiplicity)
+    windows = [(parameter, 1.0), *pool.outputs(y, shift)]
+    terms = sum_terms(term, pool.cells(cells, window), window, multiplicity, windows)
     if pool.is_mean:
         terms /= _totals(window, multiplicities)
     return pool.slope_factor(y, parameter) * terms

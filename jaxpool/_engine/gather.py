@@ -45,7 +45,7 @@ def gather_windows(
     """
     if known_platform() == "tpu" and choose.dilates_outputs(window):
         return gather_by_base_dilation(contribution, outputs, window, inputs, combine, table)
-    axes = [SplitAxis(axis, outputs[0][0].ndim) for axis in as_tiles(window).axes]
+    axes = [SplitAxis(axis) for axis in as_tiles(window).axes]
     around = [outputs_at(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(_cover_inputs(copy_to_tiles(array, window, fill), fill, axes), axes) for array, fill in inputs)
     total = None

@@ -27,7 +27,7 @@ from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided, identity
-from jaxpool._engine.platforms import PLATFORMS, on_one_device
+from jaxpool._engine.platforms import PLATFORMS
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
@@ -132,22 +132,15 @@ class FindWinners(LinearMap):
         return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
 
 
-def on_every_platform(
-    step: Callable[..., Any],
-    *arrays: Any,
-    in_stage: bool = False,
-    on_many_devices: bool = True,
-    mark: str | None = None,
-) -> Any:
+def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:
     """Evaluate `step(*arrays)`, made of slices, gathers and other entry points, defined once for all platforms.
 
     Its barriers and stages act only on the CPU; elsewhere it may become one loop. With `in_stage` it is a single stage
-    on the CPU, under a `mark`; without `on_many_devices`, only if all arrays are on one device.
+    on the CPU, under a `mark`.
     """
 
     def on_cpu(*arrays: Any) -> Any:
-        is_stage = in_stage and (on_many_devices or on_one_device())
-        return stage(step, *arrays, mark=mark) if is_stage else step(*arrays)
+        return stage(step, *arrays, mark=mark) if in_stage else step(*arrays)
 
     return by_platform(*arrays, cpu=on_cpu, gpu=step)
 
@@ -181,14 +174,21 @@ def sum_terms(
     cells: Sequence[tuple[jax.Array, float]],
     window: Window,
     multiplicity: jax.Array | None = None,
+    windows: Sequence[tuple[jax.Array | None, float]] = (),
 ) -> Any:
-    """Σ multiplicity·term(*cells) over every window; see `window_offsets.sum_terms`."""
-    fills = [fill for _, fill in cells]
+    """Σ multiplicity·term(cells, windows) over every window; see `window_offsets.sum_terms`."""
+    cell_fills, window_fills = ([fill for _, fill in arrays] for arrays in (cells, windows))
 
-    def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None) -> Any:
-        return window_offsets.sum_terms(term, list(zip(arrays, fills, strict=True)), window, multiplicity)
+    def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None, others: Sequence[Any]) -> Any:
+        def here(multiplicity: jax.Array | None, *arguments: Any) -> Any:
+            *arrays, window = arguments
+            filled = list(zip(arrays[: len(cells)], cell_fills, strict=True))
+            return window_offsets.sum_terms(term, filled, window, multiplicity, arrays[len(cells) :])
 
-    return on_every_platform(summed, [array for array, _ in cells], multiplicity)
+        around = [(multiplicity, float(window.zeros)), *zip(arrays, cell_fills, strict=True)]
+        return by_shards(here, window, around, list(zip(others, window_fills, strict=True)))
+
+    return on_every_platform(summed, [array for array, _ in cells], multiplicity, [array for array, _ in windows])
 
 
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:

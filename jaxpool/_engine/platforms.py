@@ -93,6 +93,16 @@ def devices_along(axis: int, rank: int) -> int:
     return _layout.value.devices if (axis, rank) in _layout.value.sharded else 1
 
 
+def divided_evenly(array: Any) -> bool:
+    """Whether all axes that devices may share are multiples of the number of devices; for use in lowerings only."""
+    return all(size % devices_along(axis, len(array.shape)) == 0 for axis, size in enumerate(array.shape))
+
+
+def may_be_shared() -> bool:
+    """Whether several devices may share an array, as far as it is known while a pool is traced."""
+    return jax.device_count() > 1
+
+
 def default_platform() -> str:
     """The platform for which formats are chosen: the known one, or JAX's default."""
     backend = known_platform() or jax.default_backend()

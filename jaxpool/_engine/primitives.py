@@ -138,12 +138,16 @@ def _differentiate(primals: Any, tangents: Any, *, operation: CustomPrimitive, t
 
 def _lower(platform: str, context: Any, *arrays: Any, operation: CustomPrimitive, types: Any) -> Any:
     """Trace the operation for a platform while a program is lowered."""
-    try:
-        layout = _layout_of(context.module_context)
-    except (AttributeError, IndexError, KeyError, StopIteration, TypeError):
-        layout = Layout()
-    with inside(platform, layout):
+    with inside(platform, layout_of(context)):
         return lower_by(partial(operation.evaluate, platform))(context, *arrays)
+
+
+def layout_of(context: Any) -> Layout:
+    """Where the arrays of the program are to which an operation is lowered."""
+    try:
+        return _layout_of(context.module_context)
+    except (AttributeError, IndexError, KeyError, StopIteration, TypeError):
+        return Layout()
 
 
 def _layout_of(module: Any) -> Layout:

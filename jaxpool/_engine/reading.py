@@ -14,6 +14,7 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
+from jaxpool._engine.shards import by_shards
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
@@ -24,7 +25,7 @@ _MOST_COMPARISONS = 64
 def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
     """Read the cell at each winner's offsets, in one group of axes after the other, as recorded."""
     for group, group_offsets in zip(groups, offsets, strict=True):
-        x = read_at_offsets(x, group_offsets, group)
+        x = by_shards(read_at_offsets, group, [(x, 0)], [(group_offsets, 0)])
     return x
 
 

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.borders import Sliced, slices_of
-from jaxpool._engine.operations import barrier, pad
+from jaxpool._engine.operations import Arrays, barrier, pad
 from jaxpool._engine.platforms import devices_along, known_platform
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._geometry.window import Window
 
 
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
@@ -40,17 +39,8 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
 
 def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
     """The cells of all windows at every offset, in row-major order; padded cells hold `fill`."""
-    sliced = [_sliced(axis, x.ndim) for axis in window.axes]
-    if any(axis.is_shared for axis in sliced):
-        at = slices_of(x, sliced, fill)
-        return map(at, itertools.product(*(axis.starts for axis in sliced)))
     padded = pad_windows(x, window, fill)
     return (at_offset(padded, window, offset) for offset in offsets_in(window))
-
-
-def _sliced(axis: WindowAxis, rank: int) -> Sliced:
-    starts = tuple(offset * axis.dilation - axis.low for offset in range(axis.kernel))
-    return Sliced(rank, axis.axis, axis.size, axis.output, axis.stride, starts)
 
 
 def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax.Array:
@@ -66,23 +56,28 @@ def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax
 
 
 def sum_terms(
-    term: Callable[..., Any],
+    term: Callable[[Arrays, Arrays], Any],
     cells: Sequence[tuple[jax.Array, float]],
     window: Window,
-    multiplicity: jax.Array | None = None,
+    multiplicity: jax.Array | None,
+    windows: Sequence[Any],
 ) -> Any:
-    """Σ multiplicity·term(*cells) over every window, one offset at a time; each array comes with its padding value.
+    """Σ multiplicity·term(cells, windows) over every window, one offset at a time.
 
-    The term may be several arrays. Where the multiplicity is 0, the term gets inf for the last of the cells, and its
-    result is left out.
+    The term gets one cell of every window, from each array that comes with its padding value, and arrays of windows. It
+    may be several arrays. Where the multiplicity is 0, it gets inf for the last of the cells, and its result is left
+    out.
     """
 
+    def plain(*cells: jax.Array) -> Any:
+        return term(cells, tuple(windows))
+
     def weighed(multiplicity: jax.Array, *cells: jax.Array) -> Any:
-        added = term(*cells[:-1], jnp.where(multiplicity > 0, cells[-1], jnp.inf))
+        added = plain(*cells[:-1], jnp.where(multiplicity > 0, cells[-1], jnp.inf))
         return jax.tree.map(lambda one: jnp.where(multiplicity > 0, multiplicity * one, 0), added)
 
     if multiplicity is None:
-        return sum_over_offsets(term, cells, window)
+        return sum_over_offsets(plain, cells, window)
     return sum_over_offsets(weighed, ((multiplicity, float(window.zeros)), *cells), window)
 
 

@@ -85,12 +85,13 @@ class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
     With a word for `extension`, explained in `_geometry/padding_words`, the padding holds copies of the real cells.
-    With `zeros` it holds zeros, which count like real cells in weighted pools.
+    With `zeros` each padded cell stands for so many zeros, which count like real cells in weighted pools: for one, or
+    for all cells of a window along the axes that are pooled before.
     """
 
     axes: tuple[WindowAxis, ...]
     extension: str | None = None
-    zeros: bool = False
+    zeros: int = 0
 
     @property
     def cells(self) -> int:
@@ -124,7 +125,8 @@ class Window:
 
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
-        return tuple(Window((axis,), zeros=self.zeros) for axis in reversed(self.axes))
+        behind = {axis.axis: math.prod(a.kernel for a in self.axes if a.axis > axis.axis) for axis in self.axes}
+        return tuple(Window((axis,), zeros=self.zeros * behind[axis.axis]) for axis in reversed(self.axes))
 
     def behind_one_axis(self) -> "Window":
         """The same windows for an array with one more leading axis."""

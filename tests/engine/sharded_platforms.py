@@ -20,6 +20,8 @@ WINDOWS = ((3, 2, 1), (3, 1, 1), (2, 2, 0), (4, 2, 1))
 # Of images in two rows of two pieces, and of images and axes one at a time.
 SPECS = tuple(PartitionSpec(*spec) for spec in ((None, "rows", "columns"), (("rows", "columns"),), (None, "rows")))
 
+MASK = np.random.default_rng(1).random((16, 16, 1)) < 0.7
+
 
 def main() -> int:
     """Compare, and return the exit status."""
@@ -34,7 +36,12 @@ def main() -> int:
             def pools(x: jax.Array, window: dict = window) -> list[jax.Array]:
                 # One array, padded by -inf, by inf and by 0.
                 names = ("max_pool", "min_pool", "sum_pool")
-                return [*(getattr(jaxpool, name)(x, **window) for name in names), jaxpool.lp_pool(x, 2, **window)]
+                return [
+                    *(getattr(jaxpool, name)(x, **window) for name in names),
+                    jaxpool.max_pool(x, **window, where=MASK),
+                    jaxpool.lp_pool(x, 2, **window),
+                    jaxpool.smooth_max_pool(x, 2, **window),
+                ]
 
             def gradient(x: jax.Array, pools: Callable[..., list[jax.Array]] = pools) -> jax.Array:
                 return jax.grad(lambda x: sum((values**2).sum() for values in pools(x)))(x)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxpool
+from jaxpool._derivatives import padded_zeros
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import case_row, crossed
 
@@ -27,18 +28,34 @@ BETA = np.array([0.7, -1.5, 2.0])
     ],
 )
 def test_zeros_in_the_padding_are_cells(name: str, masked: bool) -> None:
-    def derivatives(padding: int) -> list[Any]:
-        """Values, gradients and a second derivative, for windows with padding or an array surrounded by zeros."""
-        around = [(1 - padding, 1 - padding)] * 2 + [(0, 0)]
+    check_zeros(name, masked, 3, 1)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", POOLS)
+def test_zeros_are_cells_along_one_axis_after_the_other(
+    name: str, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As for arrays that devices may share, which no padding extends.
+    monkeypatch.setattr(padded_zeros, "may_be_shared", lambda: True)
+    check_zeros(name, masked, 5, 2)
+
+
+def check_zeros(name: str, masked: bool, kernel: int, padding: int) -> None:
+    """Compare windows with padding and those of an array surrounded by zeros."""
+
+    def derivatives(padded: int) -> list[Any]:
+        """Values, gradients and a second derivative; so much of the padding is declared."""
+        around = [(padding - padded, padding - padded)] * 2 + [(0, 0)]
         where = np.pad(MASK, around, constant_values=True) if masked else None
 
         def values(x: Any, beta: Any) -> jax.Array:
-            return POOLS[name](jnp.pad(x, around), beta, 3, 2, padding, axis=(0, 1), where=where)
+            return POOLS[name](jnp.pad(x, around), beta, kernel, 2, padded, axis=(0, 1), where=where)
 
         gradient = jax.grad(lambda x, beta: (values(x, beta) ** 2).sum(), (0, 1))
         return [values(X, BETA), *jax.jvp(lambda x: gradient(x, BETA), (X,), (DIRECTION,))]
 
-    padded, extended = (jax.tree.leaves(compiled_fast(lambda n=n: derivatives(n))()) for n in (1, 0))
+    padded, extended = (jax.tree.leaves(compiled_fast(lambda n=n: derivatives(n))()) for n in (padding, 0))
     for one, other in zip(padded, extended, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 

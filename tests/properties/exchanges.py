@@ -24,7 +24,8 @@ class Exchange(NamedTuple):
 
 
 # For each window the gradient reads its cotangent, and the offset of its winner (of two for a median beside padding),
-# its norm, its log-sum-exp as excess and shift, or the shift and the denominator of its mean.
+# its norm, its log-sum-exp as excess and shift, the shift and the denominator of its mean, or two norms, each with its
+# cotangent.
 _KEY = np.array([3, 7], np.uint32)
 EXCHANGES = {
     "max 3/2": Exchange(lambda x: jaxpool.max_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 1),
@@ -39,15 +40,24 @@ EXCHANGES = {
     ),
     "mellowmax 3/2": Exchange(lambda x: jaxpool.mellowmax_pool(x, 2.0, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4 + 4),
     "soft 3/2": Exchange(lambda x: jaxpool.soft_pool(x, 2.0, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4 + 4),
+    "mean 3/2": Exchange(lambda x: jaxpool.stochastic_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 2 * (4 + 4)),
+    "lp inf 3/2": Exchange(lambda x: jaxpool.lp_pool(x, math.inf, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 1),
     "gem 3/2": Exchange(lambda x: jaxpool.gem_pool(x, 3.0, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 4),
     "blur 3/2": Exchange(lambda x: jaxpool.blur_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4),
     "median 3/2": Exchange(lambda x: jaxpool.median_pool(x, 3, 2, 1, axis=(1, 2)), 3, 2, 1, 4 + 1 + 1),
     "drawn 3/2": Exchange(lambda x: jaxpool.stochastic_pool(x, 3, 2, 1, axis=(1, 2), key=_KEY), 3, 2, 1, 4 + 1),
     # Windows without padding, whose number the devices do not divide, and windows that cross shards without overlap.
     "max 3/1, no padding": Exchange(lambda x: jaxpool.max_pool(x, 3, 1, axis=(1, 2)), 3, 1, 0, 4 + 1),
+    "lp 3/2, no padding": Exchange(lambda x: jaxpool.lp_pool(x, 2.5, 3, 2, axis=(1, 2)), 3, 2, 0, 4 + 4),
+    "smooth 3/3": Exchange(lambda x: jaxpool.smooth_max_pool(x, 2.0, 3, axis=(1, 2)), 3, 3, 0, 4 + 4 + 4),
+    "soft 3/3": Exchange(lambda x: jaxpool.soft_pool(x, 2.0, 3, axis=(1, 2)), 3, 3, 0, 4 + 4 + 4),
+    "median 3/3": Exchange(lambda x: jaxpool.median_pool(x, 3, axis=(1, 2)), 3, 3, 0, 4 + 1),
     "max 3/3": Exchange(lambda x: jaxpool.max_pool(x, 3, axis=(1, 2)), 3, 3, 0, 4 + 1),
     "avg 3/3": Exchange(lambda x: jaxpool.avg_pool(x, 3, axis=(1, 2)), 3, 3, 0, 4),
-    # Made of pieces.
+    # Along one axis after the other, and made of pieces.
+    "smooth 9/1": Exchange(
+        lambda x: jaxpool.smooth_max_pool(x, 2.0, (9, 3), 1, (4, 1), axis=(1, 2)), 9, 1, 4, 4 + 4 + 4
+    ),
     "max 9/1": Exchange(lambda x: jaxpool.max_pool(x, (9, 3), 1, (4, 1), axis=(1, 2)), 9, 1, 4, 4 + 1),
 }
 
