@@ -136,8 +136,8 @@ def _first_calls(rows: Sequence[Row]) -> Iterator[Figure]:
 
 
 def _other_costs(rows: Sequence[Row]) -> Iterator[Figure]:
-    rows = [row for row in rows if row.group not in ZOO_GROUPS]
-    numbers = [(_name(row), _tangent(row)) for row in rows]
+    own = [row for row in rows if row.group not in ZOO_GROUPS]
+    numbers = [(_name(row), _tangent(row)) for row in own]
     yield _figure("tangent / (2 forward + copy)", numbers, _TANGENT, _TANGENT_AT_WORST, False)
     extremes = [row for row in rows if row.group in ("max", "min")]
     strides: list[tuple[str, Callable[[int], bool], float]] = [
