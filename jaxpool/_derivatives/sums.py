@@ -170,32 +170,21 @@ def _sums(
 def _weighted_sums_jvp(
     weights: tuple[Weight, ...], window: Window, mark: str, primals: Any, tangents: Any
 ) -> tuple[Sums, Sums]:
-    cells, outputs, multiplicities = primals
-    y = weighted_sums(weights, cells, outputs, multiplicities, window, mark)
-    return y, _tangents(weights, cells, outputs, multiplicities, window, mark, y, tangents)
+    y = weighted_sums(weights, *primals, window, mark)
+    return y, _tangents(weights, window, mark, primals, tangents, y)
 
 
 @partial(sums_about_largest.defjvp, symbolic_zeros=True)
 def _sums_about_largest_jvp(weights: tuple[Weight, ...], window: Window, primals: Any, tangents: Any) -> Any:
     (cells, parameter), (cells_dot, parameter_dot) = primals, tangents
     largest, y = sums_about_largest(weights, cells, parameter, window)
-    outputs = finite(largest), parameter
-    y_dot = _tangents(weights, cells, outputs, None, window, "", y, (cells_dot, (None, parameter_dot), None))
-    return (largest, y), (jnp.zeros_like(largest), y_dot)
+    of_sums = (cells, (finite(largest), parameter), None), (cells_dot, (None, parameter_dot), None)
+    return (largest, y), (jnp.zeros_like(largest), _tangents(weights, window, "", *of_sums, y))
 
 
-def _tangents(
-    weights: tuple[Weight, ...],
-    cells: jax.Array,
-    outputs: Sequence[jax.Array],
-    multiplicities: jax.Array | None,
-    window: Window,
-    mark: str,
-    y: Sums,
-    tangents: Any,
-) -> Sums:
-    """The tangents of the sums y; that of an output that does not vary is None."""
-    cells_dot, outputs_dot, multiplicities_dot = tangents
+def _tangents(weights: tuple[Weight, ...], window: Window, mark: str, primals: Any, tangents: Any, y: Sums) -> Sums:
+    """The tangents of y = `weighted_sums`; that of an output that does not vary is None."""
+    (cells, outputs, multiplicities), (cells_dot, outputs_dot, multiplicities_dot) = primals, tangents
     # Padded cells have no tangents.
     real = replace(window, zeros=0)
     terms = []
