@@ -20,13 +20,14 @@ from typing import Any
 import jax
 
 from jaxpool._engine import correlation, gather, loops, ranks, reading, window_offsets, winners
+from jaxpool._engine.by_parts import reduce_by_parts, spread_by_parts
 from jaxpool._engine.correlation import Order, Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
-from jaxpool._engine.operations import Operation, divided, identity
+from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PLATFORMS
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.shards import by_shards
@@ -47,7 +48,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
 
     def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
-        return by_shards(partial(lowering, op=op), window, [(x, identity(op, x.dtype))])
+        return reduce_by_parts(partial(lowering, op=op), window, x, op)
 
     lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows)
     return _choose((partial(reduced, lowering=lowering) for lowering in lowerings), x)
@@ -64,7 +65,7 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
         return divided(sent(cotangent, xla_reduce.spread), divisor)
 
     def sent(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return by_shards(lowering, window, [], [(cotangent, 0)], to_cells=True)
+        return spread_by_parts(lowering, window, cotangent)
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
@@ -198,11 +199,7 @@ def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> lis
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset, which must be that of a cell of the array."""
-
-    def read(x: jax.Array, offsets: jax.Array) -> jax.Array:
-        return by_shards(reading.read_at_offsets, window, [(x, 0)], [(offsets, 0)])
-
-    return on_every_platform(read, x, offsets)
+    return on_every_platform(lambda x, offsets: reading.read_winners(x, (offsets,), (window,)), x, offsets)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:

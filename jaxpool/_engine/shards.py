@@ -31,16 +31,21 @@ Filled = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class Reach:
-    """What each device needs of an axis of which it has `count` entries: `length` of them from a start of its own.
+    """What each device needs of an axis with `size` entries: `length` of them from a start of its own.
 
     Attributes:
         starts: Counted from the first entry of each device.
     """
 
     axis: int
-    count: int
+    size: int
     length: int
     starts: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """The entries of each device."""
+        return -(-self.size // len(self.starts))
 
     @property
     def below(self) -> int:
@@ -54,9 +59,10 @@ class Reach:
 
     def split(self, array: jax.Array, fill: Any) -> jax.Array:
         """The entries that each device needs; `fill` outside the array."""
-        if array.shape[self.axis] == 1 < self.count * len(self.starts):
+        if array.shape[self.axis] == 1 < self.size:
+            # Constant along the axis.
             return jnp.expand_dims(array, self.axis)
-        each = _split(array, self.axis, len(self.starts), self.count, fill)
+        each = split_shards(array, self.axis, len(self.starts), self.count, fill)
         parts = [each]
         if self.below:
             last = lax.slice_in_dim(each, self.count - self.below, self.count, 1, self.axis + 1)
@@ -68,7 +74,7 @@ class Reach:
 
     def without_neighbours(self, array: jax.Array, fill: Any) -> jax.Array:
         """The same, with `fill` in place of what other devices have."""
-        each = _split(array, self.axis, len(self.starts), self.count, fill)
+        each = split_shards(array, self.axis, len(self.starts), self.count, fill)
         around = {self.axis + 1: (self.below, self.above)}
         return self._cut(pad(each, around, fill), [start + self.below for start in self.starts])
 
@@ -103,6 +109,11 @@ class Shards:
         return -(-self.along.output // self.devices)
 
     @property
+    def evaluated(self) -> Reach:
+        """The windows of a device."""
+        return Reach(self.along.axis, self.along.output, self.windows, (0,) * self.devices)
+
+    @property
     def own_windows(self) -> Reach:
         """The cells that the windows of a device hold."""
         along = self.along
@@ -110,13 +121,17 @@ class Shards:
         first = np.arange(-(-along.output // self.windows)) * (self.windows * along.stride - self.cells) - along.low
         # Devices without windows evaluate any.
         starts = np.append(first, np.repeat(first[-1:], self.devices - first.size))
-        return Reach(along.axis, self.cells, length, tuple(starts.tolist()))
+        return Reach(along.axis, along.size, length, tuple(starts.tolist()))
 
     @property
     def _first_holding(self) -> np.ndarray:
-        """The first window that may hold a cell of each device."""
-        along = self.along
-        return -((along.extent - 1 - along.low - np.arange(self.devices) * self.cells) // along.stride)
+        """The first window that may hold a cell of each device, or one before it, which starts no later than the cells.
+
+        In a gap between windows the first one that may hold a cell starts later.
+        """
+        along, cells = self.along, np.arange(self.devices) * self.cells
+        first, before = -((along.extent - 1 - along.low - cells) // along.stride), (cells + along.low) // along.stride
+        return np.minimum(first, before)
 
     @property
     def holding(self) -> Reach:
@@ -125,7 +140,7 @@ class Shards:
         first = self._first_holding
         last = (numbers * self.cells + self.cells - 1 + along.low) // along.stride
         starts = first - numbers * self.windows
-        return Reach(along.axis, self.windows, int((last - first).max()) + 1, tuple(starts.tolist()))
+        return Reach(along.axis, along.output, int((last - first).max()) + 1, tuple(starts.tolist()))
 
     @property
     def held(self) -> Reach:
@@ -133,33 +148,42 @@ class Shards:
         along = self.along
         starts = self._first_holding * along.stride - along.low - np.arange(self.devices) * self.cells
         length = max((self.holding.length - 1) * along.stride + along.extent, self.cells - int(starts.min()))
-        return Reach(along.axis, self.cells, length, tuple(starts.tolist()))
+        return Reach(along.axis, along.size, length, tuple(starts.tolist()))
+
+    @property
+    def cross(self) -> bool:
+        """Whether devices need cells or windows of others."""
+        return any(reach for _, reach in self._needed)
 
     @property
     def exchange(self) -> bool:
         """Whether devices send each other cells or windows, and only immediate neighbours do."""
-        needed = [(one.count, reach) for one in (self.own_windows, self.holding) for reach in (one.below, one.above)]
-        return any(reach for _, reach in needed) and all(reach <= count for count, reach in needed)
+        return self.cross and all(reach <= count for count, reach in self._needed)
+
+    @property
+    def _needed(self) -> list[tuple[int, int]]:
+        """The entries of every device, and those that it needs of one side."""
+        return [(one.count, reach) for one in (self.own_windows, self.holding) for reach in (one.below, one.above)]
 
     def window_axis(self, cells: Reach, windows: int) -> WindowAxis:
         """So many windows of a device on the cells that it needs."""
         return replace(self.along, axis=self.along.axis + 1, size=cells.length, low=0, high=0, output=windows)
 
     def join_windows(self, array: jax.Array) -> jax.Array:
-        return _join(array, self.along.axis, self.along.output)
+        return join_shards(array, self.along.axis, self.along.output)
 
     def join_cells(self, array: jax.Array) -> jax.Array:
         """The cells of each device among those that the windows hold."""
         own = _cut(array, self.along.axis, [-start for start in self.held.starts], self.cells)
-        return _join(own, self.along.axis, self.along.size)
+        return join_shards(own, self.along.axis, self.along.size)
 
 
-def _split(array: jax.Array, axis: int, devices: int, each: int, fill: Any) -> jax.Array:
+def split_shards(array: jax.Array, axis: int, devices: int, each: int, fill: Any) -> jax.Array:
     array = pad(array, {axis: (0, devices * each - array.shape[axis])}, fill)
     return array.reshape(*array.shape[:axis], devices, each, *array.shape[axis + 1 :])
 
 
-def _join(array: jax.Array, axis: int, size: int) -> jax.Array:
+def join_shards(array: jax.Array, axis: int, size: int) -> jax.Array:
     return lax.slice_in_dim(lax.collapse(array, axis, axis + 2), 0, size, 1, axis)
 
 
@@ -205,7 +229,7 @@ def by_shards(
     else:
         of_cells, split_cells = shards.own_windows, shards.own_windows.split
         along = shards.window_axis(of_cells, shards.windows)
-        split_windows = Reach(along.axis - 1, shards.windows, shards.windows, (0,) * shards.devices).split
+        split_windows = shards.evaluated.split
     behind = shards.along.axis
     axes = (
         along if axis == shards.along else replace(axis, axis=axis.axis + (axis.axis > behind)) for axis in window.axes

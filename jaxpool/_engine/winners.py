@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.by_parts import parts_of, route_by_parts, select_by_parts
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.shards import by_shards
 from jaxpool._engine.slices import Winner
 from jaxpool._geometry.padding_words import copied_cells
 from jaxpool._geometry.window import Window
@@ -73,7 +73,7 @@ def first_winners(
         dtype = np.min_scalar_type(group.cells - 1) if least is None else least.dtype
         if least is None and any(axis.low for axis in group.axes):
             least = first_real_offsets(x.ndim, group, dtype)
-        offsets, parts = None, selection.order(group, x.shape)
+        offsets, parts = None, _order(selection, group, x.shape)
         for part in parts:
             select, place_value = selection.select, np.array(_place_value(part, group), dtype)[()]
             if offsets is not None and _starts_with_first_axis(parts, group):
@@ -131,7 +131,7 @@ def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Platfor
     way all outputs that picked the same column agree on the row.
     """
     inner_cells = group.cells
-    parts = selection.order(group, cotangent.shape)
+    parts = _order(selection, group, cotangent.shape)
     rows_last = _starts_with_first_axis(parts, group)
     *outer_parts, last_part = parts[::-1]
     for part in outer_parts:
@@ -152,10 +152,10 @@ def _select(
     part: Window,
     op: Operation,
 ) -> Winner:
-    def here(x: jax.Array, offsets: jax.Array | None, part: Window) -> Winner:
+    def here(x: jax.Array, offsets: jax.Array | None, place_value: Any, part: Window) -> Winner:
         return select(x, offsets, place_value, part, op)
 
-    return by_shards(here, part, [(x, identity(op, x.dtype)), (offsets, 0)])
+    return select_by_parts(here, part, x, offsets, place_value, op)
 
 
 def _route(
@@ -164,7 +164,12 @@ def _route(
     def here(array: jax.Array, offsets: jax.Array, part: Window) -> jax.Array:
         return selection.route(array, offsets, part, op)
 
-    return by_shards(here, part, [], [(array, 0), (offsets, 0)], to_cells=True)
+    return route_by_parts(here, part, array, offsets, op)
+
+
+def _order(selection: PlatformSelection, group: Window, shape: Sequence[int]) -> tuple[Window, ...]:
+    """The parts that a group is split into."""
+    return selection.order(group, shape) if parts_of(group, len(shape)) is None else group.split()
 
 
 def _starts_with_first_axis(parts: Sequence[Window], group: Window) -> bool:

@@ -28,6 +28,18 @@ FAULTS = (
         "test_sharding -k several_devices",
     ),
     Fault(
+        "windows that start behind the first cell of a shard",
+        "return np.minimum(first, before)",
+        "return first",
+        "test_sharding -k several_devices",
+    ),
+    Fault(
+        "offsets of windows in their parts",
+        "    along -= parts.offsets(",
+        "    along -= 0 * parts.offsets(",
+        "test_sharding -k several_devices",
+    ),
+    Fault(
         "sharded axes that are taken for whole",
         "if '\"' in names)",
         "if not names)",

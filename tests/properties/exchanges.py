@@ -14,7 +14,10 @@ ANY = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
 
 
 class Exchange(NamedTuple):
-    """A pool of windows along the first pooled axis, and the bytes of every window that its gradient reads."""
+    """A pool of windows along the first pooled axis, and the bytes of every window that its gradient reads.
+
+    Without a kernel the windows are bins.
+    """
 
     pool: Callable[[jax.Array], jax.Array]
     kernel: int
@@ -54,6 +57,10 @@ EXCHANGES = {
     "median 3/3": Exchange(lambda x: jaxpool.median_pool(x, 3, axis=(1, 2)), 3, 3, 0, 4 + 1),
     "max 3/3": Exchange(lambda x: jaxpool.max_pool(x, 3, axis=(1, 2)), 3, 3, 0, 4 + 1),
     "avg 3/3": Exchange(lambda x: jaxpool.avg_pool(x, 3, axis=(1, 2)), 3, 3, 0, 4),
+    # Windows of one and a half shards, and bins.
+    "max 12/12": Exchange(lambda x: jaxpool.max_pool(x, (12, 3), axis=(1, 2)), 12, 12, 0, 4 + 1),
+    "max of 5 bins": Exchange(lambda x: jaxpool.adaptive_max_pool(x, (5, 3), axis=(1, 2)), 0, 0, 0, 4 + 1),
+    "avg of 7 bins": Exchange(lambda x: jaxpool.adaptive_avg_pool(x, (7, 3), axis=(1, 2)), 0, 0, 0, 4),
     # Along one axis after the other, and made of pieces.
     "smooth 9/1": Exchange(
         lambda x: jaxpool.smooth_max_pool(x, 2.0, (9, 3), 1, (4, 1), axis=(1, 2)), 9, 1, 4, 4 + 4 + 4
@@ -74,8 +81,13 @@ def bytes_sent(program: str) -> int:
 def border_bytes(exchange: Exchange, x: np.ndarray, devices: int) -> int:
     """The bytes of the cells of its neighbours that a device's windows hold, and of the windows that hold its cells."""
     shape = jax.eval_shape(exchange.pool, x).shape
-    held = np.arange(x.shape[1]) - (np.arange(shape[1]) * exchange.stride - exchange.padding)[:, None]
-    holds = (held >= 0) & (held < exchange.kernel)
+    cells, windows = np.arange(x.shape[1]), np.arange(shape[1])[:, None]
+    if exchange.kernel:
+        first = windows * exchange.stride - exchange.padding
+        end = first + exchange.kernel
+    else:
+        first, end = windows * cells.size // windows.size, -(-(windows + 1) * cells.size // windows.size)
+    holds = (cells >= first) & (cells < end)
 
     def rows(reads: np.ndarray) -> int:
         """How many rows of the second kind those of the first kind read, on the devices below and above."""

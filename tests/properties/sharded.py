@@ -54,6 +54,7 @@ POOLS: dict[str, Pool] = {
 ANYWHERE = ("max_unpool", "fractional_max_pool", "fractional_max_pool_with_indices", "spatial_pyramid_pool")
 # It has fewer maxima than cells, so devices that divide one number do not divide the other.
 COLLECTED = ("max_blur_pool",)
+BINS: Pool = partial(jaxpool.adaptive_max_pool, output_size=(5, 7), axis=(1, 2))
 DRAWN: Pool = partial(jaxpool.stochastic_pool, **SLIDING, key=np.array([3, 7], np.uint32))
 # Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
 UNEVEN: dict[str, Pool] = {
@@ -61,13 +62,18 @@ UNEVEN: dict[str, Pool] = {
     "avg_pool of blocks": lambda x: jaxpool.avg_pool(x, 3, axis=(1, 2)),
     "lp_pool": lambda x: jaxpool.lp_pool(x, 2.0, 3, 2, axis=(1, 2)),
     "max_pool of copies": lambda x: jaxpool.max_pool(x, 3, 1, "REFLECT", axis=(1, 2)),
-    "adaptive_max_pool": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2)),
+    "adaptive_max_pool": BINS,
     "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (7, 2), axis=(1, 2)),
     # One window over all shards, and a few cells of one, at a stride that leaves the others out.
     "lp_pool, whole": lambda x: jaxpool.lp_pool(x, 3.0, (32, 9), axis=(1, 2)),
     "smooth_max_pool, whole": lambda x: jaxpool.smooth_max_pool(x, 2.0, (32, 9), axis=(1, 2)),
     "soft_pool, whole": lambda x: jaxpool.soft_pool(x, 2.0, (32, 9), axis=(1, 2)),
     "stochastic_pool, whole": lambda x: jaxpool.stochastic_pool(x, (32, 9), axis=(1, 2)),
+    # Windows in gaps, one that crosses shards, and windows that reach beyond the next shard.
+    "sum_pool, apart": lambda x: jaxpool.sum_pool(x, (5, 2), (10, 2), axis=(1, 2)),
+    "max_pool, once": lambda x: jaxpool.max_pool(x, (10, 2), 31, axis=(1, 2)),
+    "max_pool, far": lambda x: jaxpool.max_pool(x, (14, 3), padding=(2, 0), axis=(1, 2)),
+    "adaptive_max_pool, tangent": lambda x: jax.jvp(BINS, (x,), (x[:, ::-1],))[1],
     "lp_pool, once": lambda x: jaxpool.lp_pool(x, 2.0, 2, 31, axis=(1, 2)),
 }
 
@@ -111,8 +117,10 @@ def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str
         found = compiled(sharded)
     if forbidden is not None:
         assert not collectives(compiled.as_text() or "", forbidden), name
-    if not (spec == POOLED and (forbidden is None or name.startswith("global"))):
-        # One window over all shards, and the cotangents spread from it, belong to no single shard.
+    # The bins of the records are four.
+    over_shards = name.startswith("global") or (name.startswith("adaptive") and mesh.size > 4)
+    if not (spec == POOLED and (forbidden is None or over_shards)):
+        # Windows over several shards, and the cotangents spread from them, belong to no single shard.
         assert found[1].sharding.is_equivalent_to(sharding, X.ndim), name
     for one, other in zip(found, expected(pool), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
@@ -202,9 +210,7 @@ def check_everywhere(mesh: Mesh) -> None:
 
 def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:
     """Shard a pool by the first of its pooled axes."""
-    # The bins of the records are four.
-    uneven = name in RECORDS and RECORDS[name].windows == "bins" and mesh.size > 4
-    check(name, pool, mesh, POOLED, None if uneven or name in (*ANYWHERE, *COLLECTED) else COLLECTING)
+    check(name, pool, mesh, POOLED, None if name in (*ANYWHERE, *COLLECTED) else COLLECTING)
 
 
 def check_in_every_way() -> None:
