@@ -17,7 +17,9 @@ from jax.sharding import AxisType, PartitionSpec
 
 import jaxpool
 from tests.harness.compilation import flags
-from tests.properties.sharded import EXCHANGES, POOLS, UNEVEN, value_and_gradient
+from tests.properties.exchanges import EXCHANGES
+from tests.properties.sharded import value_and_gradient
+from tests.properties.sharded_pools import POOLS, UNEVEN
 from tests.registry.records import RECORDS
 
 
