@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.cpu import choose
-from jaxpool._engine.operations import Operation, barrier, combine, identity, in_integer_order
+from jaxpool._engine.operations import Operation, combine, identity, in_integer_order
 from jaxpool._engine.platforms import devices_along, on_one_cpu
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window
@@ -111,7 +111,7 @@ def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:
         return adjacent
     cells = array.shape[axis]
     width = -(-cells // choose.slices_at_once(cells))
-    return barrier(reduce(op, _slices(array, axis, width, op)))
+    return reduce(op, _slices(array, axis, width, op))
 
 
 def _fold_adjacent(array: jax.Array, axis: int, op: Operation) -> jax.Array | None:

@@ -92,19 +92,18 @@ def separate_term(product: jax.Array) -> jax.Array:
 
 
 def private_copy(array: jax.Array, fill: Any) -> jax.Array:
-    """A private copy of the array: all padding by `fill` reads its operand through one.
+    """A private copy of the array: all padding by `fill` reads its operand through one; on one device the array itself.
 
     Along a sharded, padded axis the compiler reuses what it fetched from the neighbours for the next consumer with the
     same operand and window. That already includes the padding, whose value the compiler ignores: a sum would read the
-    -inf that pads the cells for a maximum. Off the CPU a barrier would end a kernel. There the array itself is enough
-    if all arrays are on one device, or if `fill` is a finite float, of which no array gets two. For ∓inf floats are
-    rounded to their own precision instead, once for -inf and twice for inf. Other dtypes need a barrier if `fill` is
-    not 0.
+    -inf that pads the cells for a maximum. A barrier ends a kernel, so off the CPU the array itself is enough if `fill`
+    is a finite float, of which no array gets two. For ∓inf floats are rounded to their own precision instead, once for
+    -inf and twice for inf. Other dtypes need a barrier if `fill` is not 0.
     """
-    if may_be_cpu():
-        return lax.optimization_barrier(array)
     if on_one_device():
         return array
+    if may_be_cpu():
+        return lax.optimization_barrier(array)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return lax.optimization_barrier(array) if fill else array
     limits = jnp.finfo(array.dtype)
