@@ -106,40 +106,12 @@ def _from_ordered(array: jax.Array, dtype: np.dtype) -> jax.Array:
 
 def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:
     """Combine cells of the axis that are adjacent in memory, or slices of it that are far apart."""
-    adjacent = _fold_adjacent(array, axis, op) if on_one_cpu(array) else None
-    if adjacent is not None:
-        return adjacent
+    rows = choose.adjacent_rows(array.shape, axis) if on_one_cpu(array) else None
+    if rows is not None:
+        return materialize(_combine_rows(array, rows, op))
     cells = array.shape[axis]
     width = -(-cells // choose.slices_at_once(cells))
     return reduce(op, _slices(array, axis, width, op))
-
-
-def _fold_adjacent(array: jax.Array, axis: int, op: Operation) -> jax.Array | None:
-    """Combine cells of the axis that are adjacent in memory, if this pays off."""
-    if op is not lax.add and choose.finds_nan_apart(array.shape, axis, array.dtype):
-        return _extreme_or_nan(materialize(array), axis, op)
-    if op is lax.add and (cells := choose.added_at_once(array.shape, axis, array.dtype)):
-        return materialize(_add(materialize(array), axis, cells))
-    if rows := choose.adjacent_rows(array.shape, axis):
-        return materialize(_combine_rows(array, rows, op))
-    return None
-
-
-def _extreme_or_nan(array: jax.Array, axis: int, op: Operation) -> jax.Array:
-    """The extreme of an axis by the compiler's reduction, which is fast and loses NaN; a sum of squares finds NaN.
-
-    Squares are not negative, so their sum is NaN only if one of them is. Other functions of the cells that do as well,
-    such as magnitudes, take longer.
-    """
-    best = lax.reduce(array, identity(op, array.dtype), op, (axis,))
-    squares = lax.reduce(array * array, identity(lax.add, array.dtype), lax.add, (axis,))
-    return lax.expand_dims(jnp.where(squares != squares, squares, best), (axis,))
-
-
-def _add(array: jax.Array, axis: int, cells: int) -> jax.Array:
-    """Add so many adjacent cells of the axis at once, by the compiler's reduction."""
-    rows = array.reshape(*array.shape[:axis], array.shape[axis] // cells, cells, *array.shape[axis + 1 :])
-    return lax.reduce(rows, identity(lax.add, array.dtype), lax.add, (axis + 1,))
 
 
 def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:

@@ -32,16 +32,16 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def select_by_slices(
-    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, **compared: bool
+    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
 ) -> Winner:
     """Compare one shifted slice per cell of the window with the winner of those before it."""
     values = cells_at_offsets(x, part, identity(op, x.dtype))
     inner = itertools.repeat(None, part.cells) if offsets is None else cells_at_offsets(offsets, part, 0)
-    return winner_among(values, inner, place_value, op, **compared)
+    return winner_among(values, inner, place_value, op, by_offset=by_offset)
 
 
 def winner_among(
-    values: Iterable[jax.Array], inner: Iterable[Inner], place_value: Any, op: Operation, **compared: bool
+    values: Iterable[jax.Array], inner: Iterable[Inner], place_value: Any, op: Operation, *, by_offset: bool = False
 ) -> Winner:
     """The winner among arrays of cells, in order, and its number times `place_value`, plus its entry in `inner`."""
     best = None
@@ -51,7 +51,7 @@ def winner_among(
             here = cells, jnp.full_like(cells, added, place_value.dtype)
         else:
             here = cells, within + added
-        best = here if best is None else better(best, here, op, **compared)
+        best = here if best is None else better(best, here, op, by_offset=by_offset)
     assert best is not None
     return best
 
@@ -84,24 +84,22 @@ def times(place_value: Any, number: int) -> Any:
     return np.array(int(place_value) * number, place_value.dtype)[()]
 
 
-def better(first: Winner, later: Winner, op: Operation, *, short_rows: bool = False, by_offset: bool = False) -> Winner:
+def better(first: Winner, later: Winner, op: Operation, *, by_offset: bool = False) -> Winner:
     """The winner of an earlier and a later candidate: only a strictly better one replaces the first.
 
     With `by_offset`, for parts that are not visited in row-major order, so does an equal one with a lower offset.
     """
-    is_better = replaces(first[0], later[0], op, short_rows)
+    is_better = replaces(first[0], later[0], op)
     if by_offset:
         is_better |= is_equal(first[0], later[0]) & (later[1] < first[1])
     return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
 
 
-def replaces(first: jax.Array, later: jax.Array, op: Operation, short_rows: bool = False) -> jax.Array:
-    """Whether a later cell is strictly better than the first, in a form for arrays with short rows or for others."""
+def replaces(first: jax.Array, later: jax.Array, op: Operation) -> jax.Array:
+    """Whether a later cell is strictly better than the first."""
     ordered = lax.gt if op is lax.max else lax.lt
     if not jnp.issubdtype(first.dtype, jnp.floating):
         return ordered(later, first)
-    if short_rows:
-        return ordered(later, first) | ((first == first) & (later != later))
     unordered = lax.le if op is lax.max else lax.ge
     return ~unordered(later, first) & (first == first)
 

@@ -121,7 +121,6 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
         for select_cells, route_back in [
             (slices.select_by_slices, overlaps.route_by_comparison),
             (pieces.select_in_pieces, overlaps.route_in_pieces),
-            (partial(slices.select_by_slices, short_rows=True), overlaps.route_by_comparison),
         ]:
             values, offsets = select_cells(x, inner, number.type(4), window, op)
             outer, rest = offsets // number.type(4), offsets % number.type(4)

@@ -10,7 +10,6 @@ FAULTS = (
         "lax.lt if op is lax.max else lax.gt",
         "test_conventions test_hypothesis -k ties or max_pool",
     ),
-    Fault("infinities of both signs are NaN", "array * array, identity", "array, identity", "test_nan -k ends_of"),
     Fault(
         "the last of equal integers wins",
         "lax.gt if op is lax.max else lax.lt",
@@ -18,10 +17,10 @@ FAULTS = (
         "test_integers test_platforms -k extremes or integers or winners",
     ),
     Fault(
-        "short rows lose the first NaN",
-        " | ((first == first) & (later != later))",
-        "",
-        "test_lowerings -k selection_and_routing",
+        "offsets beyond 256 are rounded",
+        "offsets = offsets.astype(np.float32)",
+        "offsets = offsets.astype(jax.numpy.bfloat16).astype(np.float32)",
+        "test_lowerings -k adjacent_rows",
     ),
     Fault(
         "rows of one column are not compared by offset",

@@ -2,36 +2,37 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Operation
 from jaxpool._geometry.bins import BinAxis, has_bins
 from jaxpool._geometry.window import Window
 
-# The dtypes that the compiler reduces by loops over vectors.
-_IN_VECTORS = (np.float32, np.float64)
 # The most cells that bisection counts at once. With 32 it takes up to twice as long, with 256 up to 5 times.
 MOST_COUNTED_AT_ONCE = 128
 
 
-def reduction_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
+def reduction_order(window: Window, op: Operation, shape: Sequence[int]) -> tuple[Window, ...]:
     """The windows that a reduction applies one after the other: one axis at a time, the last one first.
 
     Windows that share no cells are folded as blocks along all axes, the first one first, in longer slices. Small
-    windows are reduced along all axes at once, up to 2.5 times faster. Bins are taken the first axis first.
+    windows are reduced along all axes at once, up to 3 times faster. Bins are taken the first axis first.
     """
     if has_bins(window):
         return window.split()[::-1]
-    return (window,) if folds_blocks(window) or reduces_at_once(window, shape) else window.split()
+    return (window,) if folds_blocks(window) or reduces_at_once(window, op, shape) else window.split()
 
 
-def reduces_at_once(window: Window, shape: Sequence[int]) -> bool:
-    """Whether one pass over slices reduces all axes: up to 9 cells, and only with stride 1 if channels are last."""
+def reduces_at_once(window: Window, op: Operation, shape: Sequence[int]) -> bool:
+    """Whether one pass over slices reduces all axes: up to 9 cells, and only with strides of 1 if channels are last.
+
+    There maxima of 9 cells take 0.6 to 0.9 times as long along one axis after the other, sums 1.1 to 1.8 times.
+    """
+    if len(window.axes) == 1 or window.cells > 9:
+        return False
     strides_are_1 = all(axis.stride == 1 for axis in window.axes)
-    return len(window.axes) > 1 and window.cells <= 9 and (strides_are_1 or is_innermost(window, shape))
+    return is_innermost(window, shape) or (strides_are_1 and (op is lax.add or window.cells <= 4))
 
 
 def is_innermost(part: Window, shape: Sequence[int], *, channels: int = 16) -> bool:
@@ -46,16 +47,14 @@ def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool
 
     For windows that do not overlap, including a single window, slices are faster; for sums, up to 16 cells. For maxima
     and minima correctness decides: there `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more. For
-    overlapping windows slices are 1.3 to 4 times faster along the innermost axis at strides of 1 and 2, and elsewhere
-    up to 2 times slower. Sums are slower too if that axis is the last one: up to 3 times.
+    overlapping windows slices are up to 4 times faster along the innermost axis at strides of 1 and 2, and elsewhere up
+    to 3 times slower.
     """
-    if reduces_at_once(part, shape):
+    if reduces_at_once(part, op, shape):
         return True
     overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
     if not overlap and (op is not lax.add or part.cells <= 16):
         return True
-    if op is lax.add and is_innermost(part, shape, channels=2):
-        return False
     return is_innermost(part, shape) and part.axes[-1].stride <= 2 and part.cells <= 16
 
 
@@ -101,37 +100,6 @@ def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
     return max((rows for rows in range(16, 65) if cells % (8 * rows) == 0), default=None)
 
 
-def finds_nan_apart(shape: Sequence[int], axis: int, dtype: Any) -> bool:
-    """Whether an extreme of a whole axis is the compiler's reduction, and a sum tells whether the axis holds NaN.
-
-    Takes 0.4 to 0.9 times as long as rows or slices.
-    """
-    return dtype in _IN_VECTORS and shape[axis] >= 16 and _reduces_last_in_vectors(shape, axis)
-
-
-def added_at_once(shape: Sequence[int], axis: int, dtype: Any) -> int | None:
-    """How many adjacent cells of a whole axis the compiler's reduction adds in each step; None for rows or slices.
-
-    Takes 0.5 to 0.9 times as long along the last axis, and 0.6 to 1 times along another before 64 to 512 channels. More
-    than 64 cells would round more often than the logarithm of their number.
-    """
-    cells = shape[axis]
-    along_last = cells > 32 and _reduces_last_in_vectors(shape, axis)
-    before_channels = cells > 512 and 64 <= math.prod(shape[axis + 1 :]) <= 512
-    if dtype not in _IN_VECTORS or not (along_last or before_channels):
-        return None
-    return max((cells for cells in range(16, 65) if shape[axis] % cells == 0), default=None)
-
-
-def _reduces_last_in_vectors(shape: Sequence[int], axis: int) -> bool:
-    """Whether the axis is the last, which the compiler reduces by a loop over vectors, and this pays off.
-
-    If rows combine all cells in one step, or for about 200 cells, it takes up to 1.7 times as long.
-    """
-    cells, rows = shape[axis], adjacent_rows(shape, axis)
-    return axis == len(shape) - 1 and (cells <= 160 or (cells > 256 and (rows is None or cells > 8 * rows)))
-
-
 def folds_pieces(part: Window) -> bool:
     """Whether an extreme and its winner come from pieces of the window, instead of one cell at a time.
 
@@ -149,21 +117,11 @@ def sums_pieces(part: Window) -> bool:
 def spreads_offsets(part: Window) -> bool:
     """Whether the transpose of a sum adds what the windows send to each offset, instead of the windows of each cell.
 
-    For strides of 1 and few cells this takes half to nine tenths of the time: one loop pads all terms.
+    For up to 2×2 cells and strides of 1 this takes half to two thirds of the time: one loop pads all terms. Each term
+    divides the cotangents again, so more cells take up to three times as long.
     """
-    few = part.cells <= (9 if len(part.axes) > 1 else 5)
-    return few and not has_bins(part) and all(axis.stride == 1 for axis in part.axes)
-
-
-def spreads_dilated(part: Window, window: Window, shape: Sequence[int]) -> bool:
-    """Whether a part of the transpose of a sum is `lax.reduce_window` over cotangents with zeros between them.
-
-    At strides of 2 and for few cells this takes 0.6 to 0.9 times as long, if no axis of the window is the innermost
-    one. Otherwise that axis takes part in the same loop, and longer: up to 1.2 times.
-    """
-    axis = part.axes[0]
-    few = len(part.axes) == 1 and axis.stride == 2 and axis.stride < axis.kernel <= 5
-    return few and not isinstance(axis, BinAxis) and not is_innermost(window, shape)
+    strides_are_1 = all(axis.stride == 1 for axis in part.axes)
+    return len(part.axes) > 1 and part.cells <= 4 and strides_are_1 and not has_bins(part)
 
 
 def spreads_pieces(part: Window) -> bool:

@@ -15,7 +15,7 @@ from jaxpool._engine.operations import Operation, barrier, identity
 from jaxpool._engine.overlaps import spread_by_offsets, spread_by_windows, spread_in_pieces
 from jaxpool._engine.pieces import reduce_in_pieces
 from jaxpool._engine.platforms import on_one_device
-from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
+from jaxpool._engine.reduce_window import reduce_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window
@@ -23,7 +23,7 @@ from jaxpool._geometry.window import Window
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
-    for part in choose.reduction_order(window, x.shape):
+    for part in choose.reduction_order(window, op, x.shape):
         bins = choose.gathered_bins(part)
         if bins is not None:
             x = barrier(reduce_bins(x, bins, op))
@@ -49,12 +49,10 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
     if choose.spreads_offsets(window) and on_one_device():
         return spread_by_offsets(cotangent, window)
-    for part in reversed(choose.reduction_order(window, cotangent.shape)):
+    for part in reversed(choose.reduction_order(window, lax.add, cotangent.shape)):
         bins = choose.gathered_bins(part)
         if bins is not None:
             cotangent = spread_bins(cotangent, bins)
-        elif choose.spreads_dilated(part, window, cotangent.shape) and on_one_device():
-            cotangent = spread_by_reduce_window(cotangent, part)
         elif choose.spreads_pieces(part):
             cotangent = spread_in_pieces(cotangent, part)
         else:

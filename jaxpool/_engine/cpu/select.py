@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import first_in_blocks
@@ -28,13 +29,12 @@ def _select(
         # Read more than once: for the extreme, and again for the cell that has it.
         x = computed_once(copy_to_tiles(x, part, identity(op, x.dtype)))
         offsets, part = None if offsets is None else copy_to_tiles(offsets, part, 0), as_tiles(part)
-    if choose_selection.selects_in_blocks(part, x.shape):
+    if choose_selection.selects_in_blocks(part):
         lowering = select_by_blocks
     elif choose.folds_pieces(part):
         lowering = partial(select_in_pieces, by_offset=by_offset)
     else:
-        short_rows = choose_selection.has_short_rows(part, x.shape)
-        lowering = partial(select_by_slices, short_rows=short_rows, by_offset=by_offset)
+        lowering = partial(select_by_slices, by_offset=by_offset)
     step = partial(lowering, place_value=place_value, part=part, op=op)
     if choose_selection.is_stage(part, x.shape):
         return stage(step, x, offsets)
@@ -59,6 +59,8 @@ def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) ->
     if len(part.axes) == 1 and part.cells > 8 * part.axes[0].stride:
         # Padded before the winners are found, it would fill memory until then. Other windows take longer this way.
         array = materialize(array, offsets)
+    if choose_selection.compares_floats(part, array):
+        offsets = offsets.astype(np.float32)
     # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
     step = partial(route_by_comparison, part=part, op=op)
     if choose_selection.is_stage(part, array.shape):
