@@ -79,6 +79,30 @@ def test_every_case_has_the_shape_that_plain_jax_gives(group: str) -> None:
         assert shapes[0].dtype == FLOAT32
 
 
+def test_tiles_have_a_peer_with_the_same_shape() -> None:
+    tiled = [case for case in cases() if case.tile is not None and case.group not in ("blur", "median")]
+    for case in tiled:
+        x = jax.ShapeDtypeStruct(case.shape, FLOAT32)
+        shapes = [jax.eval_shape(pool(case), x).shape for pool in (pools.ours, pools.reshape)]
+        assert shapes[0] == shapes[1], case.name
+    assert {case.group for case in tiled} == {*GROUPS} - {"blur", "median", *GLOBAL_GROUPS}
+    assert {case.channels_last for case in tiled} == {False, True}
+    windows = Case("max", 1, 2, 8, True, kernel=2, stride=2)
+    assert windows.tile == 2
+    others: list[dict[str, int]] = [{"stride": 1}, {"padding": 1}, {"dilation": 2}, {"size": 7}, {"kernel": 0}]
+    for changes in others:
+        assert replace(windows, **changes).tile is None
+    assert [replace(windows, kernel=0, bins=bins).tile for bins in (2, 3, 8, 16)] == [4, None, 1, None]
+
+
+def test_the_pools_of_networks() -> None:
+    common = [case for case in cases() if case.is_common]
+    assert {case.group for case in common} == {"max", "min", "sum", "avg", *BIN_GROUPS, *GLOBAL_GROUPS}
+    assert {(case.kernel, case.stride) for case in common} >= {(2, 2), (3, 1), (3, 2), (5, 1), (7, 2), (7, 7), (0, 1)}
+    left_out = [case for case in cases() if not case.is_common and case.group == "max"]
+    assert all(case.channels < 16 or case.kernel > 7 or case.rank != 2 or case.dilation > 1 for case in left_out)
+
+
 # By default one group of windows, one with a number that is learnt, one of bins and one of whole axes.
 @pytest.mark.parametrize(
     "group", [case_row(one, id=one, kept=one in ("max", "lp", BIN_GROUPS[0], GLOBAL_GROUPS[0])) for one in GROUPS]
@@ -110,6 +134,19 @@ def test_a_run_beside_everybody(group: str, options: Options) -> None:
     assert measured.tangent["torch"] is None
 
 
+@pytest.mark.parametrize(
+    "group",
+    [case_row(one, id=one, kept=one in ("avg", "adaptive max")) for one in (*WINDOW_GROUPS, "soft", *BIN_GROUPS)],
+)
+def test_tiles_are_measured_beside_reshape(group: str, options: Options) -> None:
+    case = replace(tiny(group), kernel=0 if group in BIN_GROUPS else 2, stride=2, padding=0, size=6)
+    measured = measure(case, replace(options, peers=("plain", "reshape")))
+    assert measured.reasons == {}
+    assert measured.forward["reshape"] is not None
+    assert measured.gradient["reshape"] is not None
+    assert measure(replace(case, size=7), replace(options, peers=("reshape",))).forward["reshape"] is None
+
+
 def test_what_a_library_does_not_have_is_left_out_with_a_reason(options: Options) -> None:
     case = replace(tiny("max"), dilation=2, padding=2)
     measured = measure(case, options)
@@ -133,6 +170,7 @@ def test_what_a_library_does_not_have_is_left_out_with_a_reason(options: Options
         ("jaxpool", lambda y: y.at[0, 0, 0, 0].set(np.nan), "forward of jaxpool is off by nan"),
         ("jaxpool", lambda y: y[:, 1:], "jaxpool gives shape (1, 3, 4, 2), not (1, 4, 4, 2)"),
         ("plain", lambda y: 0.99 * y, "forward of jaxpool is off by 1.0e-02"),
+        ("reshape", lambda y: 1.01 * y, "forward of reshape is off by 1.0e-02"),
     ],
 )
 def test_who_computes_something_else_is_caught(
@@ -145,8 +183,10 @@ def test_who_computes_something_else_is_caught(
     right = pools.JAX_LIBRARIES[library]
     monkeypatch.setitem(pools.JAX_LIBRARIES, library, lambda case: lambda x: wrong(right(case)(x)))
     case = tiny("sum")
+    if library == "reshape":
+        case = replace(case, kernel=2, stride=2, padding=0, size=6)
     with pytest.raises(compare.Mismatch, match=re.escape(f"sum {case.name}: {reason}")):
-        measure(case, options)
+        measure(case, replace(options, peers=("plain", "reshape")))
 
 
 @pytest.mark.parametrize("dtype", [jax.numpy.bfloat16, np.float16])
@@ -188,6 +228,7 @@ def test_the_summary_of_made_up_rows() -> None:
     assert (plain.count, plain.worst, plain.worst_case, plain.met) == (2, 4.0, "max a", True)
     assert plain.mean == pytest.approx(8.0)
     assert figures["max and min gradient: PyTorch / jaxpool"].count == 1
+    assert figures["max and min gradient: PyTorch / jaxpool"].mean_goal == 2.2
     assert figures["lp forward: PyTorch / jaxpool"].met is None
     assert figures["windows of at most 3 forward: jaxpool / copy"].worst == 2.0
     assert figures["windows of at most 3 forward: jaxpool / copy"].met is True
@@ -204,6 +245,23 @@ def test_the_summary_of_made_up_rows() -> None:
     assert figures["medians forward: largest step from one kernel to the next"].worst == pytest.approx(5 / 3)
     assert figures["medians, compile gradient: seconds at the most"].worst == 31
     assert figures["4× the array forward: time per cell"].worst == pytest.approx(1.5)
+
+
+def test_plain_jax_is_the_quicker_of_what_its_users_write() -> None:
+    tiled = row("max", "a", {"jaxpool": 1.0, "plain": 9.0, "reshape": 0.85, "torch": None, "copy": 0.5})
+    other = row("avg", "b", {"jaxpool": 1.0, "plain": 0.95, "copy": 0.5})
+    for one in (tiled, other):
+        one.common = True
+    assert [goals.ratio(tiled, "forward", peer) for peer in ("plain", "reshape", "jax")] == [9.0, 0.85, 0.85]
+    assert goals.ratio(other, "forward", "jax") == 0.95
+    figures = {figure.name: figure for figure in goals.summarise([tiled, other], [], [])}
+    assert figures["max and min forward: plain JAX / jaxpool"].worst == 0.85
+    assert figures["tiles gradient: reshape / jaxpool"].count == 1
+    network = figures["pools of networks forward: plain JAX / jaxpool"]
+    assert (network.count, network.worst, network.worst_case, network.met) == (2, 0.85, "max a", False)
+    tiled.same_as_reshape.append("forward")
+    assert goals.ratio(tiled, "forward", "jax") == 1.0
+    assert goals.ratio(tiled, "gradient", "jax") == 0.85
 
 
 def test_growth_and_dispatch(options: Options) -> None:

@@ -184,6 +184,23 @@ def test_a_wrong_row_gives_status_1(
     assert "OUT OF TOLERANCE: avg_pool (vjp)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("row", [row for row in variants.VARIANTS if row.tiled], ids=lambda row: row.name)
+def test_windows_side_by_side_are_written_in_another_way(row: variants.Variant) -> None:
+    x = jax.numpy.asarray(np.random.default_rng(2).uniform(size=(7, 9, 3)).astype(np.float32))
+    first, second = (way(x, Size(3, 3)) for way in row.ways(Size(3, 3)))
+    assert isinstance(first, jax.Array)
+    np.testing.assert_allclose(first, second, rtol=1e-6)
+    assert row.ways(Size(3, 2)) == [row.plain]
+
+
+def test_the_quickest_way_counts() -> None:
+    quick, slow = (lambda seconds=seconds: measure.time.sleep(seconds) for seconds in (0.001, 0.05))
+    for others in ((quick, slow), (slow, quick)):
+        ((_, found),) = measure._timings([quick, *others], 1)
+        assert found < 40
+    assert len(measure._timings([quick], 1)[0]) == 1
+
+
 def test_a_wrong_index_is_out_of_tolerance() -> None:
     positions = np.arange(100_000, dtype=np.int32)
     assert measure.difference(positions, positions) == 0
