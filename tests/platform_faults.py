@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
+# Rows whose results are only less exact, by one unit in the last place, or are what JAX documents.
+NOT_WRONG = ("average 2×2, uint8 200s", "average of 7 cells, all 3")
 PACKAGES = ("jax", "jaxlib", "numpy", "flax", "dm-haiku", "equinox", "keras")
 
 
@@ -58,7 +60,7 @@ def evaluated(chosen: Sequence[str] | None = None) -> dict[str, Any]:
                 "true": text(truth(row)),
                 "texts": {library: cell.text for library, cell in cells.items()},
                 "wrong": [library for library, cell in cells.items() if cell.right is False],
-                "mark": row.mark,
+                "mark": "≈" if row.name in NOT_WRONG else "✗",
                 "cause": row.cause,
             }
         )

@@ -49,11 +49,7 @@ TANGENT = Look(
 
 @dataclass(frozen=True)
 class Row:
-    """One fault: its pools read one array in one program, and the last of them is shown, at the place `shown`.
-
-    `mark` stands before results that differ from the truth: ✗ if they are wrong, ≈ if they are only less exact, or as
-    JAX documents them.
-    """
+    """One fault: its pools read one array in one program, and the last of them is shown, at the place `shown`."""
 
     name: str
     cause: str
@@ -63,7 +59,6 @@ class Row:
     look: Look = VALUES
     shown: Any = ...
     sharded: bool = False
-    mark: str = "✗"
 
 
 @dataclass(frozen=True)
@@ -199,7 +194,6 @@ ROWS = (
         np.full((2, 2), 200, np.uint8),
         ("avg_pool",),
         windows(2, 2),
-        mark="≈",
     ),
     Row(
         "average of 7 cells, all 3",
@@ -208,7 +202,6 @@ ROWS = (
         ("avg_pool",),
         windows(7),
         shown=0,
-        mark="≈",
     ),
     Row(
         "adaptive average, 14 to 7",
