@@ -1,5 +1,6 @@
 """`python -m benchmarks`: the speed and memory of every pool against plain JAX, Flax, PyTorch and the copy limit.
 
+Plain JAX is `lax.reduce_window`, and `reshape` where windows tile the array; in figures of both the quicker one counts.
 All contenders run in one process, alternately, on the same arrays; the figures are medians. Results are compared before
 anything is timed. Tables are printed; numbers and a plot are saved in benchmarks/results/, or elsewhere with --output.
 """

@@ -13,6 +13,7 @@ WINDOW_GROUPS = ("max", "min", "sum", "avg", "lp", "smooth")
 BIN_GROUPS = ("adaptive max", "adaptive avg")
 ZOO_GROUPS = ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur", "median")
 GLOBAL_GROUPS = ("global max", "global avg")
+COMMON_GROUPS = ("max", "min", "sum", "avg", *BIN_GROUPS, *GLOBAL_GROUPS)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,21 @@ class Case:
         """The shape of the input."""
         sizes = (self.size,) * self.rank
         return (self.batch, *sizes, self.channels) if self.channels_last else (self.batch, self.channels, *sizes)
+
+    @property
+    def tile(self) -> int | None:
+        """The side of the tiles that windows or bins cut the array into; None if they do not."""
+        side = self.size // self.bins if self.bins else self.kernel
+        apart = bool(self.bins) or (self.stride == side and not self.padding and self.dilation == 1)
+        return side if side and apart and side * (self.bins or self.size // side) == self.size else None
+
+    @property
+    def is_common(self) -> bool:
+        """Whether networks often have such a pool: windows up to 7×7 at usual strides, bins, and whole axes."""
+        if self.group not in COMMON_GROUPS or self.channels < 16:
+            return False
+        is_usual = self.rank == 2 and self.dilation == 1 and self.stride in (1, 2, 3, self.kernel)
+        return not self.kernel or (self.kernel <= 7 and is_usual)
 
     @property
     def layout(self) -> str:

@@ -22,7 +22,8 @@ class Row:
 
     Times are milliseconds, compile times, which include tracing, seconds. The time of "copy" is the copy limit: an
     elementwise pass that moves as many bytes as the values or the gradient must; for the tangent, one that copies it.
-    `same_program` lists what jaxpool and plain JAX compile to the same program for.
+    `same_program` lists what jaxpool and plain JAX compile to the same program for, `same_as_reshape` likewise;
+    `common` says that networks have such a pool.
     """
 
     group: str
@@ -40,11 +41,13 @@ class Row:
     temporary_bytes_over_input: dict[str, float | None] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     same_program: list[str] = field(default_factory=list)
+    same_as_reshape: list[str] = field(default_factory=list)
+    common: bool = False
 
 
 def measure(case: Case, options: Options) -> Row:
     """Compare, build and time one case."""
-    row = Row(case.group, case.name, case.shape, case.kernel, case.stride)
+    row = Row(case.group, case.name, case.shape, case.kernel, case.stride, common=case.is_common)
     output = jax.eval_shape(pools.plain(case), jax.ShapeDtypeStruct(case.shape, options.dtype))
     arrays = {name: jnp.asarray(array) for name, array in draw(case, options.dtype, output.shape).items()}
     arguments = {
@@ -84,7 +87,7 @@ def _jax_runs(
             continue
         check_shape(case, library, jax.eval_shape(pool, *arguments["forward"]).shape, arguments["gradient"][1].shape)
         for what, function in FUNCTIONS.items():
-            if library == "flax" and what == "tangent":
+            if library in ("reshape", "flax") and what == "tangent":
                 continue
             try:
                 program = programs[library, what] = build(function(pool), *arguments[what])
@@ -99,11 +102,9 @@ def _jax_runs(
                 row.trace_gradient[library] = 1e3 * program.trace_seconds
                 row.residual_bytes_per_output[library] = residual_bytes(pool, x) / cotangent.size
                 row.temporary_bytes_over_input[library] = program.temporary_bytes / x.nbytes
-    row.same_program += [
-        what
-        for what in FUNCTIONS
-        if ("plain", what) in programs and programs["jaxpool", what].is_same_as(programs["plain", what])
-    ]
+    for library, same in (("plain", row.same_program), ("reshape", row.same_as_reshape)):
+        built = (what for what in FUNCTIONS if (library, what) in programs)
+        same += [what for what in built if programs["jaxpool", what].is_same_as(programs[library, what])]
     return runs
 
 
@@ -136,6 +137,6 @@ def _compare(
                 row.reasons[f"torch {what}"] = str(reason).partition("\n")[0]
                 del contenders["torch"]
         for library, result in results.items():
-            # In 16 bits plain JAX and Flax are not compared: the reference is plain JAX in float32.
-            if options.dtype.itemsize > 2 or library not in ("plain", "flax"):
+            # In 16 bits the others on JAX are not compared: the reference is plain JAX in float32.
+            if options.dtype.itemsize > 2 or library not in ("plain", "reshape", "flax"):
                 check(case, library, what, options.dtype, result, reference)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
-PEERS = ("plain", "flax", "torch")
+PEERS = ("plain", "reshape", "flax", "torch")
 RESULTS = Path(__file__).parent / "results"
 _BATCH_ON_ACCELERATORS = 16
 

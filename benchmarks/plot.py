@@ -1,4 +1,4 @@
-"""The plot: how many times longer plain JAX and PyTorch take than jaxpool, a dot per case, forward and gradient."""
+"""The plot: jaxpool's speed-up over plain JAX and PyTorch, a dot per case, forward and gradient."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ _PANELS = {"forward": "forward", "gradient": "forward and gradient"}
 # The background is transparent: all colours can be read on white and on black.
 _INK, _SHADE = "#7b7d80", "#80808026"
 # Colour, and vertical position within a group's row.
-_PEERS = {"plain": ("#3f83d1", 0.2), "torch": ("#d1600a", -0.2)}
+_PEERS = {"jax": ("#3f83d1", 0.2), "torch": ("#d1600a", -0.2)}
 _SPREAD = 0.09
 
 
@@ -44,7 +44,7 @@ def draw_plot(rows: Sequence[Row], title: str, path: Path) -> None:
     panels[0].set_yticks(range(len(groups)), groups, fontsize=12)
     panels[0].set_ylim(len(groups) - 0.5, -0.5)
     _mark_axis(panels[0])
-    figure.suptitle(f"How many times longer others take than jaxpool\n{title}", fontsize=14, color=_INK)
+    figure.suptitle(f"Speed-up of jaxpool: time of the others / time of jaxpool\n{title}", fontsize=14, color=_INK)
     handles, labels = _legend(panels[0])
     place = {"loc": "outside lower center", "ncols": len(labels)}
     figure.legend(handles, labels, **place, frameon=False, fontsize=12, labelcolor=_INK)

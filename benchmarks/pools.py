@@ -1,7 +1,8 @@
 """The call of each case in the libraries that run on JAX: jaxpool, plain JAX and Flax.
 
 Plain JAX is what a user writes without a library: `lax.reduce_window` with its own derivatives for windows, a slice per
-bin for bins, and `jnp.max` and `jnp.mean` for whole axes. If a library has no such pool, its function raises `LeftOut`.
+bin for bins, and `jnp.max` and `jnp.mean` for whole axes; and `reshape` where windows or bins tile the array, which
+gives the cells of each tile axes of their own. If a library has no such pool, its function raises `LeftOut`.
 """
 
 import importlib.util
@@ -52,23 +53,41 @@ def ours(case: Case) -> Pool:
 
 def plain(case: Case) -> Pool:
     """The same in plain JAX."""
-
-    def total(x: jax.Array) -> jax.Array:
-        return _reduce_windows(x, case, lax.add, 0)
-
     pools: dict[str, Pool] = {
-        "max": lambda x: _reduce_windows(x, case, lax.max, -np.inf),
-        "min": lambda x: _reduce_windows(x, case, lax.min, np.inf),
-        "sum": total,
-        "avg": lambda x: total(x) / case.kernel**case.rank,
-        "lp": lambda x: total(jnp.abs(x) ** case.number) ** (1 / case.number),
-        "smooth": lambda x: jnp.log(total(jnp.exp(BETA * x))) / BETA,
         "adaptive max": lambda x: _reduce_bins(x, case, jnp.max),
         "adaptive avg": lambda x: _reduce_bins(x, case, jnp.mean),
         "global max": lambda x: jnp.max(x, case.axes, keepdims=True),
         "global avg": lambda x: jnp.mean(x, case.axes, keepdims=True),
     }
-    return (pools | zoo.plain(case, pools["sum"], pools["max"]))[case.group]
+    windows = _formulas(
+        case,
+        lambda x: _reduce_windows(x, case, lax.add, 0),
+        lambda x: _reduce_windows(x, case, lax.max, -np.inf),
+        lambda x: _reduce_windows(x, case, lax.min, np.inf),
+    )
+    return (pools | windows)[case.group]
+
+
+def reshape(case: Case) -> Pool:
+    """The same in plain JAX where windows or bins tile the array, with axes of their own for the cells of a tile."""
+    if case.tile is None:
+        raise LeftOut("windows do not tile the array")
+    if case.group in ("blur", "median"):
+        raise LeftOut(f"{case.group} is no reduction of a tile")
+    folded: list[int] = []
+    cells: list[int] = []
+    for axis, size in enumerate(case.shape):
+        folded.append(size // case.tile if axis in case.axes else size)
+        if axis in case.axes:
+            cells.append(len(folded))
+            folded.append(case.tile)
+
+    def over_tiles(reduce: Callable[..., jax.Array]) -> Pool:
+        return lambda x: reduce(x.reshape(folded), tuple(cells))
+
+    pools = _formulas(case, *map(over_tiles, (jnp.sum, jnp.max, jnp.min)))
+    pools |= {"avg": over_tiles(jnp.mean), "adaptive max": pools["max"], "adaptive avg": over_tiles(jnp.mean)}
+    return pools[case.group]
 
 
 def flax(case: Case) -> Pool:
@@ -89,7 +108,20 @@ def flax(case: Case) -> Pool:
     return lambda x: pool(x, kernel, stride, padding)
 
 
-JAX_LIBRARIES: dict[str, Callable[[Case], Pool]] = {"jaxpool": ours, "plain": plain, "flax": flax}
+JAX_LIBRARIES: dict[str, Callable[[Case], Pool]] = {"jaxpool": ours, "plain": plain, "reshape": reshape, "flax": flax}
+
+
+def _formulas(case: Case, total: Pool, largest: Pool, smallest: Pool) -> dict[str, Pool]:
+    """The pools over windows in terms of sums, maxima and minima, by group."""
+    return {
+        "max": largest,
+        "min": smallest,
+        "sum": total,
+        "avg": lambda x: total(x) / case.kernel**case.rank,
+        "lp": lambda x: total(jnp.abs(x) ** case.number) ** (1 / case.number),
+        "smooth": lambda x: jnp.log(total(jnp.exp(BETA * x))) / BETA,
+        **zoo.plain(case, total, largest),
+    }
 
 
 def _reduce_windows(x: jax.Array, case: Case, operation: Callable[..., Any], identity: float) -> jax.Array:

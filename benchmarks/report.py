@@ -34,7 +34,7 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
     table = Table(title="ms: jaxpool; ×: how many times longer the others take", title_justify="left")
     table.add_column("", no_wrap=True)
     for what in ("forward", "gradient"):
-        for heading in (f"{what} ms", "plain", "Flax", "torch", "copy"):
+        for heading in (f"{what} ms", "plain", "reshape", "Flax", "torch", "copy"):
             table.add_column(heading, justify="right")
     for heading in ("tangent ms", "plain", "compile s", "plain", "gradient s", "plain", "bytes", "temporaries"):
         table.add_column(heading, justify="right")
@@ -42,7 +42,7 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
         cells = [f"{row.group} {row.case}"]
         for what in ("forward", "gradient"):
             cells.append(_number(getattr(row, what)["jaxpool"]))
-            cells += [_times(ratio(row, what, peer)) for peer in ("plain", "flax", "torch", "copy")]
+            cells += [_times(ratio(row, what, peer)) for peer in ("plain", "reshape", "flax", "torch", "copy")]
         cells += [_number(row.tangent["jaxpool"]), _times(ratio(row, "tangent", "plain"))]
         for seconds in (row.compile_forward, row.compile_gradient):
             cells += [_number(seconds.get("jaxpool")), _number(seconds.get("plain"))]

@@ -47,7 +47,7 @@ def sum_pool(
         padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
@@ -104,7 +104,7 @@ def avg_pool(
         padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
             "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells count in the divisor.
         divisor_override: Number by which every sum is divided instead; finite and not 0.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).

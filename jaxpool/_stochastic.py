@@ -61,7 +61,7 @@ def stochastic_pool(
             `jax.vmap` a key that is not mapped gives every item the same random numbers: map over
             jax.random.split(key, n) as well.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.

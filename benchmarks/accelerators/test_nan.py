@@ -26,7 +26,9 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     absent = missing(("gpu",))
     assert not absent, f"not installed: {', '.join(absent)}; run pip install -e '.[accelerators]'"
     folder = tmp_path_factory.mktemp("ptx")
-    environment = os.environ | {"XLA_FLAGS": f"--xla_dump_to={folder} --xla_dump_hlo_as_text=false"}
+    # The code is dumped with what the kernels' emitters produce.
+    flags = f"--xla_dump_to={folder} --xla_dump_hlo_as_text=false --xla_dump_emitter_re=.*"
+    environment = os.environ | {"XLA_FLAGS": flags}
     command = [sys.executable, "-m", maxima.__name__]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

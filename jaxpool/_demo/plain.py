@@ -1,4 +1,4 @@
-"""Pools as written without jaxpool: `lax.reduce_window`, indexing, and textbook formulas.
+"""Pools as written without jaxpool: `lax.reduce_window`, `reshape`, indexing, and textbook formulas.
 
 jaxpool is timed against these; those of one line are in their row of the table. They pool the first two axes of an
 array of shape (height, width, channels), without padding. JAX differentiates them. They guarantee nothing about
@@ -39,6 +39,13 @@ def total(x: jax.Array, size: Size) -> jax.Array:
 def average(x: jax.Array, size: Size) -> jax.Array:
     """The mean of each window."""
     return total(x, size) / size.kernel**2
+
+
+def tiles(x: jax.Array, size: Size) -> jax.Array:
+    """Windows that lie side by side, the cells of each along two axes of their own, the second and the fourth."""
+    rows, columns = (length // size.kernel for length in x.shape[:2])
+    whole = x[: rows * size.kernel, : columns * size.kernel]
+    return whole.reshape(rows, size.kernel, columns, size.kernel, x.shape[2])
 
 
 def mean_of_present(x: jax.Array, size: Size) -> jax.Array:

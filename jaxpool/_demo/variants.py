@@ -30,17 +30,23 @@ class Variant:
     `function` is the function's name in jaxpool, `keyword` the argument that the row demonstrates, if any, and
     `detail` what the figure says about the parameters. `pool` gives the values, or values and indices, of a picture of
     shape (height, width, 3), by each of `rules`, and so does `plain`, which JAX can differentiate where
-    `plain_gradient` says so. `exact` gives these and the gradient in float64.
+    `plain_gradient` says so. `tiled` is another way to write that in plain JAX, for windows side by side. `exact` gives
+    these and the gradient in float64.
     """
 
     function: str
     pool: Callable[[jax.Array, Size, Rule], Outputs]
     exact: Exact
     plain: Callable[[jax.Array, Size], Outputs] | None = None
+    tiled: Callable[[jax.Array, Size], jax.Array] | None = None
     plain_gradient: bool = True
     detail: str = ""
     keyword: str = ""
     rules: tuple[Rule, ...] = ("jvp", "vjp")
+
+    def ways(self, size: Size) -> list[Callable[[jax.Array, Size], Outputs]]:
+        """The ways to write it in plain JAX for windows of this size."""
+        return [way for way in (self.plain, self.tiled if size.stride == size.kernel else None) if way is not None]
 
     @property
     def name(self) -> str:
@@ -79,6 +85,7 @@ def _row(
     contender: Callable[..., Outputs] | None = None,
     placement: Placement = SLIDING,
     *,
+    tiled: Callable[[jax.Array, Size], jax.Array] | None = None,
     detail: str = "",
     plain_gradient: bool = True,
     **numbers: float,
@@ -94,6 +101,7 @@ def _row(
         pool,
         windowed(placement.bins, of_one, *given, indices=function.endswith("with_indices")),
         contender and (lambda x, size: contender(x, size, *given)),
+        tiled,
         plain_gradient,
         detail or ", ".join(f"{symbol} = {number:g}" for symbol, number in numbers.items()),
     )
@@ -132,8 +140,8 @@ _LEVELS = (1, 2, 4)
 _ALL = "right: all of it, rescaled"
 
 VARIANTS: tuple[Variant, ...] = (
-    _row("max_pool", window.largest, plain.largest),
-    _row("min_pool", window.smallest, plain.smallest),
+    _row("max_pool", window.largest, plain.largest, tiled=lambda x, size: plain.tiles(x, size).max((1, 3))),
+    _row("min_pool", window.smallest, plain.smallest, tiled=lambda x, size: plain.tiles(x, size).min((1, 3))),
     _row(
         "max_pool_with_indices",
         window.largest,
@@ -142,8 +150,8 @@ VARIANTS: tuple[Variant, ...] = (
         plain_gradient=False,
     ),
     Variant("max_unpool", _max_unpool, exact.put_back, plain.put_back, detail="the winners put back", rules=_NO_RULE),
-    _row("sum_pool", window.total, plain.total),
-    _row("avg_pool", window.mean, plain.average),
+    _row("sum_pool", window.total, plain.total, tiled=lambda x, size: plain.tiles(x, size).sum((1, 3))),
+    _row("avg_pool", window.mean, plain.average, tiled=lambda x, size: plain.tiles(x, size).mean((1, 3))),
     Variant(
         "avg_pool",
         _avg_pool_where,

@@ -190,7 +190,7 @@ ROWS = (
     ),
     Row(
         "average 2×2, uint8 200s",
-        "sums of small integers wrap",
+        "sums of small integers wrap, as documented",
         np.full((2, 2), 200, np.uint8),
         ("avg_pool",),
         windows(2, 2),

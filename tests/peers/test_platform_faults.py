@@ -21,7 +21,7 @@ from jax import lax
 
 from tests.peers.platform_libraries import LIBRARIES
 from tests.peers.platform_rows import ROWS, Row, evaluate, text, truth
-from tests.platform_faults import entries, markdown, plain
+from tests.platform_faults import NOT_WRONG, entries, markdown, plain
 
 ROOT = Path(__file__).parents[2]
 HEADING = "## Where the platform is wrong\n"
@@ -54,13 +54,34 @@ def test_the_page_has_this_table(table: dict[str, Any]) -> None:
     section = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
     written = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"]
     titles, _, *rows = written
-    assert titles == ["", "true", *LIBRARIES]
-    assert set(table["columns"]) <= set(titles)
+    plain_jax, *others = LIBRARIES
+    versions = [title.removeprefix(f"{plain_jax} ") for title in titles if title.startswith(plain_jax)]
+    assert titles == ["", "true", *(f"{plain_jax} {version}" for version in versions), *others]
     assert [(row[0], row[1], row[-1]) for row in rows] == [
         (row["name"], row["true"], row["texts"]["jaxpool"]) for row in table["rows"]
     ]
+    # What a version does that the page does not name is what the one before it does.
+    by_age = sorted(versions, key=numbers)
+    earlier = [version for version in by_age if numbers(version) <= numbers(jax.__version__)]
+    column = titles.index(f"{plain_jax} {(earlier or by_age)[-1 if earlier else 0]}")
+    assert [row[column] for row in rows] == [cells[2] for cells in entries(table)[1:]]
     assert COMMAND in section
     assert "jaxlib " in section
+
+
+def numbers(version: str) -> list[int]:
+    """A version of numbers and dots, to be compared."""
+    return [int(part) for part in version.split(".")]
+
+
+def test_wrong_is_told_from_less_exact(table: dict[str, Any]) -> None:
+    assert {row["name"]: row["mark"] for row in table["rows"]} == {
+        row.name: "≈" if row.name in NOT_WRONG else "✗" for row in ROWS
+    }
+    wraps, rounds = (next(row for row in ROWS if row.name == name) for name in NOT_WRONG)
+    assert wraps.x.dtype == np.uint8
+    above = np.nextafter(truth(rounds).astype(np.float32), np.float32(np.inf))
+    assert evaluate(rounds, "plain JAX").text in (text(truth(rounds)), text(above))
 
 
 def test_both_forms_have_every_cell(table: dict[str, Any]) -> None:

@@ -123,7 +123,7 @@ ARGUMENTS: dict[str, Choice] = {
     "dilation": {"": "Cells from one cell of a window to the next: an int, or one int per axis."},
     "ceil_mode": {
         TORCH_NORMS: "Whether a last window may extend past the end; its norm is scaled to a whole window.",
-        "": "Whether a last window starting before the high padding may extend past it; cells there never count.",
+        "": "Whether a last window that starts before the high padding may end past it; nothing there counts.",
     },
     "use_ceil": {
         "": "Whether another stride is added to the high padding of an axis where the windows do not end with its "

@@ -1,6 +1,6 @@
 """The benchmark: its cases are valid, it fills every field, and it catches results that differ from the reference.
 
-Real runs use arrays of a few cells, derived from the cases. The numbers of the summary are checked on made-up rows.
+Real runs use arrays of a few cells, derived from the cases. What becomes of the numbers is in `test_goals.py`.
 """
 
 import json
@@ -17,10 +17,10 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
 from benchmarks import __main__ as program
-from benchmarks import compare, goals, pools, programs, pytorch, timing
+from benchmarks import compare, pools, programs, pytorch, timing
 from benchmarks.cases import BIN_GROUPS, GLOBAL_GROUPS, WINDOW_GROUPS, ZOO_GROUPS, Case, cases
-from benchmarks.dispatch import Dispatch, dispatch_cases, measure_dispatch
-from benchmarks.growth import KERNELS_OF_MEDIANS, Growth, growth_cases, measure_growth
+from benchmarks.dispatch import dispatch_cases, measure_dispatch
+from benchmarks.growth import growth_cases, measure_growth
 from benchmarks.measure import Row, measure
 from benchmarks.options import Options, parse
 from tests.harness.parts import case_row
@@ -50,16 +50,6 @@ def tiny(group: str) -> Case:
     return replace(case, batch=1, channels=2, size=7, bins=3 if case.bins else 0)
 
 
-def row(group: str, name: str, times: dict[str, float | None], kernel: int = 3, stride: int = 1) -> Row:
-    """A made-up row, with the same times for everything."""
-    made = Row(group, name, (1, 8, 8, 4), kernel, stride)
-    for what in (made.forward, made.gradient, made.tangent, made.compile_forward, made.compile_gradient):
-        what.update(times)
-    made.residual_bytes_per_output["jaxpool"] = 1.0 * stride
-    made.temporary_bytes_over_input["jaxpool"] = 0.0
-    return made
-
-
 def test_there_are_many_cases_of_every_group() -> None:
     every = list(cases())
     assert len({(case.group, case.name) for case in every}) == len(every)
@@ -77,6 +67,22 @@ def test_every_case_has_the_shape_that_plain_jax_gives(group: str) -> None:
         shapes = [jax.eval_shape(pool(case), x) for pool in (pools.ours, pools.plain)]
         assert shapes[0].shape == shapes[1].shape, case.name
         assert shapes[0].dtype == FLOAT32
+
+
+def test_tiles_have_a_peer_with_the_same_shape() -> None:
+    tiled = [case for case in cases() if case.tile is not None and case.group not in ("blur", "median")]
+    for case in tiled:
+        x = jax.ShapeDtypeStruct(case.shape, FLOAT32)
+        shapes = [jax.eval_shape(pool(case), x).shape for pool in (pools.ours, pools.reshape)]
+        assert shapes[0] == shapes[1], case.name
+    assert {case.group for case in tiled} == {*GROUPS} - {"blur", "median", *GLOBAL_GROUPS}
+    assert {case.channels_last for case in tiled} == {False, True}
+    windows = Case("max", 1, 2, 8, True, kernel=2, stride=2)
+    assert windows.tile == 2
+    others: list[dict[str, int]] = [{"stride": 1}, {"padding": 1}, {"dilation": 2}, {"size": 7}, {"kernel": 0}]
+    for changes in others:
+        assert replace(windows, **changes).tile is None
+    assert [replace(windows, kernel=0, bins=bins).tile for bins in (2, 3, 8, 16)] == [4, None, 1, None]
 
 
 # By default one group of windows, one with a number that is learnt, one of bins and one of whole axes.
@@ -110,6 +116,19 @@ def test_a_run_beside_everybody(group: str, options: Options) -> None:
     assert measured.tangent["torch"] is None
 
 
+@pytest.mark.parametrize(
+    "group",
+    [case_row(one, id=one, kept=one in ("avg", "adaptive max")) for one in (*WINDOW_GROUPS, "soft", *BIN_GROUPS)],
+)
+def test_tiles_are_measured_beside_reshape(group: str, options: Options) -> None:
+    case = replace(tiny(group), kernel=0 if group in BIN_GROUPS else 2, stride=2, padding=0, size=6)
+    measured = measure(case, replace(options, peers=("plain", "reshape")))
+    assert measured.reasons == {}
+    assert measured.forward["reshape"] is not None
+    assert measured.gradient["reshape"] is not None
+    assert measure(replace(case, size=7), replace(options, peers=("reshape",))).forward["reshape"] is None
+
+
 def test_what_a_library_does_not_have_is_left_out_with_a_reason(options: Options) -> None:
     case = replace(tiny("max"), dilation=2, padding=2)
     measured = measure(case, options)
@@ -133,6 +152,7 @@ def test_what_a_library_does_not_have_is_left_out_with_a_reason(options: Options
         ("jaxpool", lambda y: y.at[0, 0, 0, 0].set(np.nan), "forward of jaxpool is off by nan"),
         ("jaxpool", lambda y: y[:, 1:], "jaxpool gives shape (1, 3, 4, 2), not (1, 4, 4, 2)"),
         ("plain", lambda y: 0.99 * y, "forward of jaxpool is off by 1.0e-02"),
+        ("reshape", lambda y: 1.01 * y, "forward of reshape is off by 1.0e-02"),
     ],
 )
 def test_who_computes_something_else_is_caught(
@@ -145,8 +165,10 @@ def test_who_computes_something_else_is_caught(
     right = pools.JAX_LIBRARIES[library]
     monkeypatch.setitem(pools.JAX_LIBRARIES, library, lambda case: lambda x: wrong(right(case)(x)))
     case = tiny("sum")
+    if library == "reshape":
+        case = replace(case, kernel=2, stride=2, padding=0, size=6)
     with pytest.raises(compare.Mismatch, match=re.escape(f"sum {case.name}: {reason}")):
-        measure(case, options)
+        measure(case, replace(options, peers=("plain", "reshape")))
 
 
 @pytest.mark.parametrize("dtype", [jax.numpy.bfloat16, np.float16])
@@ -172,38 +194,6 @@ def test_rounds_are_fewer_for_what_is_slow() -> None:
     assert counts["slow"] <= counts["fast"] <= 9
     assert times["slow"] >= 20
     assert times["fast"] >= 1
-
-
-def test_the_summary_of_made_up_rows() -> None:
-    rows = [
-        row("max", "a", {"jaxpool": 1.0, "plain": 4.0, "torch": 2.0, "copy": 0.5}),
-        row("min", "b", {"jaxpool": 2.0, "plain": 32.0, "torch": None, "copy": 0.5}, kernel=5, stride=2),
-    ]
-    kernels = {str(kernel): 0.1 * kernel for kernel in (3, 7, 15, 31, 63)}
-    sizes = {"1": 1.0, "2": 2.0, "4": 6.0}
-    medians = {str(kernel): float(kernel) for kernel in KERNELS_OF_MEDIANS}
-    growths = [Growth("kernel", *[kernels] * 4), Growth("array", *[sizes] * 4), Growth("medians", *[medians] * 4)]
-    figures = {figure.name: figure for figure in goals.summarise(rows, growths, [Dispatch("tiny", 30.0, 10.0)])}
-    plain = figures["max and min forward: plain JAX / jaxpool"]
-    assert (plain.count, plain.worst, plain.worst_case, plain.met) == (2, 4.0, "max a", True)
-    assert plain.mean == pytest.approx(8.0)
-    assert figures["max and min gradient: PyTorch / jaxpool"].count == 1
-    assert figures["lp forward: PyTorch / jaxpool"].met is None
-    assert figures["windows of at most 3 forward: jaxpool / copy"].worst == 2.0
-    assert figures["windows of at most 3 forward: jaxpool / copy"].met is True
-    assert figures["compile gradient: jaxpool / plain JAX"].worst == 0.25
-    assert figures["tangent / (2 forward + copy)"].worst == pytest.approx(2 / 4.5)
-    assert figures["max and min, stride 1: bytes kept per output"].worst == 1
-    assert figures["max and min, larger strides: bytes kept per output"].worst_case == "min b"
-    assert figures["temporaries of the gradient / input"].mean is None
-    assert figures["temporaries of the gradient / input"].met is True
-    assert figures["dispatch: jaxpool / plain JAX"].worst == pytest.approx(3.0)
-    assert figures["dispatch: jaxpool / plain JAX"].met is False
-    assert figures["growth gradient: 63×63 / 3×3"].worst == pytest.approx(21.0)
-    assert figures["compile forward: 63×63 / 7×7"].worst == pytest.approx(9.0)
-    assert figures["medians forward: largest step from one kernel to the next"].worst == pytest.approx(5 / 3)
-    assert figures["medians, compile gradient: seconds at the most"].worst == 31
-    assert figures["4× the array forward: time per cell"].worst == pytest.approx(1.5)
 
 
 def test_growth_and_dispatch(options: Options) -> None:
@@ -232,7 +222,7 @@ def test_the_program_prints_and_saves(
     assert [made["group"] for made in saved["rows"]] == ["global max"]
     assert any(figure["count"] == 1 for figure in saved["summary"])
     assert plot.read_bytes().startswith(b"\x89PNG")
-    assert asdict(row("max", "a", {})).keys() == saved["rows"][0].keys()
+    assert asdict(Row("max", "a", (1, 8, 8, 4), 3, 1)).keys() == saved["rows"][0].keys()
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

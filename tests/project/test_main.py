@@ -2,7 +2,7 @@
 
 A small generated picture keeps it quick. Every mistake that a user can make must give one line on the error stream
 and status 2, without a traceback; a variant that computes something wrong must give status 1, in value and in
-gradient alike. The float64 evaluation that results are checked against is itself checked on a case worked by hand.
+gradient alike. Its parts are tested in `test_demo.py`.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from tests.harness.compilation import flags
 matplotlib_image = pytest.importorskip("matplotlib.image")
 pytest.importorskip("rich")
 
-from jaxpool._demo import exact, measure, picture, report, variants, window  # noqa: E402
+from jaxpool._demo import picture, variants  # noqa: E402
 from jaxpool._demo.request import Size  # noqa: E402
 
 
@@ -182,38 +182,6 @@ def test_a_wrong_row_gives_status_1(
     monkeypatch.setattr(variants, "VARIANTS", (dataclasses.replace(one_row, pool=planted),))
     assert main([str(small_picture), "--kernel", "2", "--out", str(tmp_path / "figure.png")]) == 1
     assert "OUT OF TOLERANCE: avg_pool (vjp)" in capsys.readouterr().out
-
-
-def test_a_wrong_index_is_out_of_tolerance() -> None:
-    positions = np.arange(100_000, dtype=np.int32)
-    assert measure.difference(positions, positions) == 0
-    assert measure.difference(positions + (positions == 7), positions) > report.TOLERANCE
-
-
-def test_the_exact_evaluation_of_a_case_worked_by_hand() -> None:
-    cells = np.array([[1.0, 4.0, 0.0], [3.0, 2.0, 4.0]])[:, :, None]
-    cotangent = np.array([[1.0, 10.0]])[:, :, None]
-    evaluate = exact.windowed(exact.sliding, window.largest, indices=True)
-    (values, positions), gradient = evaluate(cells, cotangent, Size(2, 1))
-    np.testing.assert_array_equal(values[..., 0], [[4, 4]])
-    np.testing.assert_array_equal(positions[..., 0], [[1, 1]])
-    np.testing.assert_array_equal(gradient[..., 0], [[0, 11, 0], [0, 0, 0]])
-    (values,), gradient = exact.windowed(exact.sliding, window.norm, 2)(cells, cotangent, Size(2, 1))
-    np.testing.assert_allclose(values[..., 0], [[30**0.5, 6]])
-    np.testing.assert_allclose(gradient[0, :, 0], [1 / 30**0.5, 4 / 30**0.5 + 40 / 6, 0])
-
-
-def test_the_exact_evaluation_of_bins_of_missing_cells_and_of_the_way_back() -> None:
-    starts, counts = exact.uneven(5, Size(2, 1))
-    np.testing.assert_array_equal(starts, [0, 1, 3])
-    np.testing.assert_array_equal(counts, [2, 3, 2])
-    values, weights = window.mean_of_present(np.array([[np.nan, 2.0, 4.0], [np.nan, np.nan, np.nan]]))
-    np.testing.assert_array_equal(values, [3, 0])
-    np.testing.assert_array_equal(weights, [[0, 0.5, 0.5], [0, 0, 0]])
-    cells = np.array([[1.0, 4.0, 0.0, 5.0], [3.0, 2.0, 4.0, 0.0]])[:, :, None]
-    (values,), gradient = exact.put_back(cells, -cells, Size(2, 1))
-    np.testing.assert_array_equal(values[..., 0], [[0, 4, 0, 5], [0, 0, 0, 0]])
-    np.testing.assert_array_equal(gradient[..., 0], [[0, -4, 0, -5], [0, 0, 0, 0]])
 
 
 @pytest.mark.parametrize(

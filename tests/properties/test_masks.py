@@ -60,7 +60,7 @@ def lowest_planes(lowest: float, highest: float) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.parametrize(
     ("platform", "layout", "dtype"),
     [
-        case_row(platform, layout, dtype, id=f"{platform}-{layout}-{dtype.__name__}", kept=kept)
+        case_row(platform, layout, dtype, id=f"{platform}-{layout}-{jnp.dtype(dtype).name}", kept=kept)
         for number, dtype in enumerate((np.float32, jnp.bfloat16))
         for layout, platform, kept in crossed([*LOWEST], ("cpu", "gpu"), 2)
         for kept in [kept == (number == 0)]

@@ -37,7 +37,7 @@ LARGE: dict[str, dict[str, Any]] = {
 DTYPES = (jnp.bfloat16, jnp.float16)
 # By default every function in one of the dtypes.
 ROWS = [
-    case_row(record, dtype, id=f"{name}-{dtype.__name__}", kept=(number + place) % 2 == 0)
+    case_row(record, dtype, id=f"{name}-{jnp.dtype(dtype).name}", kept=(number + place) % 2 == 0)
     for number, (name, record) in enumerate(RECORDS.items())
     for place, dtype in enumerate(DTYPES)
     if record.windows != "indices"

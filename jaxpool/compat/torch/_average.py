@@ -30,7 +30,7 @@ def avg_pool1d(
         kernel_size: Window size, an int for all axes or one per axis.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added on both sides, an int or one per axis; at most half a window.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells count in the divisor.
 
     Returns:
@@ -72,7 +72,7 @@ def avg_pool2d(
         kernel_size: Window size, an int for all axes or one per axis.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added on both sides, an int or one per axis; at most half a window.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells count in the divisor.
         divisor_override: Number by which every sum is divided instead; finite and not 0.
 
@@ -117,7 +117,7 @@ def avg_pool3d(
         kernel_size: Window size, an int for all axes or one per axis.
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added on both sides, an int or one per axis; at most half a window.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells count in the divisor.
         divisor_override: Number by which every sum is divided instead; finite and not 0.
 

@@ -63,7 +63,7 @@ def max_pool1d(
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added on both sides, an int or one per axis; at most half a window.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         return_indices: Whether to return the position of every value too.
 
     Returns:
@@ -140,7 +140,7 @@ def max_pool2d(
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added on both sides, an int or one per axis; at most half a window.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         return_indices: Whether to return the position of every value too.
 
     Returns:
@@ -218,7 +218,7 @@ def max_pool3d(
         stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
         padding: Cells added on both sides, an int or one per axis; at most half a window.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window starting before the high padding may extend past it; cells there never count.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         return_indices: Whether to return the position of every value too.
 
     Returns:
