@@ -199,8 +199,7 @@ class _Weights(LinearMap):
             filled = [*pool.cells(cells, window), (tangent, 0)]
             return sum_terms(term, filled, window, None, [(parameter, 1.0), *pool.outputs(y, shift)])
 
-        arrays = tangent, cells, shift, y, parameter
-        tangent = on_every_platform(total, *arrays, in_stage=True)
+        tangent = on_every_platform(total, tangent, cells, shift, y, parameter, in_stage=True)
         return tangent / _totals(window, multiplicities) if pool.is_mean else tangent
 
     def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:
