@@ -49,6 +49,11 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
 }
 
+# Context managers, with what they are for.
+CONTEXTS: dict[str, str] = {
+    "portable": "Taylor mode, forward Laplacians, exports to ONNX",
+}
+
 # Modules with the signatures of another library.
 LIBRARIES: dict[str, str] = {
     "torch": "PyTorch",

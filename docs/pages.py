@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from catalogue import FAMILIES, LIBRARIES, OTHER_NAMES
+from catalogue import CONTEXTS, FAMILIES, LIBRARIES, OTHER_NAMES
 from drawing import figure
 from sphinx.application import Sphinx
 
@@ -33,6 +33,17 @@ _FUNCTION = """# {name}: {known_as}
 {other_names}{related}See also [](../choosing.md), [](../conventions.md) and [](../speed.md).
 """
 
+_CONTEXT = """# {name}: {known_as}
+
+{summary}
+
+```{{eval-rst}}
+.. currentmodule:: jaxpool
+
+.. autofunction:: {name}
+```
+"""
+
 _MODULE = """# {title}
 
 ```{{eval-rst}}
@@ -54,7 +65,7 @@ def write_pages(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     made_of = [*HERE.glob("*.py"), *(HERE.parent / "jaxpool").rglob("*.py")]
     changed = max(file.stat().st_mtime for file in made_of)
-    names = [*(name for family in FAMILIES.values() for name in family), *map(_page_of_module, LIBRARIES)]
+    names = [*(name for family in FAMILIES.values() for name in family), *CONTEXTS, *map(_page_of_module, LIBRARIES)]
     for page in folder.glob("*.md"):
         if page.stem not in names:
             page.unlink()
@@ -74,6 +85,9 @@ def write_pages(app: Sphinx) -> None:
                 related=related,
             )
             (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    for name, known_as in CONTEXTS.items():
+        page = _CONTEXT.format(name=name, known_as=known_as, summary=_summary(name))
+        (folder / f"{name}.md").write_text(page, encoding="utf-8")
     for module, library in LIBRARIES.items():
         (folder / f"{_page_of_module(module)}.md").write_text(_module(module, library), encoding="utf-8")
 
@@ -90,12 +104,15 @@ def _functions() -> Iterator[str]:
         yield from ("", f"## {family}", "", "```{table}", ":class: functions", "", "| function | result |", "|---|---|")
         yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in names)
         yield "```"
+    yield from ("", "## Contexts", "", "| context | effect |", "|---|---|")
+    yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in CONTEXTS)
 
 
 def _contents() -> Iterator[str]:
     """The table of contents, in which the functions have their own names only."""
     yield from ("```{toctree}", ":hidden:", "")
     yield from (f"{name} <{FOLDER}/{name}>" for family in FAMILIES.values() for name in family)
+    yield from (f"{name} <{FOLDER}/{name}>" for name in CONTEXTS)
     yield from (f"compat.{module} <{FOLDER}/{_page_of_module(module)}>" for module in LIBRARIES)
     yield "```"
 

@@ -7,6 +7,7 @@ An output of a given size: adaptive_max_pool, adaptive_max_pool_with_indices, ad
     fractional_max_pool, fractional_max_pool_with_indices.
 Whole axes: global_max_pool, global_avg_pool, global_gem_pool.
 Boxes: roi_align, roi_pool.
+For other interpreters of programs, such as jet and exports to ONNX: portable.
 With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
 
 The last axes are pooled, one for each entry of the window: where channels are last, write axis=(-3, -2).
@@ -31,6 +32,7 @@ from jaxpool._max import max_pool_with_indices as max_pool_with_indices
 from jaxpool._max import min_pool as min_pool
 from jaxpool._mellowmax import mellowmax_pool as mellowmax_pool
 from jaxpool._mixed import mixed_pool as mixed_pool
+from jaxpool._portable import portable as portable
 from jaxpool._pyramid import spatial_pyramid_pool as spatial_pyramid_pool
 from jaxpool._quantile import median_pool as median_pool
 from jaxpool._quantile import quantile_pool as quantile_pool

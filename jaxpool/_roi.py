@@ -200,7 +200,9 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
         def both(first: jax.Array, next_one: jax.Array, shape: list[int] = shape) -> jax.Array:
             return jnp.concatenate([first, next_one], 2).reshape(shape)
 
-        indices.append(both(below, below + 1).squeeze(range(2 * len(axes) + 1, len(shape))))
+        # An interpreter may lack the mode of a read that keeps indices in the array.
+        above = lax.min(below + 1, np.int32(x.shape[axis] - 1))
+        indices.append(both(below, above).squeeze(range(2 * len(axes) + 1, len(shape))))
         weights = weights * both(1 - share, share).astype(array.dtype)
         is_inside = is_inside & both(inside, inside)
     cells = array.at[tuple(indices)].get(mode="clip")
@@ -214,10 +216,11 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
 @partial(jax.jit, static_argnames=("plan",))
 def _largest(x: jax.Array, boxes: jax.Array, plan: Plan) -> jax.Array:
     axes = [axis for axis, *_ in plan]
+    boxes = lax.stop_gradient(boxes)
     bounds = [bin_bounds(boxes[:, low], boxes[:, high], count, x.shape[axis]) for axis, count, low, high in plan]
     # The pooled axes first, so that one read takes all entries of the others.
     cells = jnp.moveaxis(x, axes, range(len(axes)))
-    positions = first_largest(lax.stop_gradient(cells), lax.stop_gradient(bounds))
+    positions = first_largest(lax.stop_gradient(cells), bounds)
     # A gather that JAX differentiates; in float32, so that cotangents of several bins are rounded once.
     lines = lax.collapse(cells.astype(accumulation_dtype(x.dtype)), 0, len(axes))
     flat = lax.collapse(positions, 1, 1 + len(axes))

@@ -25,7 +25,9 @@ from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, 
 from jaxpool._derivatives.parameters import Parameter, expand_rank, shared_along_windows
 from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weights import Cells, Multiplicities, Shift, WeightedPool, weighted_pool
+from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.shards import Filled
 from jaxpool._geometry.window import Window
 
@@ -195,7 +197,8 @@ def with_fills(cells: Cells, window: Window) -> list[Filled]:
 def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
     """The distances of cells from the shift of a window that holds them; 0 for an infinite cell that is the largest."""
     near, shift = _wide(cells[-1]), _wide(shift)
-    gap = jnp.where(near == shift, 0, near - shift)
+    same = (near == shift) & jnp.isinf(near) if is_portable() else near == shift
+    gap = jnp.where(same, 0, near - shift)
     return gap + cells[0] if len(cells) > 1 else gap
 
 
@@ -223,13 +226,17 @@ def _wide(array: jax.Array) -> jax.Array:
     return array.astype(accumulation_dtype(array.dtype))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
+@custom_rule((2,))
 def difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
     """The distance of cells from a shift, clipped to the range of the dtype, and to at most 0 unless `above`.
 
     A cell whose distance overflows has no weight. A cell above the largest cell of a window is outside it, or inf.
     """
     largest = jnp.finfo(cells.dtype).max
+    if is_portable():
+        # Where a cell equals a bound, JAX halves the derivative of a clipped one.
+        gap = jnp.where(cells - shift < -largest, -largest, cells - shift)
+        return gap if above else jnp.where(gap > 0, 0, gap)
     return jnp.clip(cells - shift, -largest, largest if above else 0)
 
 

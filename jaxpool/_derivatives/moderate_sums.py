@@ -17,6 +17,7 @@ from jax.custom_batching import custom_vmap
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.cpu.choose import keeps_terms
 from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.operations import any_in_batch
 from jaxpool._engine.stages import as_call, in_one_row, materialize
 from jaxpool._geometry.window import Window
 
@@ -67,7 +68,7 @@ def unless_moderate(
 
         return jax.tree.map(put, results, as_call(exact, *map(cut, arrays)))
 
-    return lax.fori_loop(0, jnp.where(jnp.all(moderate), 0, pieces), exact_part, by_sums)
+    return lax.fori_loop(0, jnp.where(any_in_batch(~jnp.all(moderate)), pieces, 0), exact_part, by_sums)
 
 
 def _pieces(array: jax.Array, window: Window) -> tuple[int, ...]:

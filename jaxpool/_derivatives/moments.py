@@ -9,12 +9,13 @@ stable for the few k that derivatives need; the fourth for other z, where the th
 """
 
 import math
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from jaxpool._engine.custom_rules import custom_rule
 
 
 def without_tiny(beta: jax.Array) -> jax.Array:
@@ -37,7 +38,7 @@ def exponential_less_one(z: jax.Array) -> jax.Array:
     return jnp.where(near, series, jnp.exp(z) - 1)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@custom_rule((1,))
 def exponential_moment(z: jax.Array, order: int) -> jax.Array:
     """The moment m_order(z), for real z of any sign; differentiable to every order."""
     near = jnp.abs(z) <= 1

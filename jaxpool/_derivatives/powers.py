@@ -8,13 +8,15 @@ so the derivatives of a and b need only a and b. At r = 0, a(0, 0) = 1, a(0, q) 
 finite value is 0: b(0, q), negative powers and log|r|.
 """
 
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from jaxpool._engine.custom_rules import custom_rule
+from jaxpool._engine.platforms import is_portable
 
 Exponent = float | jax.Array
 
@@ -35,9 +37,13 @@ def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
     exp(exponent·log(base)) is several times faster than a power. Its relative error is |log(result)| units in the
     last place: small for results near 1, and small compared with any sum that has a term 1.
     """
+    if isinstance(exponent, float) and exponent.is_integer() and abs(exponent) <= 64:
+        return lax.integer_pow(base, int(exponent))
+    if is_portable():
+        # JAX differentiates it at 0 too.
+        power = jnp.exp(exponent * jnp.log(jnp.where(base == 0, 1, base)))
+        return jnp.where(base == 0, 0, power)
     if isinstance(exponent, float):
-        if exponent.is_integer() and abs(exponent) <= 64:
-            return lax.integer_pow(base, int(exponent))
         if exponent == 0.5:
             return lax.sqrt(base)
     return jnp.exp(exponent * jnp.log(base))
@@ -46,6 +52,10 @@ def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
 def power_of_two(magnitude: jax.Array) -> jax.Array:
     """The largest power of two up to the magnitude, clipped so that it and its inverse are normal numbers."""
     limits = jnp.finfo(magnitude.dtype)
+    if is_portable():
+        # Not from its bits, which few interpreters know.
+        least, most = (np.array(limit, magnitude.dtype)[()] for limit in (limits.tiny, 1 / limits.tiny))
+        return lax.min(lax.max(lax.exp2(lax.floor(jnp.log2(lax.stop_gradient(magnitude)))), least), most)
     bits = np.dtype(f"uint{limits.bits}")
     exponent = np.array(((1 << limits.nexp) - 1) << limits.nmant, bits)
     power = lax.bitcast_convert_type(lax.bitcast_convert_type(magnitude, bits) & exponent, magnitude.dtype)
@@ -57,7 +67,7 @@ def log_magnitude(base: jax.Array) -> jax.Array:
     return jnp.log(jnp.where(base == 0, 1, jnp.abs(base)))
 
 
-@jax.custom_jvp
+@custom_rule()
 def quotient(dividend: jax.Array, divisor: jax.Array) -> jax.Array:
     """The quotient; its derivative in the divisor uses the quotient itself, so no squared divisor underflows."""
     return dividend / divisor
@@ -77,7 +87,7 @@ def _as_operand(base: jax.Array, exponent: Exponent, signed: bool) -> jax.Array:
     return _power(base, exponent, None, signed)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+@custom_rule((2, 3))
 def _power(base: jax.Array, exponent: jax.Array | None, number: float | None, signed: bool) -> jax.Array:
     if number is not None and 0 < number <= 64 and number.is_integer():
         return _whole_power(base, int(number), signed)

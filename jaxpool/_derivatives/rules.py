@@ -12,16 +12,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
+from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
+from jaxpool._engine.platforms import is_portable
 
 # Values, and the residuals that tell the map which cells to read.
 ValuesAndResiduals = tuple[jax.Array, tuple[Any, ...]]
 
 
 def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function: unchanged for "jvp", and for "vjp" a `jax.custom_vjp` made of its pullback."""
-    if rule == "jvp":
+    """The same function: unchanged for "jvp", and for "vjp" a `jax.custom_vjp` made of its pullback.
+
+    Portable programs have no rules.
+    """
+    if rule == "jvp" or is_portable():
         return function
     reverse_only = jax.custom_vjp(function)
     reverse_only.defvjp(lambda *arguments: jax.vjp(function, *arguments), _pull_back)
@@ -68,13 +74,19 @@ def values_and_residuals(selector: CellSelector, rule: str, x: jax.Array, *other
     return with_rule(rule, partial(_select, selector))(x, *others)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@custom_rule((0,))
 def _values(selector: CellSelector, x: jax.Array, *others: Any) -> jax.Array:
+    if is_portable():
+        _, residuals = selector.select(lax.stop_gradient(x), *others)
+        return apply_linear_map(selector.read, x, *residuals)
     return selector.values(x, *others)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@custom_rule((0,))
 def _select(selector: CellSelector, x: jax.Array, *others: Any) -> ValuesAndResiduals:
+    if is_portable():
+        _, residuals = selector.select(lax.stop_gradient(x), *others)
+        return apply_linear_map(selector.read, x, *residuals), residuals
     return selector.select(x, *others)
 
 

@@ -11,6 +11,7 @@ from jax import lax
 
 from jaxpool._derivatives.padded_zeros import extremes_with_zeros
 from jaxpool._derivatives.rules import is_symbolic_zero
+from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform
@@ -87,7 +88,7 @@ def _name(factor: Elementwise) -> str:
 # the backward pass reads the cells once.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 4, 5))
+@custom_rule((0, 4, 5))
 def weighted_sums(
     weights: tuple[Weight, ...],
     cells: jax.Array,
@@ -117,14 +118,14 @@ def weighted_sums(
     return on_every_platform(evaluated, cells, outputs, multiplicities)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 3))
+@custom_rule((0, 3))
 def sums_about_largest(
     weights: tuple[Weight, ...], cells: jax.Array, parameter: jax.Array, window: Window
 ) -> tuple[jax.Array, Sums]:
     """The largest cells, constant under differentiation, and `weighted_sums` with `finite` ones and the parameter."""
 
     def here(cells: jax.Array, parameter: jax.Array, window: Window) -> tuple[jax.Array, Sums]:
-        largest = extremes_with_zeros(cells, window, lax.max)
+        largest = extremes_with_zeros(lax.stop_gradient(cells), window, lax.max)
         return largest, _sums(weights, cells, (finite(largest), parameter), None, window, "")
 
     def evaluated(cells: jax.Array, parameter: jax.Array) -> tuple[jax.Array, Sums]:

@@ -10,9 +10,8 @@ linearise the exact pool.
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +28,7 @@ from jaxpool._derivatives.moderate_sums import (
     zeros_unless_moderate,
 )
 from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.platforms import default_platform, may_be_shared, on_one_cpu
@@ -45,10 +45,6 @@ class ExactPool(abc.ABC):
     @abc.abstractmethod
     def __call__(self, x: jax.Array, /) -> jax.Array:
         """The values of the windows."""
-
-    def behind_one_axis(self) -> Self:
-        """The same pool for arrays with one more leading axis."""
-        return replace(self, window=self.window.behind_one_axis())
 
 
 @dataclass(frozen=True)
@@ -97,9 +93,6 @@ class _Pool:
     def window(self) -> Window:
         return self.exact.window
 
-    def behind_one_axis(self) -> "_Pool":
-        return replace(self, exact=self.exact.behind_one_axis())
-
     def terms(self, x: jax.Array) -> Terms:
         return self.family.terms(x, self.number)
 
@@ -130,7 +123,7 @@ class _Pool:
         return tuple(total + zero * padded for total, zero in zip(sums, zeros, strict=True))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@custom_rule((0,))
 def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
     """The values, the sums, and whether the values come from the sums: whether all of them are moderate."""
 

@@ -22,6 +22,7 @@ from jaxpool._derivatives.padded_zeros import sums_with_zeros
 from jaxpool._derivatives.parameters import Parameter, either, expand_rank, shared_along_windows
 from jaxpool._derivatives.residuals import exponentials_order, terms_order
 from jaxpool._derivatives.rules import is_symbolic_zero, with_rule
+from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform, sum_terms
@@ -122,7 +123,7 @@ def weighted_pool(
 # multiplicities a(i) and A(o) = Σ_{i ∈ W(o)} a(i), w and s have a constant factor a(i)/A(o).
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
+@custom_rule((3, 4, 5, 6))
 def _pool(
     cells: Cells,
     parameter: jax.Array | None,
@@ -198,8 +199,7 @@ class _Weights(LinearMap):
             filled = [*pool.cells(cells, window), (tangent, 0)]
             return sum_terms(term, filled, window, None, [(parameter, 1.0), *pool.outputs(y, shift)])
 
-        arrays = tangent, cells, shift, y, parameter
-        tangent = on_every_platform(total, *arrays, in_stage=True)
+        tangent = on_every_platform(total, tangent, cells, shift, y, parameter, in_stage=True)
         return tangent / _totals(window, multiplicities) if pool.is_mean else tangent
 
     def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:

@@ -19,7 +19,10 @@ def unknown(boxes: jax.Array, rank: int) -> jax.Array:
 
 def finite(boxes: jax.Array) -> jax.Array:
     """The boxes, with 0 for those that have a NaN and corners clipped so that their difference does not overflow."""
-    return jnp.where(unknown(boxes, 1), jnp.zeros_like(boxes), jnp.clip(boxes, _FAR_BELOW, _FAR_ABOVE))
+    # Not clipped by `lax.clamp`, whose Taylor rule in JAX fails for bounds that are scalars.
+    for beyond, limit in ((boxes < _FAR_BELOW, _FAR_BELOW), (boxes > _FAR_ABOVE, _FAR_ABOVE)):
+        boxes = jnp.where(beyond, jnp.full_like(boxes, limit), boxes)
+    return jnp.where(unknown(boxes, 1), jnp.zeros_like(boxes), boxes)
 
 
 def sample_positions(low: jax.Array, high: jax.Array, bins: int, ratio: int, aligned: bool) -> jax.Array:

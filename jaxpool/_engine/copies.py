@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import take
+from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.stages import materialize
@@ -41,7 +42,7 @@ def _extend(array: jax.Array, window: Window) -> jax.Array:
     return array
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+@custom_rule((1, 2))
 def _copy(array: jax.Array, axis: WindowAxis, word: str) -> jax.Array:
     """Extend the array along one axis; on GPUs by reading it cell by cell, which fuses with the consumer."""
     cells = copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, word)

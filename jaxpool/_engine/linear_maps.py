@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine import primitives
-from jaxpool._engine.platforms import inside, known_platform
+from jaxpool._engine.platforms import inside, is_portable, known_platform
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,25 +40,16 @@ class LinearMap(abc.ABC):
     def transpose(self, *arrays: Any, **_: Any) -> Any:
         """Map the cotangent of the result, followed by the residuals, to that of the vector."""
 
-    def behind_one_axis(self) -> "LinearMap":
-        """The same map for arrays with one more leading axis."""
-        behind = {field.name: _behind_one_axis(getattr(self, field.name)) for field in dataclasses.fields(self)}
-        return dataclasses.replace(self, **behind)
-
-
-def _behind_one_axis(static: Any) -> Any:
-    if isinstance(static, tuple):
-        return tuple(map(_behind_one_axis, static))
-    return static.behind_one_axis() if hasattr(static, "behind_one_axis") else static
-
 
 def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: Any = None) -> Any:
     """Apply a map to a vector, so that JAX transposes it into the map's own transpose; the result has `like`'s type.
 
-    A batch stays one array, so a branch on values is taken once for the whole batch and never evaluated on both sides.
-    The map is traced while the program is lowered, for one platform only. Without primitives JAX transposes `forward`.
+    Arrays that are the same for a whole batch stay single. A branch on values asks for one answer for the batch (see
+    `operations.any_in_batch`): otherwise both of its sides would be evaluated.
+    The map is traced while the program is lowered, for one platform only. Without primitives, and in portable
+    programs, JAX transposes `forward`.
     """
-    if not primitives.AVAILABLE:
+    if is_portable() or not primitives.AVAILABLE:
         constants = residuals if linear_map.residuals_vary else jax.tree.map(lax.stop_gradient, residuals)
         return linear_map.forward(vector, *constants)
     vectors, given = jax.tree.flatten(vector)
@@ -72,7 +63,11 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
 
 @dataclasses.dataclass(frozen=True)
 class _Direction(primitives.CustomPrimitive, name="linear_map"):
-    """A map or its transpose, with the structures of its arguments, for one platform or for all."""
+    """A map or its transpose, with the structures of its arguments, for one platform or for all.
+
+    Attributes:
+        batches: The axes along which the residuals are batched, in turn; vectors are batched along their first axis.
+    """
 
     linear_map: LinearMap
     vector: Any
@@ -80,6 +75,7 @@ class _Direction(primitives.CustomPrimitive, name="linear_map"):
     result: Any
     transposed: bool
     known: str | None
+    batches: tuple[tuple[int | None, ...], ...] = ()
 
     def evaluate(self, platform: str, *arrays: jax.Array) -> list[jax.Array]:
         with inside(self.known or platform):
@@ -87,6 +83,12 @@ class _Direction(primitives.CustomPrimitive, name="linear_map"):
 
     def results(self, *arrays: jax.Array) -> list[jax.Array]:
         """The flat result for a flat vector and flat residuals."""
+        function = self._apply
+        for axes in self.batches:
+            function = jax.vmap(function, (*[0] * self.vector.num_leaves, *axes))
+        return function(*arrays)
+
+    def _apply(self, *arrays: jax.Array) -> list[jax.Array]:
         vector = jax.tree.unflatten(self.vector, arrays[: self.vector.num_leaves])
         residuals = jax.tree.unflatten(self.residuals, arrays[self.vector.num_leaves :])
         direction = self.linear_map.transpose if self.transposed else self.linear_map.forward
@@ -124,11 +126,12 @@ class _Direction(primitives.CustomPrimitive, name="linear_map"):
         return sent + [None] * (len(arrays) - count)
 
     def batch(self, arrays: Sequence[jax.Array], axes: Sequence[int | None]) -> tuple[list[Any], list[int]]:
+        count = self.vector.num_leaves
         size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
-        batched = [
+        vectors = [
             jnp.broadcast_to(array, (size, *array.shape)) if axis is None else jnp.moveaxis(array, axis, 0)
-            for array, axis in zip(arrays, axes, strict=True)
+            for array, axis in zip(arrays[:count], axes[:count], strict=True)
         ]
-        behind = dataclasses.replace(self, linear_map=self.linear_map.behind_one_axis())
-        results = behind.bind(*batched, types=behind.types(*batched))
+        batched = dataclasses.replace(self, batches=(*self.batches, tuple(axes[count:])))
+        results = batched.bind(*vectors, *arrays[count:], types=batched.types(*vectors, *arrays[count:]))
         return results, [0] * len(results)

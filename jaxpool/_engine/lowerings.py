@@ -17,14 +17,18 @@ from jax import lax
 from jax.core import Tracer
 
 from jaxpool._engine import primitives
-from jaxpool._engine.platforms import PLATFORMS, default_platform, inside, is_inside_lowering, known_platform
+from jaxpool._engine.platforms import PLATFORMS, PORTABLE, inside, is_inside_lowering, known_platform
 
 
 def by_platform(
-    *arrays: Any, cpu: Callable[..., Any], gpu: Callable[..., Any], tpu: Callable[..., Any] | None = None
+    *arrays: Any,
+    cpu: Callable[..., Any],
+    gpu: Callable[..., Any],
+    tpu: Callable[..., Any] | None = None,
+    portable: Callable[..., Any] | None = None,
 ) -> Any:
-    """Apply the platform's lowering to the arrays, any of which may be None; TPUs use the GPU lowering by default."""
-    lowerings = {"cpu": cpu, "gpu": gpu, "tpu": tpu or gpu}
+    """Apply the platform's lowering to the arrays, any of which may be None; the default is the lowering for GPUs."""
+    lowerings = {"cpu": cpu, "gpu": gpu, "tpu": tpu or gpu, PORTABLE: portable or gpu}
     known = known_platform()
     if known is not None and is_inside_lowering():
         return lowerings[known](*arrays)
@@ -67,9 +71,6 @@ class _Choice(primitives.CustomPrimitive, name="choice_of_lowering"):
             return self.evaluate(self.known, *arrays)
         branches = {platform: partial(self.evaluate, platform) for platform in PLATFORMS}
         return lax.platform_dependent(*arrays, cpu=branches["cpu"], tpu=branches["tpu"], default=branches["gpu"])
-
-    def run(self, *arrays: Any, types: tuple[Any, ...]) -> list[Any]:
-        return self.evaluate(default_platform(), *arrays)
 
     def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
         return jax.jvp(self.everywhere, tuple(primals), tuple(primitives.without_symbols(tangents)))

@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from jaxpool._engine import correlation, gather, loops, ranks, reading, window_offsets, winners
+from jaxpool._engine import correlation, gather, loops, portable, ranks, reading, window_offsets, winners
 from jaxpool._engine.by_parts import reduce_by_parts, spread_by_parts
 from jaxpool._engine.correlation import Order, Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
@@ -28,7 +28,7 @@ from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided
-from jaxpool._engine.platforms import PLATFORMS
+from jaxpool._engine.platforms import PLATFORMS, PORTABLE
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
@@ -39,7 +39,7 @@ from jaxpool._engine.xla import select as xla_select
 from jaxpool._engine.xla import tpu
 from jaxpool._geometry.window import Window
 
-_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION)
+_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, xla_select.SELECTION, portable.SELECTION)
 # One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
 _CORRELATION_ORDERS = (Window.split, xla_choose.correlation_order, Window.split)
 
@@ -50,7 +50,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
         return reduce_by_parts(partial(lowering, op=op), window, x, op)
 
-    lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows)
+    lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows, portable.reduce_windows)
     return _choose((partial(reduced, lowering=lowering) for lowering in lowerings), x)
 
 
@@ -78,8 +78,8 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
     and its `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an
     offset to which no cotangent is sent.
     """
-    lowerings = winners.first_winners, xla_select.first_winners, winners.first_winners
-    by_selection = zip(lowerings, (*_SELECTIONS, xla_select.SELECTION), strict=True)
+    plain = winners.first_winners
+    by_selection = zip((plain, xla_select.first_winners, plain, plain), _SELECTIONS, strict=True)
     select = (partial(one, selection=selection, groups=tuple(groups), op=op) for one, selection in by_selection)
     return _choose(select, x, masked)
 
@@ -128,7 +128,7 @@ class FindWinners(LinearMap):
 
     def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
         exact = partial(winners.send_to_winners, window=self.window, op=self.op)
-        cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS)
+        cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS[:2])
         native = partial(tpu.send_to_winners, window=self.window, op=self.op)
         return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
 
@@ -235,4 +235,4 @@ def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights
 
 
 def _choose(lowerings: Iterable[Callable[..., Any]], *arrays: Any) -> Any:
-    return by_platform(*arrays, **dict(zip(PLATFORMS, lowerings, strict=False)))
+    return by_platform(*arrays, **dict(zip((*PLATFORMS, PORTABLE), lowerings, strict=False)))

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_batching import custom_vmap
 
 from jaxpool._engine import primitives
 from jaxpool._engine.lowerings import by_platform
-from jaxpool._engine.platforms import known_platform, may_be_cpu, on_one_device
+from jaxpool._engine.platforms import is_portable, known_platform, may_be_cpu, on_one_device
 
 Arrays = tuple[jax.Array, ...]
 Operation = Callable[[jax.Array, jax.Array], jax.Array]
@@ -87,6 +88,8 @@ def separate_term(product: jax.Array) -> jax.Array:
 
     Compilers rewrite a·c + b·c, for a power of two c, as (a + b)·c, whose sum may overflow where no term does.
     """
+    if is_portable():
+        return product
     limits = jnp.finfo(product.dtype)
     return lax.reduce_precision(product, limits.nexp, limits.nmant)
 
@@ -112,11 +115,22 @@ def private_copy(array: jax.Array, fill: Any) -> jax.Array:
     return array
 
 
+@custom_vmap
+def any_in_batch(condition: jax.Array) -> jax.Array:
+    """The condition; for a batch, whether it holds anywhere in it: one answer, for which one branch is taken."""
+    return condition
+
+
+@any_in_batch.def_vmap
+def _any_in_batch(size: int, batched: Any, condition: jax.Array) -> tuple[jax.Array, bool]:
+    return any_in_batch(condition.any(0)), False
+
+
 def constant(table: Any) -> Any:
     """Make a table an array of the program that is not kept as a residual; anything but a table is unchanged."""
     if not isinstance(table, np.ndarray):
         return table
-    if not primitives.AVAILABLE:
+    if is_portable() or not primitives.AVAILABLE:
         return jnp.asarray(table)
     made = _Constant(table.dtype.name, table.shape, table.tobytes())
     return made.bind(types=[jax.typeof(table)])[0]

@@ -1,4 +1,4 @@
-"""The platform that a program is traced for: known inside a lowering, and where a caller names one.
+"""The platform that a program is traced for: known inside a lowering, and where a caller names one, or none at all.
 
 What a rule keeps for its backward pass is chosen while tracing, for the named platform or JAX's default one. Every
 platform can evaluate the formats of all platforms.
@@ -6,6 +6,7 @@ platform can evaluate the formats of all platforms.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,8 @@ import numpy as np
 from jax import lax
 
 PLATFORMS = ("cpu", "gpu", "tpu")
+# Stands for all of them, in programs of plain operations that JAX differentiates itself.
+PORTABLE = "portable"
 
 
 class Layout(NamedTuple):
@@ -29,17 +32,51 @@ class Layout(NamedTuple):
     sharded: frozenset[tuple[int, int]] = frozenset()
 
 
+class _Context:
+    """What `jax.make_user_context` returns, for a JAX that lacks it: the value is no part of the keys of caches."""
+
+    def __init__(self, default: Any) -> None:
+        self._variable = ContextVar("context", default=default)
+
+    @property
+    def value(self) -> Any:
+        return self._variable.get()
+
+    @contextmanager
+    def __call__(self, value: Any) -> Iterator[None]:
+        token = self._variable.set(value)
+        try:
+            yield
+        finally:
+            self._variable.reset(token)
+
+
 # Parts of the key of JAX's tracing cache.
-_platform = jax.make_user_context(None)
-_inside_lowering = jax.make_user_context(False)
-_layout = jax.make_user_context(Layout())
+_context = getattr(jax, "make_user_context", _Context)
+_platform, _inside_lowering, _layout = _context(None), _context(False), _context(Layout())
 
 
 def only_for(platform: str) -> AbstractContextManager[None]:
     """Trace for one of `PLATFORMS` only: to compile ahead of time, or to run its lowerings on another platform."""
     if platform not in PLATFORMS:
         raise ValueError(f"only_for: platform is one of {PLATFORMS}, got {platform!r}")
-    return _platform(platform)
+    return _named(platform)
+
+
+def portable() -> AbstractContextManager[None]:
+    """Trace plain operations, which suit every platform and every interpreter of programs."""
+    return _named(PORTABLE)
+
+
+@contextmanager
+def _named(platform: str) -> Iterator[None]:
+    keyed = not isinstance(_platform, _Context)
+    with inside(platform, Layout(1)) if platform == PORTABLE else _platform(platform):
+        if not keyed:
+            jax.clear_caches()
+        yield
+    if not keyed:
+        jax.clear_caches()
 
 
 @contextmanager
@@ -70,6 +107,11 @@ def known_platform() -> str | None:
 def is_inside_lowering() -> bool:
     """Whether a lowering is being traced, for the known platform."""
     return _inside_lowering.value
+
+
+def is_portable() -> bool:
+    """Whether plain operations are traced, without rules of ours."""
+    return known_platform() == PORTABLE
 
 
 def may_be_cpu() -> bool:

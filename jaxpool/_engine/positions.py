@@ -65,9 +65,6 @@ class _ReadAtPositions(LinearMap):
     def transpose(self, cotangent: jax.Array, positions: jax.Array, /) -> jax.Array:
         return _gather(cotangent, _sources(positions, self.axis, self.size), self.axis, self.whole)
 
-    def behind_one_axis(self) -> "_ReadAtPositions":
-        return _ReadAtPositions(self.axis + 1, self.size, tuple(axis + 1 for axis in self.whole))
-
 
 def _sources(positions: jax.Array, axis: int, size: int) -> jax.Array:
     """The number of the result that is read at each cell of the axis; beyond all results where there is none."""

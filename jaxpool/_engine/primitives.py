@@ -2,8 +2,9 @@
 
 With `jax.extend.core` and `jax.interpreters` an operation can be lowered differently for each platform, while the
 program is lowered, and its derivatives and batching can be written by hand. JAX makes no promise about them, so only
-this module uses them. Where a version of JAX lacks them, `AVAILABLE` is false, and every user of a `CustomPrimitive`
-falls back on documented JAX: the same results, from programs that JAX differentiates itself.
+this module uses them. All primitives are registered in one attempt. If anything fails in it, `AVAILABLE` is false, and
+every user of a `CustomPrimitive` falls back on documented JAX: the same results, from programs that JAX differentiates
+itself.
 """
 
 import abc
@@ -14,18 +15,7 @@ from typing import Any, ClassVar
 
 import jax
 
-from jaxpool._engine.platforms import PLATFORMS, Layout, inside
-
-try:
-    import jax.extend.core
-    from jax.interpreters import ad, batching, mlir
-
-    AVAILABLE = True
-except ImportError:
-    ad: Any = None
-    batching: Any = None
-    mlir: Any = None
-    AVAILABLE = False
+from jaxpool._engine.platforms import PLATFORMS, Layout, default_platform, inside
 
 
 class CustomPrimitive(abc.ABC):
@@ -43,15 +33,11 @@ class CustomPrimitive(abc.ABC):
         """Give every subclass its own primitive, with this name in traced programs."""
         super().__init_subclass__()
         if AVAILABLE:
-            cls._primitive = _registered(name, cls.lowered)
+            cls._primitive = _PRIMITIVES[name]
 
     @abc.abstractmethod
     def evaluate(self, platform: str, *arrays: Any) -> Sequence[Any]:
         """The results on a platform, in terms of other operations."""
-
-    def run(self, *arrays: Any, types: tuple[Any, ...]) -> Sequence[Any]:
-        """The results for concrete arrays, outside any traced program."""
-        return jax.jit(partial(self.bind, types=types))(*arrays)
 
     def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
         """The results, of these types, and their tangents; any tangent may be a symbolic zero (`is_zero`)."""
@@ -117,19 +103,10 @@ def lower_by(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
     return mlir.lower_fun(function, multiple_results=True)
 
 
-def _registered(name: str, lowered: Mapping[str, Callable[..., Any]]) -> Any:
-    primitive = jax.extend.core.Primitive(name)
-    primitive.multiple_results = True
-    primitive.def_impl(lambda *arrays, operation, types: operation.run(*arrays, types=types))
-    primitive.def_abstract_eval(lambda *_, operation, types: types)
-    ad.primitive_jvps[primitive] = _differentiate
-    ad.primitive_transposes[primitive] = lambda bars, *arrays, operation, types: operation.transpose(bars, arrays)
-    batching.primitive_batchers[primitive] = lambda arrays, axes, operation, types: operation.batch(arrays, axes)
-    for platform in PLATFORMS:
-        lower = lowered.get(platform, partial(_lower, platform))
-        # A lowering registered without a platform serves all others.
-        mlir.register_lowering(primitive, lower, platform=None if platform == "gpu" else platform)
-    return primitive
+def _evaluate(*arrays: Any, operation: CustomPrimitive, types: Any) -> Sequence[Any]:
+    """Evaluate an operation outside any traced program, as `jax.disable_jit` does, where its arrays are."""
+    platforms = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
+    return operation.evaluate(next((one for one in PLATFORMS if one in platforms), default_platform()), *arrays)
 
 
 def _differentiate(primals: Any, tangents: Any, *, operation: CustomPrimitive, types: tuple[Any, ...]) -> Any:
@@ -137,7 +114,9 @@ def _differentiate(primals: Any, tangents: Any, *, operation: CustomPrimitive, t
 
 
 def _lower(platform: str, context: Any, *arrays: Any, operation: CustomPrimitive, types: Any) -> Any:
-    """Trace the operation for a platform while a program is lowered."""
+    """Lower an operation for a platform: by its own lowering, or by tracing it while the program is lowered."""
+    if lowering := operation.lowered.get(platform):
+        return lowering(context, *arrays, operation=operation)
     with inside(platform, layout_of(context)):
         return lower_by(partial(operation.evaluate, platform))(context, *arrays)
 
@@ -168,3 +147,37 @@ def _sharded_axes(sharding: str) -> Iterator[tuple[int, int]]:
     """The axes that are sharded, each with the rank of the array."""
     dimensions = re.findall(r"\{([^{}]*)\}", sharding)
     yield from ((axis, len(dimensions)) for axis, names in enumerate(dimensions) if '"' in names)
+
+
+def _registered() -> dict[str, Any]:
+    """A primitive for each name, with rules that leave everything to its operation."""
+    found = {}
+    for name in ("choice_of_lowering", "linear_map", "materialize", "call", "constant"):
+        primitive = found[name] = jax.extend.core.Primitive(name)
+        primitive.multiple_results = True
+        primitive.def_impl(_evaluate)
+        primitive.def_abstract_eval(lambda *_, operation, types: types)
+        ad.primitive_jvps[primitive] = _differentiate
+        ad.primitive_transposes[primitive] = lambda bars, *arrays, operation, types: operation.transpose(bars, arrays)
+        batching.primitive_batchers[primitive] = lambda arrays, axes, operation, types: operation.batch(arrays, axes)
+        for platform in PLATFORMS:
+            # A lowering registered without a platform serves all others.
+            mlir.register_lowering(
+                primitive, partial(_lower, platform), platform=None if platform == "gpu" else platform
+            )
+    return found
+
+
+try:
+    import jax.extend.core
+    from jax.interpreters import ad, batching, mlir
+
+    # Those that are used later than here.
+    _USED = ad.Zero, ad.add_tangents, ad.instantiate_zeros, ad.is_undefined_primal, mlir.lower_fun
+    _USED += (jax.make_user_context,)
+    _PRIMITIVES, AVAILABLE = _registered(), True
+except Exception:  # whatever a version of JAX raises
+    ad: Any = None
+    batching: Any = None
+    mlir: Any = None
+    _PRIMITIVES, AVAILABLE = {}, False

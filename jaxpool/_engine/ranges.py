@@ -29,7 +29,7 @@ def first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]
         tuple(jnp.expand_dims(bound, [1 + other for other in range(count) if other != axis]) for bound in ends)
         for axis, ends in enumerate(bounds)
     ]
-    lengths = [jnp.max(stop - first, initial=0) for first, stop in spread]
+    lengths = [lax.max(np.int32(0), lax.reduce_max(stop - first, range(stop.ndim))) for first, stop in spread]
 
     def step(number: Any, best: Winner) -> Winner:
         indices, is_inside = [], jnp.ones((), bool)
@@ -48,7 +48,12 @@ def first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]
     start = cells.at[tuple(first for first, _ in spread)].get(mode="clip")
     # The counter has the type of its limit, which includes the batch axis.
     steps = math.prod(lengths[1:], start=lengths[0])
-    return lax.fori_loop(jnp.zeros_like(steps), steps, step, (start, jnp.full_like(start, -1, np.int32)))[1]
+    first = jnp.zeros_like(steps), (start, jnp.full_like(start, -1, np.int32))
+    # Not `fori_loop`, whose limits exporters take for numbers.
+    _, (_, positions) = lax.while_loop(
+        lambda state: state[0] < steps, lambda state: (state[0] + 1, step(*state)), first
+    )
+    return positions
 
 
 def _behind(ranges: jax.Array, values: jax.Array) -> jax.Array:

@@ -120,9 +120,6 @@ class _Stage(primitives.CustomPrimitive, name="materialize"):
     def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
         return [arrays[0]]
 
-    def run(self, *arrays: Any, types: tuple[Any, ...]) -> list[Any]:
-        return [arrays[0]]
-
     def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
         return self.bind(*primals, types=types), [self._send(tangents[0], primals[1:])]
 

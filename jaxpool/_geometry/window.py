@@ -128,10 +128,6 @@ class Window:
         behind = {axis.axis: math.prod(a.kernel for a in self.axes if a.axis > axis.axis) for axis in self.axes}
         return tuple(Window((axis,), zeros=self.zeros * behind[axis.axis]) for axis in reversed(self.axes))
 
-    def behind_one_axis(self) -> "Window":
-        """The same windows for an array with one more leading axis."""
-        return Window(tuple(replace(axis, axis=axis.axis + 1) for axis in self.axes), self.extension, self.zeros)
-
     def after_padding(self) -> "Window":
         """The same windows, on the array that already has the declared padding."""
         return Window(tuple(replace(a, size=a.low + a.size + a.high, low=0, high=0) for a in self.axes))

@@ -161,3 +161,11 @@ def test_shared_masks_stay_small(function: str) -> None:
     assert not set(whole(8, 1, 32, 32) - plain) - chooses
     if function != "lp_pool":  # which does nothing with a mask but choose
         assert set(whole(8, 64, 32, 32) - plain) - chooses
+
+
+def test_jacobians_hold_the_cells_once() -> None:
+    """The batch of cotangents has a row for every output; the cells and the norms are those of the one array."""
+    x = jnp.ones((8, 64), np.float32)
+    jacobian = jax.jit(jax.jacrev(lambda x: jaxpool.lp_pool(x, 3.0, (8,))))
+    (linear_map,) = (one for one in equations(jax.make_jaxpr(jacobian)(x).jaxpr) if one.primitive.name == "linear_map")
+    assert [one.aval.size for one in linear_map.invars] == [64 * 64, x.size, 64]

@@ -15,11 +15,44 @@ from tests.registry.records import RECORDS
 
 PACKAGE = Path(jaxpool.__file__).parent
 NOT_PROMISED = ("jax.extend", "jax.interpreters", "jax.experimental", "jax._src", "jaxlib")
+# What the module uses of them, and what JAX promises but added late.
+USED = {
+    "jax.extend.core": ("Primitive",),
+    "jax.interpreters.ad": (
+        "primitive_jvps",
+        "primitive_transposes",
+        "Zero",
+        "instantiate_zeros",
+        "add_tangents",
+        "is_undefined_primal",
+    ),
+    "jax.interpreters.batching": ("primitive_batchers",),
+    "jax.interpreters.mlir": ("lower_fun", "register_lowering", "core_call_lowering"),
+    "jax": ("make_user_context",),
+}
 # Before jaxpool is imported, and after JAX, which needs them itself.
 GONE = """
-import jax, runpy, sys
-sys.modules["jax.extend.core"] = None
+import jax, jax.extend.core, jax.interpreters, runpy, sys
+{}
 runpy.run_module("tests.engine.without_primitives", None, "__main__")
+"""
+
+
+# Names without which primitives are not available, and whether they are with all of them.
+ATTEMPTS = """
+import importlib, jax, jax.extend.core, jax.interpreters, sys
+from jaxpool._engine import platforms, primitives
+for name in sys.argv[1:]:
+    module, _, attribute = name.rpartition(".")
+    kept = getattr(sys.modules[module], attribute)
+    delattr(sys.modules[module], attribute)
+    importlib.reload(primitives)
+    if not primitives.AVAILABLE:
+        print(name)
+    setattr(sys.modules[module], attribute, kept)
+importlib.reload(primitives)
+if primitives.AVAILABLE:
+    print("at last")
 """
 
 
@@ -41,13 +74,32 @@ def _is_not_promised(name: str) -> bool:
 
 
 def test_every_function_does_without_primitives(tmp_path: Path) -> None:
+    compare(tmp_path, 'sys.modules["jax.extend.core"] = None', list(RECORDS))
+
+
+def test_functions_do_without_named_platforms_in_keys(tmp_path: Path) -> None:
+    compare(tmp_path, "del jax.make_user_context", ["mixed_pool"])
+
+
+def test_everything_is_registered_or_nothing() -> None:
+    """Without any one name no primitive is used, as in the tests above."""
+    names = [f"{module}.{name}" for module, names in USED.items() for name in names]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ATTEMPTS, *names], capture_output=True, text=True, cwd=PACKAGE.parent
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [*(name for name in names if not name.endswith("core_call_lowering")), "at", "last"]
+
+
+def compare(folder: Path, removal: str, functions: list[str]) -> None:
+    """Compare functions in a process in which something is removed with the same functions in this process."""
     assert primitives.AVAILABLE
-    file = tmp_path / "found.npz"
-    command = [sys.executable, "-W", "error", "-c", GONE, str(file)]
+    file = folder / "found.npz"
+    command = [sys.executable, "-W", "error", "-c", GONE.format(removal), str(file), *functions]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
     with jax.enable_x64(False), np.load(file) as found:
-        expected = [each for record in RECORDS.values() for each in results(record)]
+        expected = [each for function in functions for each in results(RECORDS[function])]
         assert len(found.files) == len(expected)
         for name, each in zip(found.files, expected, strict=True):
             np.testing.assert_allclose(found[name], each, rtol=1e-5, atol=1e-5)

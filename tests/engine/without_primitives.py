@@ -1,7 +1,6 @@
 """Every function, in a process whose JAX lacks custom primitives, against the same in a process that has them.
 
-`python -m tests.engine.without_primitives FILE` removes the modules that JAX does not guarantee, and writes the results
-to the file.
+`python -m tests.engine.without_primitives FILE FUNCTION...` writes the results of some functions to a file.
 """
 
 import sys
@@ -35,5 +34,6 @@ def results(record: Record) -> Any:
 
 
 if __name__ == "__main__":
+    _, file, *functions = sys.argv
     assert not primitives.AVAILABLE
-    np.savez(sys.argv[1], *(each for record in RECORDS.values() for each in results(record)))
+    np.savez(file, *(each for function in functions for each in results(RECORDS[function])))

@@ -27,6 +27,10 @@ PACKAGE = Path(jaxpool.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 README = PACKAGE.parent / "README.md"
 
+# Names that are no pools: their signatures.
+CONTEXTS = {"portable": "()"}
+
+SECTIONS_OF_CONTEXTS = ("Returns", "Derivative", "Example")
 SECTIONS = ("Args", "Returns", "Raises", "Derivative", "Example")
 
 
@@ -39,7 +43,7 @@ def public_functions() -> dict[str, Callable[..., Any]]:
 
 
 def test_public_names_are_the_promised_ones() -> None:
-    assert set(public_functions()) == set(SIGNATURES)
+    assert set(public_functions()) == {*SIGNATURES, *CONTEXTS}
     # Modules that the import adds as attributes are private; `compat` is imported by name.
     modules = {name for name, value in vars(jaxpool).items() if isinstance(value, ModuleType)}
     assert all(name.startswith("_") for name in modules - {"compat"}), modules
@@ -84,6 +88,17 @@ def test_docstring(name: str) -> None:
         assert len(text[section].split()) >= 10, f"{section} says next to nothing"
 
 
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_context(name: str) -> None:
+    context = getattr(jaxpool, name)
+    assert str(inspect.signature(context).replace(return_annotation=inspect.Signature.empty)) == CONTEXTS[name]
+    assert re.findall(rf"^({'|'.join(SECTIONS)}):$", inspect.getdoc(context) or "", flags=re.MULTILINE) == [
+        *SECTIONS_OF_CONTEXTS
+    ]
+    assert re.search(rf"\b{name}\b", jaxpool.__doc__ or "")
+    assert re.search(rf"\b{name}(\(|`)", README.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_readme_names_the_function(name: str) -> None:
     # With a backtick or an opening bracket next to it: max_pool_with_indices does not name max_pool.
@@ -102,7 +117,7 @@ def test_registry_has_a_row(name: str) -> None:
 
 def test_registry_knows_no_other_function() -> None:
     assert {case.function for case in CASES} <= set(SIGNATURES)
-    assert set(RECORDS) == set(public_functions())
+    assert set(RECORDS) == set(public_functions()) - set(CONTEXTS)
 
 
 @pytest.mark.parametrize("record", RECORDS.values(), ids=list(RECORDS))

@@ -8,7 +8,7 @@ from jax import lax
 
 from jaxpool._engine import winners
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
-from jaxpool._engine.operations import Operation, accumulation_dtype, identity
+from jaxpool._engine.operations import Operation, accumulation_dtype, any_in_batch, identity
 from jaxpool._engine.overlaps import spread_by_windows
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
@@ -54,4 +54,4 @@ def send_to_winners(
     exact = partial(winners.send_to_winners, x=x, selection=SELECTION, window=window, op=op)
     if not (on_one_device() or choose.reaches_next_alone(window)):
         return exact(cotangent)
-    return lax.cond((~jnp.isfinite(values)).any(), exact, native, cotangent)
+    return lax.cond(any_in_batch((~jnp.isfinite(values)).any()), exact, native, cotangent)

@@ -1,0 +1,1 @@
+"""Interpreters of JAX programs other than its own, over pools inside `jaxpool.portable()`."""

@@ -1,0 +1,93 @@
+"""Portable pools in other interpreters of programs: Taylor mode, forward Laplacians and ONNX.
+
+Expected values are those of the same pools without `portable`, by JAX's own modes of differentiation.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.jet import jet
+
+import jaxpool
+from tests.registry.cases import distinct
+from tests.registry.records import RECORDS
+
+X, DIRECTION = distinct((2, 7, 6), "portable"), distinct((2, 7, 6), "direction")[:1]
+X = X[:1]
+# Pools that draw cells need keys, which few interpreters know. Without a key, means are drawn from nothing.
+NAMES = [name for name, record in RECORDS.items() if not record.draws or name == "stochastic_pool"]
+
+
+def values(name: str) -> Callable[[jax.Array], jax.Array]:
+    return RECORDS[name].values
+
+
+def loss(name: str) -> Callable[[jax.Array], jax.Array]:
+    return lambda x: (values(name)(x) ** 2).sum()
+
+
+def test_programs_have_nothing_of_ours() -> None:
+    for name in NAMES:
+        with jaxpool.portable():
+            program = str(jax.make_jaxpr(jax.vmap(values(name)))(X[None]))
+        for word in ("custom_jvp", "custom_vjp", "choice_of_lowering", "linear_map", "materialize", "barrier"):
+            assert word not in program, (name, word)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_and_gradients(name: str) -> None:
+    """The context is part of the key of caches: the same function is traced inside and outside."""
+    function = jax.jit(jax.value_and_grad(loss(name)))
+    expected = function(X)
+    with jaxpool.portable():
+        found = function(X)
+        assert "choice_of_lowering" not in str(jax.make_jaxpr(function)(X))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_taylor_mode(name: str) -> None:
+    def slope(x: jax.Array) -> jax.Array:
+        return jax.jvp(values(name), (x,), (DIRECTION,))[1]
+
+    with jaxpool.portable():
+        value, series = jax.jit(lambda x: jet(values(name), (x,), ([DIRECTION, jnp.zeros_like(x)],)))(X)
+    expected, slopes = values(name)(X), jax.jvp(slope, (X,), (DIRECTION,))
+    for one, other in zip((value, *series), (expected, *slopes), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forward_laplacian(name: str) -> None:
+    folx = pytest.importorskip("folx")
+
+    def flat(x: jax.Array) -> jax.Array:
+        return loss(name)(x.reshape(X.shape))
+
+    # The library broadcasts over ranks.
+    with jax.numpy_rank_promotion("allow"), jaxpool.portable():
+        found = jax.jit(folx.forward_laplacian(loss(name)))(X)
+    np.testing.assert_allclose(found.x, loss(name)(X), rtol=1e-9)
+    np.testing.assert_allclose(found.laplacian, jnp.trace(jax.jit(jax.hessian(flat))(X.ravel())), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", NAMES)
+def test_onnx(name: str) -> None:
+    jax2onnx, onnxruntime = pytest.importorskip("jax2onnx"), pytest.importorskip("onnxruntime")
+    if jax.__version_info__ >= (0, 12):
+        pytest.skip("jax2onnx 0.17 converts no jitted function of this JAX")
+    x = X.astype(np.float32)
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        expected = values(name)(x)
+        with jaxpool.portable():
+            model = jax2onnx.to_onnx(values(name), [jax.ShapeDtypeStruct(x.shape, x.dtype)])
+    # The converter leaves traces with its own primitives in the caches.
+    jax.clear_caches()
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
