@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from benchmarks.cases import ZOO_GROUPS
 from benchmarks.dispatch import Dispatch
-from benchmarks.growth import KERNELS, KERNELS_OF_MEDIANS, SIZES, Growth
+from benchmarks.growth import KERNELS, KERNELS_ALONG_ONE_AXIS, KERNELS_OF_MEDIANS, SIZES, Growth
 from benchmarks.measure import Row
 
 FAMILIES = {
@@ -45,6 +45,8 @@ _DISPATCH = 2
 _GROWTH = {"forward": 3, "gradient": 6}
 # The factor from one kernel to the next larger one, and seconds.
 _MEDIAN_STEP, _MEDIAN_COMPILE = 3, 3
+# The factor from the shortest to the longest window, and seconds.
+_ALONG_ONE_AXIS, _COMPILE_ALONG_ONE_AXIS = 4, 3
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,13 @@ def _growing(growths: Sequence[Growth]) -> Iterator[Figure]:
         yield _at_most(f"medians {what}: largest step from one kernel to the next", steps, _MEDIAN_STEP)
         seconds = [(growth.name, max(getattr(growth, f"compile_{what}").values())) for growth in medians]
         yield _at_most(f"medians, compile {what}: seconds at the most", seconds, _MEDIAN_COMPILE)
+    shortest, *_, longest = map(str, KERNELS_ALONG_ONE_AXIS)
+    along = [growth for growth in growths if longest in growth.forward]
+    for what in _GROWTH:
+        numbers = [(growth.name, getattr(growth, what)[longest] / getattr(growth, what)[shortest]) for growth in along]
+        yield _at_most(f"along one axis {what}: {longest} / {shortest}", numbers, _ALONG_ONE_AXIS)
+        seconds = [(growth.name, max(getattr(growth, f"compile_{what}").values())) for growth in along]
+        yield _at_most(f"along one axis, compile {what}: seconds at the most", seconds, _COMPILE_ALONG_ONE_AXIS)
     largest = str(SIZES[-1])
     arrays = [growth for growth in growths if largest in growth.forward]
     for what in _GROWTH:

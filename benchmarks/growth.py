@@ -15,7 +15,15 @@ from benchmarks.timing import Run, alternate
 KERNELS = (3, 7, 15, 31, 63)
 KERNELS_OF_SIZES = (3, 13)
 KERNELS_OF_MEDIANS = (3, 5, 7, 9, 11, 13, 15, 21, 31)
+KERNELS_ALONG_ONE_AXIS = (33, 65, 129, 257, 513, 1025, 2049)
 SIZES = (1, 2, 4)
+_CELLS_ALONG_ONE_AXIS = 20_000
+# Each with the exponents of its norms, if any. Medians and blurred averages of such windows read all their cells.
+_ALONG_ONE_AXIS = {
+    **dict.fromkeys(("max", "min", "sum", "avg"), (0,)),
+    "lp": (2, 3),
+    **dict.fromkeys(("gem", "smooth", "mellowmax", "soft", "mixed", "stochastic"), (0,)),
+}
 _SECONDS = 4.0
 
 
@@ -46,6 +54,11 @@ def growth_cases(options: Options) -> list[tuple[str, dict[str, Case]]]:
         case = Case("median", 2 * options.batch, 8, 56, channels_last)
         kernels = {str(kernel): replace(case, kernel=kernel, padding=kernel // 2) for kernel in KERNELS_OF_MEDIANS}
         studies.append((f"growth of medians, {case.layout}", kernels))
+    for group, exponents in _ALONG_ONE_AXIS.items():
+        for number in exponents:
+            case = Case(group, options.batch, 1, _CELLS_ALONG_ONE_AXIS, False, rank=1, number=number)
+            kernels = {str(kernel): replace(case, kernel=kernel) for kernel in KERNELS_ALONG_ONE_AXIS}
+            studies.append((f"growth along one axis, {group}{f' {number}' if number else ''}", kernels))
     return studies
 
 

@@ -16,7 +16,8 @@ from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.moderate_sums import Terms, all_moderate, sums_of_terms, unless_moderate
 from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, power_of_two, signed_power
-from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool, weighted_pool
+from jaxpool._derivatives.weighted_pool import weighted_pool
+from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool
 from jaxpool._engine.cpu.choose import sums_powers
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.platforms import may_be_shared, on_one_cpu

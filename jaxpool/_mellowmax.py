@@ -103,7 +103,8 @@ def _log_mean_exp(
     limits = jnp.finfo(beta.dtype)
     # For a smaller β, products with differences of cells below 1/β would be subnormal.
     is_mean = beta < limits.tiny / limits.eps
-    is_large = window.cells > 16
+    # The largest of a few values may be that of a small share of the cells.
+    is_large = window.cells > 16 or (multiplicities is not None and len(cells) > 1)
 
     def terms(cells: Cells, _: Arrays) -> Arrays:
         gap = jnp.where(jnp.isinf(shift) & ~jnp.isinf(cells[-1]), 0, gap_to_shift(cells, shift))

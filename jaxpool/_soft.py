@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jaxpool._arguments import Rule
 from jaxpool._call import core, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.exponentials import call_of_exponentials, difference, sums_of_exponentials
+from jaxpool._derivatives.long_windows import over_parts
 from jaxpool._derivatives.moments import without_tiny
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
 from jaxpool._derivatives.parameters import expand_rank, shared_along_windows
@@ -146,43 +148,57 @@ class _UnderNumber(ExactPool):
 # same pool of -x with -β, negated.
 
 
+# The shift c of every window, Σ e, Σ e·(x - c), the largest and the smallest cell. Cells are their own shifts: Σ e is
+# None if all are present, and the third is None. The last is not the smallest if β is known to be positive.
+_State = tuple[jax.Array, jax.Array | None, jax.Array | None, jax.Array, jax.Array]
+
+
 def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, signs: set[int]) -> jax.Array:
-    power, gap = _WEIGHTS if signs == {1} else _LEARNT_WEIGHTS
-    shift, mass, moment = x, None, None
-    # With the largest cells as shifts, cells of -inf have no weight, and windows with a cell of inf no derivative.
-    if signs != {1} or mask is not None:
+    parts = exponentials_order(window) if shared_along_windows(beta, window) else (window,)
+
+    def cells(x: jax.Array) -> _State:
+        largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
+        # With the largest cells as shifts, cells of -inf have no weight, and windows with a cell of inf no derivative.
+        if signs == {1} and mask is None:
+            return x, None, None, largest, smallest
         present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
-        shift, mass = jnp.where(present, x, 0), present.astype(x.dtype)
-    largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
-    for part in exponentials_order(window) if shared_along_windows(beta, window) else (window,):
-        if mass is None:
-            largest, (moment, mass) = sums_about_largest((gap, power), x, beta, part)
-            largest = lax.stop_gradient(largest)
-            shift = finite(largest)
-            continue
-        largest = extremes_with_zeros(lax.stop_gradient(largest), part, lax.max)
-        # If β is known to be positive, the largest cells suffice.
-        if signs != {1}:
-            smallest = extremes_with_zeros(lax.stop_gradient(smallest), part, lax.min)
+        return jnp.where(present, x, 0), present.astype(x.dtype), None, largest, smallest
+
+    def mean(state: _State) -> jax.Array:
+        shift, mass, moment, largest, smallest = state
+        assert mass is not None, "a window has an axis"
+        assert moment is not None, "a window has an axis"
+        y = shift + moment / jnp.where(mass == 0, 1, mass)
         extreme = _either(signs, beta, smallest, largest)
-        common = finite(extreme)
         if 0 in signs:
-            # No cell is so far from the middle that differences overflow. For any other β such a cell has no weight.
-            middle = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), common, largest / 2 + smallest / 2)
-            common = jnp.where(beta == 0, middle, common)
-        sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)
-        if moment is not None:
-            sums += weighted_sums((power,), shift, (common, beta), moment, replace(part, zeros=0), "moments")[0]
-        shift, mass, moment = common, masses, sums
-    assert mass is not None, "a window has an axis"
-    assert moment is not None, "a window has an axis"
-    y = shift + moment / jnp.where(mass == 0, 1, mass)
-    extreme = _either(signs, beta, smallest, largest)
+            # A plain mean, including infinities.
+            ends = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), largest + smallest, extreme)
+            extreme = jnp.where(beta == 0, ends, extreme)
+        return jnp.where(jnp.isinf(extreme) | jnp.isnan(extreme), extreme, y)
+
+    return over_parts(partial(_of_part, beta=beta, signs=signs), cells, mean, parts, x, mask, window)
+
+
+def _of_part(state: _State, part: Window, _: Any = None, *, beta: jax.Array, signs: set[int]) -> _State:
+    shift, mass, moment, largest, smallest = state
+    power, gap = _WEIGHTS if signs == {1} else _LEARNT_WEIGHTS
+    beta = expand_rank(beta, shift.ndim)
+    if mass is None:
+        largest, (moment, mass) = sums_about_largest((gap, power), shift, beta, part)
+        largest = lax.stop_gradient(largest)
+        return finite(largest), mass, moment, largest, largest
+    largest = extremes_with_zeros(lax.stop_gradient(largest), part, lax.max)
+    # If β is known to be positive, the largest cells suffice.
+    smallest = largest if signs == {1} else extremes_with_zeros(lax.stop_gradient(smallest), part, lax.min)
+    common = finite(_either(signs, beta, smallest, largest))
     if 0 in signs:
-        # A plain mean, including infinities.
-        ends = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), largest + smallest, extreme)
-        extreme = jnp.where(beta == 0, ends, extreme)
-    return jnp.where(jnp.isinf(extreme) | jnp.isnan(extreme), extreme, y)
+        # No cell is so far from the middle that differences overflow. For any other β such a cell has no weight.
+        middle = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), common, largest / 2 + smallest / 2)
+        common = jnp.where(beta == 0, middle, common)
+    sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)
+    if moment is not None:
+        sums += weighted_sums((power,), shift, (common, beta), moment, replace(part, zeros=0), "moments")[0]
+    return common, masses, sums, largest, smallest
 
 
 def _either(signs: set[int], beta: jax.Array, smallest: jax.Array, largest: jax.Array) -> jax.Array:

@@ -24,7 +24,8 @@ from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
 from jaxpool._derivatives.parameters import Parameter, expand_rank, shared_along_windows
 from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
-from jaxpool._derivatives.weights import Cells, Multiplicities, Shift, WeightedPool, weighted_pool
+from jaxpool._derivatives.weighted_pool import weighted_pool
+from jaxpool._derivatives.weights import Cells, Multiplicities, Shift, WeightedPool
 from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.platforms import is_portable

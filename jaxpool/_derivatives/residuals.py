@@ -48,6 +48,11 @@ def exponentials_order(window: Window) -> tuple[Window, ...]:
     return (cpu_choose.exponentials_order if default_platform() == "cpu" else xla_choose.terms_order)(window)
 
 
+def is_in_pieces(part: Window) -> bool:
+    """The format of a long window along one axis: whether weighted pools are taken over pieces of it."""
+    return (cpu_choose.terms_in_pieces if default_platform() == "cpu" else xla_choose.terms_in_pieces)(part)
+
+
 def extends_by_zeros(window: Window, shape: Sequence[int]) -> bool:
     """Whether zeros in the padding become real cells: on a CPU, if windows run along the innermost axis.
 

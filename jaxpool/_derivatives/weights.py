@@ -15,13 +15,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
-from jaxpool._derivatives.padded_zeros import sums_with_zeros
-from jaxpool._derivatives.parameters import Parameter, either, expand_rank, shared_along_windows
-from jaxpool._derivatives.residuals import exponentials_order, terms_order
-from jaxpool._derivatives.rules import is_symbolic_zero, with_rule
+from jaxpool._derivatives.parameters import Parameter, either
+from jaxpool._derivatives.rules import is_symbolic_zero
 from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
@@ -30,7 +26,6 @@ from jaxpool._engine.operations import Arrays
 from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import vary_together
 
 # The multiplicity of each cell and their sum in each window; None if all cells count once.
 Multiplicities = tuple[jax.Array, jax.Array] | None
@@ -67,50 +62,6 @@ class WeightedPool:
     is_mean: bool = False
 
 
-def weighted_pool(
-    x: jax.Array,
-    parameter: jax.Array | None,
-    window: Window,
-    pool: WeightedPool,
-    number: float | None,
-    rule: str,
-    multiplicity: jax.Array | None = None,
-    shift_dtype: Any = None,
-) -> jax.Array:
-    """Pool x with the parameter `number`, or with the array `parameter` if `number` is None.
-
-    For a mean, `multiplicity` is that of every cell, of full size along the pooled axes; None means 1. Shifts have
-    dtype `shift_dtype`.
-    """
-    in_turn = (terms_order if pool.shift is None else exponentials_order)(window)
-    if parameter is None:
-        parts = in_turn
-    else:
-        shape = window.output_shape(x.shape)
-        parameter = expand_rank(parameter, x.ndim)
-        if shared_along_windows(parameter, window):
-            parts = in_turn
-            shape = [1 if n in [axis.axis for axis in window.axes] else size for n, size in enumerate(shape)]
-        else:
-            parts = (window,)
-        parameter = jnp.broadcast_to(parameter, shape)
-        x, parameter = vary_together(x, parameter)
-
-    def pooled(x: jax.Array, parameter: jax.Array | None, multiplicity: jax.Array | None) -> jax.Array:
-        cells: Cells = (x,)
-        for part in parts:
-            if part.zeros > 1 and not pool.is_mean:
-                multiplicity = jnp.asarray(part.axes[0].along(np.ones(part.axes[0].size, x.dtype), x.ndim))
-            total = None if multiplicity is None else sums_with_zeros(multiplicity, part)
-            multiplicities = None if multiplicity is None or total is None else (multiplicity, total)
-            y, shift = _pool(cells, parameter, multiplicities, part, pool, number, shift_dtype)
-            cells = (y,) if shift is None else (y, lax.stop_gradient(shift))
-            multiplicity = total if pool.is_mean else None
-        return cells[0] if len(cells) == 1 else cells[0] + cells[1].astype(cells[0].dtype)
-
-    return with_rule(rule, pooled)(x, parameter, multiplicity)
-
-
 # Notation: window o holds the cells W(o), y(o) = f({x(i) : i ∈ W(o)}, θ); a dot marks a tangent, a bar a cotangent.
 # With w(i, o) = ∂y(o)/∂x(i), and s(i, o) the terms of ∂y(o)/∂θ,
 #
@@ -124,7 +75,7 @@ def weighted_pool(
 
 
 @custom_rule((3, 4, 5, 6))
-def _pool(
+def pool_part(
     cells: Cells,
     parameter: jax.Array | None,
     multiplicities: Multiplicities,
@@ -133,7 +84,7 @@ def _pool(
     number: float | None,
     shift_dtype: Any,
 ) -> tuple[jax.Array, Shift]:
-    """The values, less the shift if there is one, and the shift."""
+    """The values of windows that are taken at once, less the shift if there is one, and the shift."""
 
     def of_shard(*arrays: Any) -> tuple[jax.Array, Shift]:
         *cells, multiplicity, parameter, total, window = arrays
@@ -156,13 +107,13 @@ def _pool(
     return on_every_platform(both, cells, parameter, multiplicities)
 
 
-@partial(_pool.defjvp, symbolic_zeros=True)
+@partial(pool_part.defjvp, symbolic_zeros=True)
 def _pool_jvp(
     window: Window, pool: WeightedPool, number: float | None, shift_dtype: Any, primals: Any, tangents: Any
 ) -> Any:
     cells, parameter, multiplicities = primals
     (x_dot, *_), parameter_dot, _ = tangents
-    y, shift = _pool(cells, parameter, multiplicities, window, pool, number, shift_dtype)
+    y, shift = pool_part(cells, parameter, multiplicities, window, pool, number, shift_dtype)
     residuals = (cells, shift, parameter, multiplicities, y)
     terms = []
     if not is_symbolic_zero(x_dot):

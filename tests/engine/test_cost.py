@@ -11,6 +11,7 @@ import pytest
 
 import jaxpool
 from jaxpool._arguments import Rule
+from jaxpool._engine import platforms
 from tests.harness.checks import equations, programs_within
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
@@ -128,6 +129,36 @@ def test_programs_of_large_windows_do_not_grow() -> None:
         return len(list(equations(jax.make_jaxpr(gradient)(jnp.zeros(kernel + 1)).jaxpr)))
 
     assert length(1024) < 2 * length(128)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu", "tpu"])
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        ("lp_pool", {"norm_type": 2}),
+        ("gem_pool", {"norm_type": 3.5}),
+        ("smooth_max_pool", {"beta": 2.0}),
+        ("mellowmax_pool", {"beta": 2.0}),
+        ("soft_pool", {"beta": 2.0}),
+        ("stochastic_pool", {}),
+    ],
+)
+def test_programs_of_weighted_pools_grow_with_the_logarithm_of_the_window(
+    function: str, options: dict[str, Any], platform: str
+) -> None:
+    def length(kernel: int) -> int:
+        x = jnp.zeros((2, 3, 4000), np.float32)
+
+        def gradient(x: jax.Array) -> jax.Array:
+            return jax.grad(lambda x: getattr(jaxpool, function)(x, **options, kernel_size=(kernel,), stride=1).sum())(
+                x
+            )
+
+        with platforms.only_for(platform):
+            return len(list(equations(jax.make_jaxpr(gradient)(x).jaxpr)))
+
+    # Pieces of a few cells each time, in five steps instead of two.
+    assert length(2049) <= 4 * length(65)
 
 
 @pytest.mark.parametrize("function", ["max_pool", "max_pool_with_indices", "avg_pool", "lp_pool", "smooth_max_pool"])

@@ -4,6 +4,7 @@ Expected values are those of the same pools without `portable`, by JAX's own mod
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from tests.registry.cases import distinct
 from tests.registry.records import RECORDS
 
 X, DIRECTION = distinct((2, 7, 6), "portable"), distinct((2, 7, 6), "direction")[:1]
-X = X[:1]
+X: Any = X[:1]
 # Pools that draw cells need keys, which few interpreters know. Without a key, means are drawn from nothing.
 NAMES = [name for name, record in RECORDS.items() if not record.draws or name == "stochastic_pool"]
 

@@ -95,4 +95,28 @@ FAULTS = (
         "terms.append(share * averages",
         "test_derivatives -k mixed",
     ),
+    Fault(
+        "pieces in no window send NaN",
+        "values = pooled(_without_nan(x))",
+        "values = pooled(x)",
+        "test_long_windows -k nan",
+    ),
+    Fault(
+        "NaN in a long window without a derivative",
+        "return _without_nan(*primals), tangents[0]",
+        "return _without_nan(*primals), jnp.where(jnp.isnan(primals[0]), 0, tangents[0])",
+        "test_long_windows -k nan",
+    ),
+    Fault(
+        "pieces of long windows that overlap",
+        "done += count * width",
+        "done += count * width - (width > 1)",
+        "test_long_windows -k pieces",
+    ),
+    Fault(
+        "long windows cell by cell",
+        "return is_in_pieces(part) and not has_bins(part)",
+        "return False",
+        "test_cost -k weighted",
+    ),
 )

@@ -7,7 +7,7 @@ pytest.importorskip("rich")
 from benchmarks import goals
 from benchmarks.cases import BIN_GROUPS, GLOBAL_GROUPS, cases
 from benchmarks.dispatch import Dispatch
-from benchmarks.growth import KERNELS_OF_MEDIANS, Growth
+from benchmarks.growth import KERNELS_ALONG_ONE_AXIS, KERNELS_OF_MEDIANS, Growth
 from benchmarks.measure import Row
 
 
@@ -36,8 +36,8 @@ def test_the_summary_of_made_up_rows() -> None:
     ]
     kernels = {str(kernel): 0.1 * kernel for kernel in (3, 7, 15, 31, 63)}
     sizes = {"1": 1.0, "2": 2.0, "4": 6.0}
-    medians = {str(kernel): float(kernel) for kernel in KERNELS_OF_MEDIANS}
-    growths = [Growth("kernel", *[kernels] * 4), Growth("array", *[sizes] * 4), Growth("medians", *[medians] * 4)]
+    more = [{str(k): float(k) for k in each} for each in (KERNELS_OF_MEDIANS, KERNELS_ALONG_ONE_AXIS)]
+    growths = [Growth("made up", *[each] * 4) for each in (kernels, sizes, *more)]
     figures = {figure.name: figure for figure in goals.summarise(rows, growths, [Dispatch("tiny", 30.0, 10.0)])}
     plain = figures["max and min forward: plain JAX / jaxpool"]
     assert (plain.count, plain.worst, plain.worst_case, plain.met) == (2, 4.0, "max a", True)
@@ -59,6 +59,7 @@ def test_the_summary_of_made_up_rows() -> None:
     assert figures["compile forward: 63×63 / 7×7"].worst == pytest.approx(9.0)
     assert figures["medians forward: largest step from one kernel to the next"].worst == pytest.approx(5 / 3)
     assert figures["medians, compile gradient: seconds at the most"].worst == 31
+    assert figures["along one axis gradient: 2049 / 33"].worst == pytest.approx(2049 / 33)
     assert figures["4× the array forward: time per cell"].worst == pytest.approx(1.5)
 
 

@@ -22,7 +22,7 @@ WITH_TABLES = [name for name, record in RECORDS.items() if record.windows in ("b
 
 def everything(record: Record, rule: str) -> Callable[..., Any]:
     """Value, gradient, their batches, and a tangent if the rule has one."""
-    rules = {"rule": rule} if record.has_rule else {}
+    rules: dict[str, Any] = {"rule": rule} if record.has_rule else {}
 
     def values(x: jax.Array) -> jax.Array:
         return record.values(x, **rules)

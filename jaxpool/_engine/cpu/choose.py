@@ -152,6 +152,16 @@ def exponentials_order(window: Window) -> tuple[Window, ...]:
     return (window,) if window.cells <= 16 else window.split()
 
 
+def terms_in_pieces(part: Window) -> bool:
+    """Whether a pool of weighted cells is taken over pieces of the window, one after the other.
+
+    Up to 32 cells that is no faster; beyond 64 the program would be long and slow to compile.
+    """
+    (axis, *others) = part.axes
+    long = axis.kernel > 64 or axis.kernel > max(32, 8 * axis.stride)
+    return long and not (others or part.tiles or isinstance(axis, BinAxis))
+
+
 def sums_powers(part: Window) -> bool:
     """Whether norms are roots of sums of powers of cells, instead of powers of ratios to the largest cell.
 

@@ -67,6 +67,11 @@ def terms_order(window: Window) -> tuple[Window, ...]:
     return (window,) if window.cells <= _MOST_TERMS else window.split()
 
 
+def terms_in_pieces(part: Window) -> bool:
+    """Whether a pool of weighted cells is taken over pieces of the window, one after the other."""
+    return is_in_pieces(part) and not has_bins(part)
+
+
 def correlation_order(window: Window) -> tuple[Window, ...]:
     """The windows that a weighted sum is taken over, one after the other, the last one first."""
     return (window,) if window.cells <= _MOST_READS else window.split()

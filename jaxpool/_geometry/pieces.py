@@ -1,0 +1,129 @@
+"""Long windows along one axis as windows of windows, so that work and programs grow with the logarithm of their length.
+
+The cells are pooled in windows of a few cells, the pieces; these in windows of a few pieces; and so on. A window of k
+cells consists of as many of the longest pieces as fit, then of shorter ones, down to single cells. No two of them share
+a cell, so any pool that may be taken over one axis after the other may be taken over pieces, and then over their
+groups.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from jaxpool._geometry.window import Window, WindowAxis
+
+_MOST_PIECES = 16
+# What a result costs besides its terms, in terms.
+_COST_OF_RESULT = 10
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Windows of cells, or of pieces of one kind.
+
+    Attributes:
+        kind: Which pieces: how many kinds are shorter, cells included.
+        first, end: The pieces that the windows reach, of all those along the axis.
+        window: The windows of these pieces.
+        cells: The cells of one window.
+    """
+
+    kind: int
+    first: int
+    end: int
+    window: Window
+    cells: int
+
+
+@dataclass(frozen=True)
+class Division:
+    """Long windows, divided into pieces.
+
+    Attributes:
+        kinds: What makes each kind of pieces, the shortest first.
+        groups: The pieces that make up every window, those at its start first.
+    """
+
+    kinds: tuple[Pieces, ...]
+    groups: tuple[Pieces, ...]
+
+
+@lru_cache(maxsize=1024)
+def divide_window(window: Window) -> Division:
+    """The division of windows along one axis that takes the fewest terms."""
+    return min((_divide(window, factors) for factors in _choices(window.axes[0].kernel)), key=_terms)
+
+
+def _choices(kernel: int) -> Iterator[tuple[int, ...]]:
+    """How many pieces of each kind make one of the next."""
+    most = math.ceil(math.log(kernel, _MOST_PIECES))
+    for count in range(1, most + 1):
+        for factors in itertools.combinations_with_replacement(range(2, _MOST_PIECES + 1), count):
+            if kernel // _MOST_PIECES <= math.prod(factors) <= kernel:
+                yield factors
+                yield factors[::-1]
+
+
+def _terms(division: Division) -> int:
+    groups = division.groups
+    axes = [axis for pieces in (*division.kinds, *groups) for axis in pieces.window.axes]
+    joined = groups[0].window.outputs * (len(groups) + _COST_OF_RESULT) if len(groups) > 1 else 0
+    return joined + sum(axis.output * (axis.kernel + _COST_OF_RESULT) for axis in axes)
+
+
+def _divide(window: Window, factors: tuple[int, ...]) -> Division:
+    (axis,) = window.axes
+    # A single window has any stride.
+    stride = axis.stride if axis.output > 1 else 0
+    reached = (axis.output - 1) * stride + axis.extent
+    kinds: list[Pieces] = []
+    # Of every kind: the length of a piece, and the distance between the first cells of two.
+    sources = [(axis, 1, 1)]
+    for factor in factors:
+        pieces, width, step = sources[-1]
+        longer = width * factor
+        # Windows start at multiples of the stride, and pieces in them at multiples of their own extent.
+        next_step = math.gcd(stride, longer * axis.dilation)
+        count = (reached - (longer - 1) * axis.dilation - 1) // next_step + 1
+        spacing = width * axis.dilation // step
+        kinds.append(_windows(window, len(kinds), width, pieces, 0, factor, next_step // step, spacing, count))
+        sources.append((replace(axis, size=count, low=0, high=0), longer, next_step))
+    groups: list[Pieces] = []
+    done = 0
+    for kind, (pieces, width, step) in reversed(list(enumerate(sources))):
+        count = (axis.kernel - done) // width
+        if count:
+            spacing, start = width * axis.dilation // step, done * axis.dilation // step
+            distance = stride // step or (count - 1) * spacing + 1
+            group = _windows(window, kind, width, pieces, start, count, distance, spacing, axis.output)
+            # Others hold padding only.
+            if group.first < group.end or window.zeros:
+                groups.append(group)
+            done += count * width
+    return Division(tuple(kinds), tuple(groups))
+
+
+def _windows(
+    window: Window,
+    kind: int,
+    width: int,
+    pieces: WindowAxis,
+    start: int,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    output: int,
+) -> Pieces:
+    """So many windows of pieces, the first one from number `start` on, the padding included."""
+    first = max(0, start - pieces.low)
+    end = start - pieces.low + (output - 1) * stride + (kernel - 1) * dilation + 1
+    low, high, end = max(0, pieces.low - start), max(0, end - pieces.size), min(end, pieces.size)
+    along = WindowAxis(pieces.axis, end - first, kernel, stride, dilation, low, high, output)
+    return Pieces(kind, first, end, Window((along,), zeros=0 if kind else window.zeros), width * kernel)
+
+
+def stacked(count: int) -> Window:
+    """The windows of so many arrays stacked along a new first axis."""
+    return Window((WindowAxis(0, count, count, count, 1, 0, 0, 1),))
