@@ -18,7 +18,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import devices_along, evaluate_sharded
+from jaxpool._sharding import devices_along, evaluate_sharded, shared_by
 
 Kind = Literal["max", "avg"]
 
@@ -99,7 +99,7 @@ def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...],
     for axis in others:
         shape[axis] = 1
     devices = devices_along((x, mask))
-    core = partial(_levels, windows=tuple(window.shared_by(devices) for window in windows), kind=kind, rule=rule)
+    core = partial(_levels, windows=tuple(shared_by(window, devices) for window in windows), kind=kind, rule=rule)
     return lax.squeeze(evaluate_sharded(core, (x, mask), windows[0].pooled_axes, shape), others)
 
 

@@ -9,6 +9,7 @@ an array varies.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -28,7 +29,7 @@ def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
         arrays, (window, *static) = arguments[:count], arguments[count:]
         shape = window.output_shape(arrays[0].shape)
         devices = devices_along(arrays)
-        static = [one.shared_by(devices) if isinstance(one, Window) else one for one in (window, *static)]
+        static = [shared_by(one, devices) if isinstance(one, Window) else one for one in (window, *static)]
         return evaluate_sharded(lambda *arrays: core(*arrays, *static), arrays, window.pooled_axes, shape)
 
     return pool
@@ -52,6 +53,12 @@ def evaluate_sharded(
             spec[axis] = None
     with jax.sharding.use_abstract_mesh(mesh):
         return jax.sharding.auto_axes(core, out_sharding=PartitionSpec(*[None] * leading, *spec))(*arrays)
+
+
+def shared_by(window: Window, devices: Sequence[int]) -> Window:
+    """The same windows, where so many devices share each axis of the array; 0 changes nothing."""
+    axes = (replace(axis, devices=devices[axis.axis] or axis.devices) for axis in window.axes)
+    return replace(window, axes=tuple(axes))
 
 
 def devices_along(arrays: Sequence[Any]) -> list[int]:

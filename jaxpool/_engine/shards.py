@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.blocks import holds_all
 from jaxpool._engine.operations import pad
 from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.bins import BinAxis
@@ -209,7 +210,7 @@ def shards_of(window: Window) -> Shards | None:
     """
     if known_platform() == "tpu":
         return None
-    shared = (Shards(axis) for axis in window.axes if axis.devices > 1 and not axis.holds_all)
+    shared = (Shards(axis) for axis in window.axes if axis.devices > 1 and not holds_all(axis))
     return next((one for one in shared if not isinstance(one.along, BinAxis) and one.exchange), None)
 
 

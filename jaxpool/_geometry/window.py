@@ -1,9 +1,8 @@
 """The geometry of fixed windows, and the errors of impossible sizes.
 
 A `Window` describes how a kernel slides along the pooled axes of one array shape. It is frozen and hashable, so it can
-be a static argument of compiled functions, and it holds the output-shape formula and the errors about sizes that do not
-fit. All sizes are counted in cells. The cells of an axis are numbered from the first real one; padding is below 0 and
-from `size` upwards.
+be a static argument of compiled functions, and it holds the output-shape formula and the errors about sizes. All sizes
+are in cells, which are numbered from the first real one of an axis: padding is below 0 and from `size` upwards.
 """
 
 import math
@@ -19,10 +18,7 @@ from jaxpool._geometry.sizes import Padding, Sizes, axes_and_sizes, check_flag, 
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """One pooled axis: `size` cells, and the windows that slide along them.
-
-    So many `devices` share the axis; 0 if only the compiler will know.
-    """
+    """One pooled axis: `size` cells, the windows that slide along them, and how many devices share it, 0 if unknown."""
 
     axis: int
     size: int
@@ -43,11 +39,6 @@ class WindowAxis:
     def overhang(self) -> int:
         """Cells that the last window needs above the real ones; negative if real cells are left over."""
         return (self.output - 1) * self.stride + self.extent - self.low - self.size
-
-    @property
-    def holds_all(self) -> bool:
-        """Whether a single window holds all cells, and no others."""
-        return (self.output, self.kernel, self.low, self.dilation) == (1, self.size, 0, 1)
 
     @property
     def starts(self) -> np.ndarray:
@@ -144,11 +135,6 @@ class Window:
     def after_padding(self) -> "Window":
         """The same windows, on the array that already has the declared padding."""
         return Window(tuple(replace(a, size=a.low + a.size + a.high, low=0, high=0) for a in self.axes))
-
-    def shared_by(self, devices: Sequence[int]) -> "Window":
-        """The same windows, where so many devices share each axis of the array; 0 changes nothing."""
-        axes = (replace(axis, devices=devices[axis.axis] or axis.devices) for axis in self.axes)
-        return replace(self, axes=tuple(axes))
 
     def output_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of the output for an array of this shape."""
