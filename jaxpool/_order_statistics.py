@@ -108,7 +108,7 @@ def chosen(
     x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
 ) -> tuple[Arrays, Arrays]:
     """The values and the offsets of c, and of d if there is one; inside a lowering."""
-    if shards_of(window, x.ndim) is not None:
+    if shards_of(window) is not None:
         return _chosen_by_shards(x, mask, counts, window, quantile)
     static = {"window": window, "quantile": quantile}
     cells = on_every_platform(partial(chosen_cells, **static), x, counts, in_stage=True)

@@ -18,7 +18,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import evaluate_sharded
+from jaxpool._sharding import devices_along, evaluate_sharded, shared_by
 
 Kind = Literal["max", "avg"]
 
@@ -98,7 +98,8 @@ def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...],
     shape[first] = sum(window.outputs for window in windows)
     for axis in others:
         shape[axis] = 1
-    core = partial(_levels, windows=windows, kind=kind, rule=rule)
+    devices = devices_along((x, mask))
+    core = partial(_levels, windows=tuple(shared_by(window, devices) for window in windows), kind=kind, rule=rule)
     return lax.squeeze(evaluate_sharded(core, (x, mask), windows[0].pooled_axes, shape), others)
 
 

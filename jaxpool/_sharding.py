@@ -9,12 +9,13 @@ an array varies.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from jaxpool._geometry.window import Window
 
@@ -25,9 +26,10 @@ def shardable(core: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(core)
     def pool(*arguments: Any) -> Any:
         count = next(number for number, argument in enumerate(arguments) if isinstance(argument, Window))
-        arrays, static = arguments[:count], arguments[count:]
-        window = static[0]
+        arrays, (window, *static) = arguments[:count], arguments[count:]
         shape = window.output_shape(arrays[0].shape)
+        devices = devices_along(arrays)
+        static = [shared_by(one, devices) if isinstance(one, Window) else one for one in (window, *static)]
         return evaluate_sharded(lambda *arrays: core(*arrays, *static), arrays, window.pooled_axes, shape)
 
     return pool
@@ -47,11 +49,30 @@ def evaluate_sharded(
     mesh = jax.typeof(sharded[0]).sharding.mesh
     spec = _entries(x, x.ndim, range(x.ndim))
     for axis in pooled:
-        names = spec[axis] if isinstance(spec[axis], tuple) else (spec[axis],)
-        if shape[axis] % math.prod(mesh.shape[name] for name in names if name is not None):
+        if shape[axis] % _size(mesh, spec[axis]):
             spec[axis] = None
     with jax.sharding.use_abstract_mesh(mesh):
         return jax.sharding.auto_axes(core, out_sharding=PartitionSpec(*[None] * leading, *spec))(*arrays)
+
+
+def shared_by(window: Window, devices: Sequence[int]) -> Window:
+    """The same windows, where so many devices share each axis of the array; 0 changes nothing."""
+    axes = (replace(axis, devices=devices[axis.axis] or axis.devices) for axis in window.axes)
+    return replace(window, axes=tuple(axes))
+
+
+def devices_along(arrays: Sequence[Any]) -> list[int]:
+    """How many devices share each axis of the first of some arrays, or of others of its rank; 0 if that is unknown.
+
+    In an explicit mesh the types say it. In an automatic one the compiler decides, after everything is traced.
+    """
+    rank, kinds = arrays[0].ndim, jax.typeof(arrays[0]).sharding.mesh.axis_types
+    devices = [int(bool(kinds) and AxisType.Auto not in kinds)] * rank
+    for array in arrays:
+        for axis, entry in enumerate(_entries(array, rank, range(rank))):
+            if entry is not None:
+                devices[axis] = max(devices[axis], _size(jax.typeof(array).sharding.mesh, entry))
+    return devices
 
 
 def _entries(array: Any, rank: int, axes: Sequence[int]) -> list[Any]:
@@ -60,6 +81,12 @@ def _entries(array: Any, rank: int, axes: Sequence[int]) -> list[Any]:
         return []
     spec = tuple(jax.typeof(array).sharding.spec)
     return [spec[axis] if axis < len(spec) else None for axis in axes]
+
+
+def _size(mesh: AbstractMesh, entry: Any) -> int:
+    """The number of devices along the mesh axis, or the mesh axes, that an entry of a sharding names."""
+    names = entry if isinstance(entry, tuple) else (entry,)
+    return math.prod(mesh.shape[name] for name in names if name is not None)
 
 
 def vary_together(*arrays: jax.Array) -> list[jax.Array]:

@@ -17,15 +17,15 @@ from jax import lax
 
 from jaxpool._engine.cpu import choose
 from jaxpool._engine.operations import Operation, combine, identity, in_integer_order
-from jaxpool._engine.platforms import devices_along, on_one_cpu
+from jaxpool._engine.platforms import most_devices, on_one_cpu
 from jaxpool._engine.stages import materialize, stage
-from jaxpool._geometry.window import Window
+from jaxpool._geometry.window import Window, WindowAxis
 
 
 def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce windows that tile an array, by `lax.max`, `lax.min` or `lax.add`."""
     cells, axes = split_blocks(padded, window)
-    return join_blocks(fold(cells, axes, op), axes, window)
+    return join_blocks(fold(cells, axes, op, devices_of(window)), axes, window)
 
 
 def first_in_blocks(
@@ -36,7 +36,7 @@ def first_in_blocks(
     The offset of a cell is its number in the window times `place_value`, plus its entry in `offsets`.
     """
     cells, axes = split_blocks(padded, window)
-    best = stage(lambda cells: fold(cells, axes, op), cells)
+    best = stage(lambda cells: fold(cells, axes, op, devices_of(window)), cells)
 
     def first_of_best(cells: jax.Array, best: jax.Array, offsets: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         # The best of a window that holds NaN is NaN.
@@ -62,27 +62,27 @@ def first_in_blocks(
     return join_blocks(best, axes, window), join_blocks(first, axes, window)
 
 
-def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence[int] | None = None) -> jax.Array:
-    """Combine all cells along `axes`, which keep size 1; so many devices share each of them, if that is given."""
-    devices = [devices_along(axis, array.ndim) for axis in axes] if devices is None else devices
-    shared = [axis for axis, count in zip(axes, devices, strict=True) if count > 1 and array.shape[axis] % count == 0]
-    for axis, count in zip(axes, devices, strict=True):
+def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence[int] = ()) -> jax.Array:
+    """Combine all cells along `axes`, which keep size 1; at most so many devices share each of them, 1 by default."""
+    counts = [math.gcd(array.shape[axis], count) for axis, count in zip(axes, devices, strict=False)]
+    shared = [axis for axis, count in zip(axes, counts, strict=False) if count > 1]
+    for axis, count in zip(axes, counts, strict=False):
         if axis in shared:
             array = _fold_shards(array, axis, op, count)
     for axis in axes:
         while axis not in shared and array.shape[axis] > 1:
             array = _fold_once(array, axis, op)
-    return _combine_devices(array, shared, op) if shared else array
+    return combine_devices(array, shared, op) if shared else array
 
 
 def _fold_shards(array: jax.Array, axis: int, op: Operation, devices: int) -> jax.Array:
     """Combine the cells of an axis on each device, and keep one result from each."""
     shape = (*array.shape[:axis], devices, array.shape[axis] // devices, *array.shape[axis + 1 :])
-    return lax.squeeze(fold(array.reshape(shape), (axis + 1,), op, (1,)), (axis + 1,))
+    return lax.squeeze(fold(array.reshape(shape), (axis + 1,), op), (axis + 1,))
 
 
-def _combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
-    """Combine the results of all devices in one exchange."""
+def combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
+    """Combine all cells along `axes`, which keep size 1, in one exchange between the devices that share them."""
     keys = _to_ordered(array, op)
     total = _from_ordered(lax.reduce(keys, identity(op, keys.dtype), op, axes), array.dtype)
     return lax.expand_dims(total, axes)
@@ -139,21 +139,40 @@ def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int
     """Split every pooled axis into windows and cells; the axes of cells are returned, adjacent unshared ones merged."""
     axes: list[int] = []
     added = 0
-    for axis in window.axes:
+    for before, axis in zip((None, *window.axes), window.axes, strict=False):
         number = axis.axis + added
         if axis.output > 1:
             shape = (*array.shape[:number], axis.output, axis.kernel, *array.shape[number + 1 :])
             array = array.reshape(shape)
             axes.append(number + 1)
             added += 1
-        elif (
-            axes and axes[-1] == number - 1 and not any(devices_along(n, array.ndim) > 1 for n in (number - 1, number))
-        ):
+        elif _merges(before, axis):
             array = lax.collapse(array, number - 1, number + 1)
             added -= 1
         else:
             axes.append(number)
     return array, tuple(axes)
+
+
+def devices_of(window: Window) -> list[int]:
+    """The most devices that may share each axis of cells that `split_blocks` returns."""
+    pairs = zip((None, *window.axes), window.axes, strict=False)
+    return [most_sharing(axis) for before, axis in pairs if axis.output > 1 or not _merges(before, axis)]
+
+
+def _merges(before: WindowAxis | None, axis: WindowAxis) -> bool:
+    """Whether the cells of an axis with one window are merged with those of the pooled axis before it."""
+    return before is not None and before.axis == axis.axis - 1 and most_sharing(before) == most_sharing(axis) == 1
+
+
+def holds_all(axis: WindowAxis) -> bool:
+    """Whether a single window holds all cells of an axis, and no others."""
+    return (axis.output, axis.kernel, axis.low, axis.dilation) == (1, axis.size, 0, 1)
+
+
+def most_sharing(axis: WindowAxis) -> int:
+    """The most devices that may share the cells of a window that tiles an axis: one, if there are more windows."""
+    return 1 if axis.output > 1 else axis.devices or most_devices()
 
 
 def join_blocks(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:

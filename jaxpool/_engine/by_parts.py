@@ -16,7 +16,7 @@ from jax import lax
 from jaxpool._engine.blocks import reduce_blocks
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.parts import Parts
-from jaxpool._engine.platforms import devices_along, known_platform
+from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.shards import Shards, by_shards
 from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window, WindowAxis
@@ -24,33 +24,31 @@ from jaxpool._geometry.window import Window, WindowAxis
 Step = Callable[..., jax.Array]
 
 
-def parts_of(window: Window, rank: int) -> Parts | None:
+def parts_of(window: Window) -> Parts | None:
     """The parts of the windows along the first pooled axis that is evaluated by parts, if there is one."""
     if known_platform() == "tpu":
         return None
-    along = next((axis for axis in window.axes if _is_in_parts(axis, devices_along(axis.axis, rank))), None)
-    return None if along is None else Parts(along, devices_along(along.axis, rank))
+    return next((Parts(axis) for axis in window.axes if _is_in_parts(axis)), None)
 
 
-def _is_in_parts(along: WindowAxis, devices: int) -> bool:
-    if devices == 1 or along.output == 1:
+def _is_in_parts(along: WindowAxis) -> bool:
+    if along.devices < 2 or along.output == 1:
         # A single window is folded on each device, and then over the devices.
         return False
     if isinstance(along, BinAxis):
-        crosses = math.gcd(along.size, along.output) % devices > 0
+        crosses = math.gcd(along.size, along.output) % along.devices > 0
     else:
-        shards = Shards(along, devices)
+        shards = Shards(along)
         crosses = along.stride >= along.extent == along.kernel and shards.cross and not shards.exchange
-    return crosses and Parts(along, devices).counts.sum() < along.size
+    return crosses and Parts(along).counts.sum() < along.size
 
 
 def reduce_by_parts(step: Step, window: Window, x: jax.Array, op: Operation) -> jax.Array:
     """Evaluate `step(x, window)`, which reduces every window by `op`."""
-    fill, parts = identity(op, x.dtype), parts_of(window, x.ndim)
+    fill, parts = identity(op, x.dtype), parts_of(window)
     if parts is None:
         return by_shards(step, window, [(x, fill)])
-    with parts.on_each_device(x.ndim):
-        reduced = reduce_by_parts(step, parts.of_device(window), parts.split_cells(x, fill), op)
+    reduced = reduce_by_parts(step, parts.of_device(window), parts.split_cells(x, fill), op)
     return reduce_blocks(parts.join_windows(reduced, fill), Window((parts.together,)), op)
 
 
@@ -66,29 +64,27 @@ def select_by_parts(
 
     A window in parts has one axis.
     """
-    fill, parts = identity(op, x.dtype), parts_of(window, x.ndim)
+    fill, parts = identity(op, x.dtype), parts_of(window)
     if parts is None:
 
         def here(x: jax.Array, offsets: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array]:
             return step(x, offsets, place_value, window)
 
         return by_shards(here, window, [(x, fill), (offsets, 0)])
-    with parts.on_each_device(x.ndim):
-        inner = None if offsets is None else parts.split_cells(offsets, 0)
-        values, found = step(parts.split_cells(x, fill), inner, place_value, parts.of_device(window))
-        found += parts.offsets(x.ndim).astype(found.dtype) * place_value
+    inner = None if offsets is None else parts.split_cells(offsets, 0)
+    values, found = step(parts.split_cells(x, fill), inner, place_value, parts.of_device(window))
+    found += parts.offsets(x.ndim).astype(found.dtype) * place_value
     values, found = parts.join_windows(values, fill), parts.join_windows(found, 0)
     return step(values, found, np.zeros_like(place_value), Window((parts.together,)))
 
 
 def spread_by_parts(step: Step, window: Window, cotangent: jax.Array) -> jax.Array:
     """Evaluate `step(cotangent, window)`, which sends the cotangent of every window to all of its cells."""
-    parts = parts_of(window, cotangent.ndim)
+    parts = parts_of(window)
     if parts is None:
         return by_shards(step, window, [], [(cotangent, 0)], to_cells=True)
-    with parts.on_each_device(cotangent.ndim):
-        sent = spread_by_parts(step, parts.of_device(window), parts.split_windows(cotangent))
-        return parts.join_cells(sent, lax.add)
+    sent = spread_by_parts(step, parts.of_device(window), parts.split_windows(cotangent))
+    return parts.join_cells(sent, lax.add)
 
 
 def route_by_parts(step: Step, window: Window, array: jax.Array, offsets: jax.Array, op: Operation) -> jax.Array:
@@ -96,23 +92,21 @@ def route_by_parts(step: Step, window: Window, array: jax.Array, offsets: jax.Ar
 
     What a cell gets from several windows is combined by `op`.
     """
-    parts = parts_of(window, array.ndim)
+    parts = parts_of(window)
     if parts is None:
         return by_shards(step, window, [], [(array, 0), (offsets, 0)], to_cells=True)
-    with parts.on_each_device(array.ndim):
-        here = _offsets_in_parts(parts.split_windows(offsets), parts, window)
-        sent = route_by_parts(step, parts.of_device(window), parts.split_windows(array), here, op)
-        return parts.join_cells(sent, op)
+    here = _offsets_in_parts(parts.split_windows(offsets), parts, window)
+    sent = route_by_parts(step, parts.of_device(window), parts.split_windows(array), here, op)
+    return parts.join_cells(sent, op)
 
 
 def read_by_parts(step: Step, window: Window, x: jax.Array, offsets: jax.Array) -> jax.Array:
     """Evaluate `step(x, offsets, window)`, which reads the cell of every window at its offset; 0 if there is none."""
-    parts = parts_of(window, x.ndim)
+    parts = parts_of(window)
     if parts is None:
         return by_shards(step, window, [(x, 0)], [(offsets, 0)])
-    with parts.on_each_device(x.ndim):
-        here = _offsets_in_parts(parts.split_windows(offsets), parts, window)
-        read = read_by_parts(step, parts.of_device(window), parts.split_cells(x, 0), here)
+    here = _offsets_in_parts(parts.split_windows(offsets), parts, window)
+    read = read_by_parts(step, parts.of_device(window), parts.split_cells(x, 0), here)
     return reduce_blocks(parts.join_windows(read, 0), Window((parts.together,)), lax.add)
 
 

@@ -8,7 +8,6 @@ cells, every device gets the windows of its parts. Offsets in a part are counted
 This is for windows that share no cells, and for bins. For other windows that cross from shard to shard see `shards`.
 """
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,17 +20,19 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import take
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, barrier
-from jaxpool._engine.platforms import on_each_device
 from jaxpool._engine.shards import join_shards, split_shards
 from jaxpool._geometry.window import Window, WindowAxis
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of the windows along an axis that so many devices share."""
+    """The parts of the windows along an axis that devices share."""
 
     along: WindowAxis
-    devices: int
+
+    @property
+    def devices(self) -> int:
+        return self.along.devices
 
     @property
     def cells(self) -> int:
@@ -114,9 +115,6 @@ class Parts:
         )
         return replace(window, axes=tuple(axes))
 
-    def on_each_device(self, rank: int) -> AbstractContextManager[None]:
-        return on_each_device(self.along.axis, rank)
-
     def split_cells(self, array: jax.Array, fill: Any) -> jax.Array:
         """The cells of the parts of each device; `fill` where a part has fewer than others."""
         each = split_shards(array, self.along.axis, self.devices, self.cells, fill)
@@ -132,7 +130,7 @@ class Parts:
         positions = np.where(windows < ends, parts * self.tiles.kernel + places, self.tiles.size)
         array = self._take_on_each(array, np.moveaxis(positions, 0, 1), 0)
         along = self.along.axis + 1
-        array = lax.squeeze(fold(array, (along,), op, (1,)), (along,))
+        array = lax.squeeze(fold(array, (along,), op), (along,))
         return join_shards(array, self.along.axis, self.along.size)
 
     def split_windows(self, array: jax.Array) -> jax.Array:
@@ -172,4 +170,4 @@ def _merge(array: jax.Array, axis: int) -> jax.Array:
 
 
 def _tiles(axis: int, windows: int, cells: int) -> WindowAxis:
-    return WindowAxis(axis, windows * cells, cells, cells, 1, 0, 0, windows)
+    return WindowAxis(axis, windows * cells, cells, cells, 1, 0, 0, windows, devices=1)

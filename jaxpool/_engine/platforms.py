@@ -7,29 +7,17 @@ platform can evaluate the formats of all platforms.
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import AxisType
 
 PLATFORMS = ("cpu", "gpu", "tpu")
 # Stands for all of them, in programs of plain operations that JAX differentiates itself.
 PORTABLE = "portable"
-
-
-class Layout(NamedTuple):
-    """Where the arrays of a program are.
-
-    Attributes:
-        devices: The number of devices; 0 if unknown.
-        sharded: Axes along which the program's arguments are sharded, each with the rank of the array. Intermediate
-            arrays are mostly sharded alike, which is decided when the program is compiled.
-    """
-
-    devices: int = 0
-    sharded: frozenset[tuple[int, int]] = frozenset()
 
 
 class _Context:
@@ -53,7 +41,7 @@ class _Context:
 
 # Parts of the key of JAX's tracing cache.
 _context = getattr(jax, "make_user_context", _Context)
-_platform, _inside_lowering, _layout = _context(None), _context(False), _context(Layout())
+_platform, _inside_lowering, _devices = _context(None), _context(False), _context(0)
 
 
 def only_for(platform: str) -> AbstractContextManager[None]:
@@ -71,7 +59,7 @@ def portable() -> AbstractContextManager[None]:
 @contextmanager
 def _named(platform: str) -> Iterator[None]:
     keyed = not isinstance(_platform, _Context)
-    with inside(platform, Layout(1)) if platform == PORTABLE else _platform(platform):
+    with inside(platform, 1) if platform == PORTABLE else _platform(platform):
         if not keyed:
             jax.clear_caches()
         yield
@@ -80,23 +68,14 @@ def _named(platform: str) -> Iterator[None]:
 
 
 @contextmanager
-def inside(platform: str, layout: Layout | None = None) -> Iterator[None]:
-    """Trace inside a lowering for a platform, and possibly for a layout of arrays, both then known to all functions."""
+def inside(platform: str, devices: int | None = None) -> Iterator[None]:
+    """Trace inside a lowering for a platform, and possibly for so many devices, both then known to all functions."""
     with _platform(platform), _inside_lowering(True):
-        if layout is None:
+        if devices is None:
             yield
         else:
-            with _layout(layout):
+            with _devices(devices):
                 yield
-
-
-def on_each_device(axis: int, rank: int) -> AbstractContextManager[None]:
-    """Trace what every device does by itself, inside a lowering, for arrays whose axis is split into devices and cells.
-
-    The arrays then have one more axis, and none of these two counts as sharded.
-    """
-    others = {one + (one > axis) for one, of_rank in _layout.value.sharded if of_rank == rank and one != axis}
-    return _layout(_layout.value._replace(sharded=frozenset((one, rank + 1) for one in others)))
 
 
 def known_platform() -> str | None:
@@ -120,8 +99,12 @@ def may_be_cpu() -> bool:
 
 
 def on_one_device() -> bool:
-    """Whether all arrays are known to be on one device; for use in lowerings only."""
-    return _layout.value.devices == 1
+    """Whether all arrays are known to be on one device; for use in lowerings only.
+
+    They are if the program runs on one, and inside `jax.shard_map`, if it maps over all axes of the mesh.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    return _devices.value == 1 or (not mesh.empty and all(kind == AxisType.Manual for kind in mesh.axis_types))
 
 
 def on_one_cpu(*arrays: jax.Array) -> bool:
@@ -130,14 +113,9 @@ def on_one_cpu(*arrays: jax.Array) -> bool:
     return known_platform() == "cpu" and on_one_device() and in_no_mesh
 
 
-def devices_along(axis: int, rank: int) -> int:
-    """How many devices may share this axis of arrays of this rank, as far as lowerings know; 1 if none seem to."""
-    return _layout.value.devices if (axis, rank) in _layout.value.sharded else 1
-
-
-def divided_evenly(array: Any) -> bool:
-    """Whether all axes that devices may share are multiples of the number of devices; for use in lowerings only."""
-    return all(size % devices_along(axis, len(array.shape)) == 0 for axis, size in enumerate(array.shape))
+def most_devices() -> int:
+    """The most devices that can share an array of the program, 1 if that is unknown; for use in lowerings only."""
+    return 1 if on_one_device() else max(1, _devices.value)
 
 
 def may_be_shared() -> bool:

@@ -8,14 +8,13 @@ itself.
 """
 
 import abc
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 import jax
 
-from jaxpool._engine.platforms import PLATFORMS, Layout, default_platform, inside
+from jaxpool._engine.platforms import PLATFORMS, default_platform, inside
 
 
 class CustomPrimitive(abc.ABC):
@@ -117,36 +116,18 @@ def _lower(platform: str, context: Any, *arrays: Any, operation: CustomPrimitive
     """Lower an operation for a platform: by its own lowering, or by tracing it while the program is lowered."""
     if lowering := operation.lowered.get(platform):
         return lowering(context, *arrays, operation=operation)
-    with inside(platform, layout_of(context)):
+    with inside(platform, devices_of(context)):
         return lower_by(partial(operation.evaluate, platform))(context, *arrays)
 
 
-def layout_of(context: Any) -> Layout:
-    """Where the arrays of the program are to which an operation is lowered."""
+def devices_of(context: Any) -> int:
+    """The number of devices of the program to which an operation is lowered; 0 if unknown."""
+    module = context.module_context
     try:
-        return _layout_of(context.module_context)
-    except (AttributeError, IndexError, KeyError, StopIteration, TypeError):
-        return Layout()
-
-
-def _layout_of(module: Any) -> Layout:
-    """Where the arrays of the program being lowered are."""
-    devices = getattr(module.axis_context, "num_devices", None) or 0
-    # A program exported for one device may be called with arrays on several.
-    if module.lowering_parameters.for_export:
-        return Layout()
-    if devices < 2:
-        return Layout(devices)
-    main = next(function for function in module.module.body.operations if function.sym_name.value == "main")
-    shardings = [named.attr for given in main.arg_attrs for named in given if "sharding" in named.name]
-    shardings += [operation.sharding for operation in main.entry_block if operation.name == "sdy.sharding_constraint"]
-    return Layout(devices, frozenset(axis for sharding in shardings for axis in _sharded_axes(str(sharding))))
-
-
-def _sharded_axes(sharding: str) -> Iterator[tuple[int, int]]:
-    """The axes that are sharded, each with the rank of the array."""
-    dimensions = re.findall(r"\{([^{}]*)\}", sharding)
-    yield from ((axis, len(dimensions)) for axis, names in enumerate(dimensions) if '"' in names)
+        # A program exported for one device may be called with arrays on several.
+        return 0 if module.lowering_parameters.for_export else module.axis_context.num_devices or 0
+    except AttributeError:
+        return 0
 
 
 def _registered() -> dict[str, Any]:

@@ -10,7 +10,6 @@ With m windows on D devices, device d has the ⌈m/D⌉ windows from d·⌈m/D�
 does not divide the shards, the first of these starts at another cell of every shard.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.blocks import holds_all
 from jaxpool._engine.operations import pad
-from jaxpool._engine.platforms import devices_along, known_platform, on_each_device
+from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -95,10 +95,13 @@ class Reach:
 
 @dataclass(frozen=True)
 class Shards:
-    """The windows along an axis, and the cells and the windows that each of some devices has."""
+    """The windows along an axis, and the cells and the windows that each of the devices has."""
 
     along: WindowAxis
-    devices: int
+
+    @property
+    def devices(self) -> int:
+        return self.along.devices
 
     @property
     def cells(self) -> int:
@@ -167,7 +170,9 @@ class Shards:
 
     def window_axis(self, cells: Reach, windows: int) -> WindowAxis:
         """So many windows of a device on the cells that it needs."""
-        return replace(self.along, axis=self.along.axis + 1, size=cells.length, low=0, high=0, output=windows)
+        return replace(
+            self.along, axis=self.along.axis + 1, size=cells.length, low=0, high=0, output=windows, devices=1
+        )
 
     def join_windows(self, array: jax.Array) -> jax.Array:
         return join_shards(array, self.along.axis, self.along.output)
@@ -198,11 +203,14 @@ def _cut(array: jax.Array, axis: int, starts: Sequence[int], length: int) -> jax
     return jax.vmap(cut, (axis, 0), axis)(array, np.array(starts, np.int32))
 
 
-def shards_of(window: Window, rank: int) -> Shards | None:
-    """The shards of the first pooled axis that devices share, if they exchange cells with their neighbours only."""
+def shards_of(window: Window) -> Shards | None:
+    """The shards of the first pooled axis that devices share, if they exchange cells with their neighbours only.
+
+    A window that holds all cells is rather folded on each device, and then over the devices.
+    """
     if known_platform() == "tpu":
         return None
-    shared = (Shards(a, devices_along(a.axis, rank)) for a in window.axes if devices_along(a.axis, rank) > 1)
+    shared = (Shards(axis) for axis in window.axes if axis.devices > 1 and not holds_all(axis))
     return next((one for one in shared if not isinstance(one.along, BinAxis) and one.exchange), None)
 
 
@@ -219,8 +227,7 @@ def by_shards(
     Its results are arrays of windows, or, with `to_cells`, an array of cells, each computed from its own cell and from
     the windows that hold it.
     """
-    rank = next(array.ndim for array, _ in itertools.chain(cells, windows) if array is not None)
-    shards = shards_of(window, rank)
+    shards = shards_of(window)
     if shards is None:
         return step(*(array for array, _ in (*cells, *windows)), window)
     if to_cells:
@@ -238,6 +245,5 @@ def by_shards(
         [(None if array is None else split(array, fill), fill) for array, fill in arrays]
         for arrays, split in ((cells, split_cells), (windows, split_windows))
     )
-    with on_each_device(behind, rank):
-        result = by_shards(step, replace(window, axes=tuple(axes)), *arguments, to_cells=to_cells)
-        return shards.join_cells(result) if to_cells else jax.tree.map(shards.join_windows, result)
+    result = by_shards(step, replace(window, axes=tuple(axes)), *arguments, to_cells=to_cells)
+    return shards.join_cells(result) if to_cells else jax.tree.map(shards.join_windows, result)

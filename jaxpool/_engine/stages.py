@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine import primitives
-from jaxpool._engine.platforms import divided_evenly, inside, may_be_cpu, on_one_cpu
+from jaxpool._engine.platforms import inside, may_be_cpu, most_devices, on_one_cpu
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
@@ -86,9 +86,9 @@ def _number(mark: str) -> jax.Array:
 
 
 def _lower_stage(context: Any, *arrays: Any, **_: Any) -> Any:
-    with inside("cpu", primitives.layout_of(context)):
-        if not all(map(divided_evenly, context.avals_in)):
-            # Every device would get the whole array.
+    with inside("cpu", primitives.devices_of(context)):
+        if most_devices() > 1:
+            # Where they do not divide an axis that they share, every device would get the whole array.
             return arrays[:1]
     return _lower("stage", lambda array, *_: [array], _branch_of_one_side, context, *arrays)
 

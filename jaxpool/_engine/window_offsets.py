@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._engine.blocks import fold
+from jaxpool._engine.blocks import fold, most_sharing
 from jaxpool._engine.operations import Arrays, barrier, pad
-from jaxpool._engine.platforms import devices_along, known_platform
+from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.window import Window
 
 
@@ -87,8 +87,7 @@ def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, 
     Large windows that tile an array are not unrolled, nor is a single one that devices share: the term is evaluated for
     all cells together.
     """
-    # A shared axis has one window, or every device has whole ones.
-    devices = [1 if a.output > 1 else devices_along(a.axis, cells[0][0].ndim) for a in reversed(window.axes)]
+    devices = [most_sharing(axis) for axis in reversed(window.axes)]
     if window.tiles and (window.cells > 64 or max(devices) > 1):
         blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
         for _ in window.axes:

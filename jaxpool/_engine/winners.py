@@ -169,7 +169,7 @@ def _route(
 
 def _order(selection: PlatformSelection, group: Window, shape: Sequence[int]) -> tuple[Window, ...]:
     """The parts that a group is split into."""
-    return selection.order(group, shape) if parts_of(group, len(shape)) is None else group.split()
+    return selection.order(group, shape) if parts_of(group) is None else group.split()
 
 
 def _starts_with_first_axis(parts: Sequence[Window], group: Window) -> bool:

@@ -1,9 +1,8 @@
 """The geometry of fixed windows, and the errors of impossible sizes.
 
 A `Window` describes how a kernel slides along the pooled axes of one array shape. It is frozen and hashable, so it can
-be a static argument of compiled functions, and it holds the output-shape formula and the errors about sizes that do not
-fit. All sizes are counted in cells. The cells of an axis are numbered from the first real one; padding is below 0 and
-from `size` upwards.
+be a static argument of compiled functions, and it holds the output-shape formula and the errors about sizes. All sizes
+are in cells, which are numbered from the first real one of an axis: padding is below 0 and from `size` upwards.
 """
 
 import math
@@ -19,7 +18,7 @@ from jaxpool._geometry.sizes import Padding, Sizes, axes_and_sizes, check_flag, 
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """One pooled axis: `size` cells, and the windows that slide along them."""
+    """One pooled axis: `size` cells, the windows that slide along them, and how many devices share it, 0 if unknown."""
 
     axis: int
     size: int
@@ -29,6 +28,7 @@ class WindowAxis:
     low: int
     high: int
     output: int
+    devices: int = 0
 
     @property
     def extent(self) -> int:

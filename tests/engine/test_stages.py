@@ -16,7 +16,7 @@ from jax import lax
 from jax.interpreters import mlir
 
 import jaxpool
-from jaxpool._engine.platforms import Layout, inside
+from jaxpool._engine.platforms import inside
 from jaxpool._engine.stages import as_call, in_one_row, materialize, stage
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
@@ -178,7 +178,7 @@ def test_elementwise_functions_in_one_row(shape: tuple[int, ...]) -> None:
     x, y = np.random.default_rng(0).normal(size=(2, *shape))
 
     def both(x: jax.Array, y: jax.Array) -> Any:
-        with inside("cpu", Layout(1)):
+        with inside("cpu", 1):
             return in_one_row(lambda x, y: (jnp.sin(x) * y, x + y), x, y)
 
     product, total = jax.jit(both)(x, y)

@@ -23,12 +23,12 @@ from tests.properties.sharded_pools import POOLS, UNEVEN
 from tests.registry.records import RECORDS
 
 
-def lines_of_program(devices: int, *arguments: str) -> list[str]:
-    """The output of the program, one line for each check."""
+def lines_of_program(devices: int, *arguments: str, program: str = "sharded") -> list[str]:
+    """The output of a program, one line for each check."""
     # The programs are many and small, and communication is decided before loops are emitted.
     given = flags(f"--xla_force_host_platform_device_count={devices}")
     environment = os.environ | {"XLA_FLAGS": given, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-W", "error", "-m", "tests.properties.sharded", *arguments]
+    command = [sys.executable, "-W", "error", "-m", f"tests.properties.{program}", *arguments]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -37,7 +37,16 @@ def lines_of_program(devices: int, *arguments: str) -> list[str]:
 
 def test_arrays_on_several_devices() -> None:
     functions = [name for name in POOLS if name in RECORDS]
-    assert len(lines_of_program(4)) == 3 * len(POOLS) + len(functions) + 2 * len(UNEVEN) + len(EXCHANGES) + 7
+    assert len(lines_of_program(4)) == 3 * len(POOLS) + len(functions) + 2 * len(UNEVEN) + len(EXCHANGES) + 10
+
+
+def test_other_axes_send_no_more_than_for_a_slice() -> None:
+    assert len(lines_of_program(8, program="sharded_networks")) == 4 * len(POOLS)
+
+
+@pytest.mark.exhaustive
+def test_other_axes_send_no_more_on_any_number_of_devices() -> None:
+    assert len(lines_of_program(8, "all", program="sharded_networks")) == 3 * 4 * len(POOLS)
 
 
 LOOPED = {
@@ -60,6 +69,6 @@ def test_loops_over_large_windows_keep_their_types(pool: Any) -> None:
 
 # One axis at a time, and other numbers of devices.
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("count", "kind"), [(4, "Auto"), (4, "Explicit"), (8, "Auto")])
+@pytest.mark.parametrize(("count", "kind"), [(2, "Auto"), (4, "Auto"), (4, "Explicit"), (8, "Auto"), (8, "Explicit")])
 def test_each_axis_on_more_devices(count: int, kind: str) -> None:
     assert len(lines_of_program(count, str(count), kind)) == 3 * len(POOLS) + len(UNEVEN) + len(EXCHANGES) + 1

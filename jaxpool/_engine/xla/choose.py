@@ -93,8 +93,3 @@ def keeps_cells(window: Window, dtype: Any) -> bool:
         and not has_bins(window)
         and all(axis.dilation == 1 for axis in window.axes)
     )
-
-
-def reaches_next_alone(window: Window) -> bool:
-    """Whether windows overlap at most their immediate neighbours."""
-    return all(axis.extent < 2 * axis.stride for axis in window.axes)

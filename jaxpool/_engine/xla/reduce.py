@@ -4,7 +4,7 @@ import jax
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
-from jaxpool._engine.blocks import join_blocks, split_blocks
+from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.overlaps import spread_by_windows, spread_in_pieces
 from jaxpool._engine.pieces import reduce_in_pieces
@@ -35,7 +35,10 @@ def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce whole axes, for windows that share no cells: each axis becomes one of windows and one of their cells."""
     fill = identity(op, x.dtype)
     cells, axes = split_blocks(pad_windows(x, window, fill), window)
-    reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
+    if max(devices_of(window)) > 1:
+        reduced = combine_devices(cells, axes, op)
+    else:
+        reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
     return join_blocks(reduced, axes, window)
 
 

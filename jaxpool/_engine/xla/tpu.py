@@ -43,7 +43,7 @@ def send_to_winners(
 
     It picks the first of equal cells, but the cell after a NaN in place of the NaN, and padding in place of a cell that
     is as low. So if any extreme is NaN or infinite, winners are found and routed to as without this lowering. The same
-    holds for arrays that may be sharded, unless windows overlap only their neighbours: it would be wrong at the edges.
+    holds where devices may share an axis, unless windows overlap only their neighbours: it would be wrong at the edges.
     """
 
     def native(cotangent: jax.Array) -> jax.Array:
@@ -52,6 +52,7 @@ def send_to_winners(
         return pull_back(cotangent.astype(wide))[0].astype(cotangent.dtype)
 
     exact = partial(winners.send_to_winners, x=x, selection=SELECTION, window=window, op=op)
-    if not (on_one_device() or choose.reaches_next_alone(window)):
+    is_right = (axis.devices == 1 or axis.extent < 2 * axis.stride for axis in window.axes)
+    if not (on_one_device() or all(is_right)):
         return exact(cotangent)
     return lax.cond(any_in_batch((~jnp.isfinite(values)).any()), exact, native, cotangent)
