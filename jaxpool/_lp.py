@@ -151,7 +151,8 @@ def _norm_by_ratios(x: jax.Array, *, p: Exponent, window: Window) -> jax.Array:
     a quotient that is read twice, evaluates them in place. Not for float64, whose bits TPUs do not expose.
     """
     magnitudes = jnp.abs(x)
-    largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
+    largest = reduce_windows(magnitudes, window, lax.max)
+    largest = lax.max(largest, jnp.zeros_like(largest))
     if isinstance(p, float) and p.is_integer() and p <= 32 and largest.dtype == np.float32:
         scale = power_of_two(largest)
         inverse = 1 / scale

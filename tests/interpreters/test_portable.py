@@ -76,8 +76,12 @@ def test_forward_laplacian(name: str) -> None:
     np.testing.assert_allclose(found.laplacian, jnp.trace(jax.jit(jax.hessian(flat))(X.ravel())), rtol=1e-6, atol=1e-6)
 
 
+# Cells beyond the array, which the pool reads as its nearest cells, are errors there.
+NOT_IN_ONNX = pytest.mark.xfail(strict=True, reason="ONNX Runtime clips no indices")
+
+
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=NOT_IN_ONNX) if n == "roi_pool" else n for n in NAMES])
 def test_onnx(name: str) -> None:
     jax2onnx, onnxruntime = pytest.importorskip("jax2onnx"), pytest.importorskip("onnxruntime")
     if jax.__version_info__ >= (0, 12):
