@@ -104,7 +104,7 @@ FAULTS = (
     ),
     Fault(
         "log-sum-exp without a shift",
-        "gap = jnp.where(near == shift, 0, near - shift)",
+        "gap = jnp.where(same, 0, near - shift)",
         "gap = near - shift",
         "test_conventions",
     ),

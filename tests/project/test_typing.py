@@ -120,7 +120,7 @@ def test_wrong_calls_fail(number: int) -> None:
 def test_help_has_signature_and_text(module: ModuleType, name: str) -> None:
     function = getattr(module, name)
     parameters = inspect.signature(function).parameters
-    assert parameters
+    assert parameters or name == "portable"
     assert not any(
         parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) for parameter in parameters.values()
     )

@@ -38,7 +38,7 @@ def everything(record: Record, rule: str) -> Callable[..., Any]:
     return found
 
 
-@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", RECORDS)
 def test_without_jit(name: str, rule: str) -> None:
     compare(RECORDS[name], rule, jax.disable_jit())
