@@ -122,8 +122,8 @@ def _lower(platform: str, context: Any, *arrays: Any, operation: CustomPrimitive
 
 def devices_of(context: Any) -> int:
     """The number of devices of the program to which an operation is lowered; 0 if unknown."""
-    module = context.module_context
     try:
+        module = context.module_context
         # A program exported for one device may be called with arrays on several.
         return 0 if module.lowering_parameters.for_export else module.axis_context.num_devices or 0
     except AttributeError:

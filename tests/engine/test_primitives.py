@@ -4,12 +4,16 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
+import pytest
 
 import jaxpool
 from jaxpool._engine import primitives
+from jaxpool._engine.maps import on_every_platform
+from jaxpool._engine.platforms import on_one_cpu
 from tests.engine.without_primitives import results
 from tests.registry.records import RECORDS
 
@@ -103,3 +107,35 @@ def compare(folder: Path, removal: str, functions: list[str]) -> None:
         assert len(found.files) == len(expected)
         for name, each in zip(found.files, expected, strict=True):
             np.testing.assert_allclose(found[name], each, rtol=1e-5, atol=1e-5)
+
+
+def test_programs_on_one_device_are_known_as_such() -> None:
+    # Otherwise the fast lowerings for one CPU would not be taken, which no test of values would notice.
+    known = []
+
+    def step(x: jax.Array) -> jax.Array:
+        known.append(on_one_cpu(x))
+        return 2 * x
+
+    jax.jit(lambda x: on_every_platform(step, x)).lower(np.ones(3, np.float32))
+    assert known[-1] == (jax.default_backend() == "cpu")
+
+
+@pytest.mark.parametrize("name", ["avg_pool", "lp_pool", "smooth_max_pool", "global_max_pool", "blur_pool"])
+def test_programs_on_unknown_devices_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 8, 300)).astype(np.float32)
+
+    def compiled(x: np.ndarray) -> Any:
+        jax.clear_caches()
+        return jax.jit(jax.value_and_grad(lambda x: (RECORDS[name].values(x) ** 2).sum()))(x)
+
+    expected = compiled(x)
+    monkeypatch.setattr(primitives, "devices_of", lambda _: 0)
+    found = compiled(x)
+    jax.clear_caches()
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_contexts_of_lowerings_may_lack_the_number_of_devices() -> None:
+    assert primitives.devices_of(object()) == 0
