@@ -3,7 +3,7 @@
 `python -m tests.properties.sharded_networks` needs XLA_FLAGS=--xla_force_host_platform_device_count=8 in its
 environment. No pooled axis is sharded, so a pool must not cause any communication: the network sends not a byte more
 than with a strided slice in the pool's place. Gradients of weights and input are those of one device, with NaN among
-the data. By default each pool gets one mesh and one layout in turn, and with the argument `all` every number of devices.
+the data. By default each pool gets one mesh and one layout in turn, with the argument `all` every number of devices.
 """
 
 import sys
@@ -89,7 +89,7 @@ def check(name: str, mesh: Mesh, layout: str) -> None:
 
 
 def main() -> None:
-    """Every pool, on one mesh and in one layout, or with the argument `all` on all numbers of devices, in one or two each."""
+    """Every pool, on one mesh and in one layout, or with the argument `all` on every number of devices."""
     meshes = {
         (count, kind): jax.make_mesh((count,), ("devices",), axis_types=(kind,))
         for count in COUNTS
