@@ -76,10 +76,7 @@ def values_and_residuals(selector: CellSelector, rule: str, x: jax.Array, *other
 
 @custom_rule((0,))
 def _values(selector: CellSelector, x: jax.Array, *others: Any) -> jax.Array:
-    if is_portable():
-        _, residuals = selector.select(lax.stop_gradient(x), *others)
-        return apply_linear_map(selector.read, x, *residuals)
-    return selector.values(x, *others)
+    return _select(selector, x, *others)[0] if is_portable() else selector.values(x, *others)
 
 
 @custom_rule((0,))
