@@ -7,12 +7,16 @@ value for an empty window.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+import jaxpool
+from jaxpool._engine.operations import identity
 from jaxpool._geometry.window import check_pooled_axis
 
 
@@ -63,6 +67,17 @@ def along_axes(
             low, high = padding[number]
         along.append(Along(axis, size, stride, int(low), int(high)))
     return along
+
+
+def maxima(x: jax.Array, along: Sequence[Along]) -> jax.Array:
+    """The largest cell of every window; in one that holds only padding, -inf or the lowest integer."""
+    return pool_along(jaxpool.max_pool, x, along, identity(lax.max, x.dtype))
+
+
+def averages(x: jax.Array, along: Sequence[Along], divisor: Any, *, include_pad: bool) -> jax.Array:
+    """The average of every window, by division by a `divisor` of this dtype; 0 or NaN if there is only padding."""
+    pool = partial(jaxpool.avg_pool, count_include_pad=include_pad)
+    return pool_along(pool, x.astype(quotient_dtype(x, divisor)), along, 0.0 if include_pad else np.nan)
 
 
 def pool_along(pool: Callable[..., jax.Array], x: jax.Array, along: Sequence[Along], empty: Any) -> jax.Array:

@@ -1,7 +1,7 @@
 """`max_pool`, `min_pool` and `avg_pool` of `flax.linen` and `flax.nnx`, evaluated by jaxpool; Flax is not imported.
 
 Arguments, defaults (a stride of 1 among them), layouts, output shapes and dtypes are Flax's, and so are values and
-gradients, to rounding. They differ where Flax is wrong or fails, on the CPU at least:
+gradients, to rounding. They differ mostly where Flax is wrong or fails, on the CPU at least:
 
 - Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
 - Padding of -inf ties with cells of -inf, and of +inf with +inf in `min_pool`. It can take their gradient, and forward
@@ -11,22 +11,21 @@ gradients, to rounding. They differ where Flax is wrong or fails, on the CPU at 
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - (low, high) pairs fail with two batch axes and more, negative ones have no gradient of `max_pool`, and a window that
   is a list fails. All work here.
+- Not accepted are complex numbers under `max_pool` and `min_pool`, since they have no order, symbolic sizes along
+  pooled axes, and an empty `window_shape`.
 
 As in Flax, a window that holds only padding is -inf under `max_pool`, +inf under `min_pool`, and 0 under `avg_pool`
 (NaN without `count_include_pad`), and passes no gradient. A window larger than the array gives an empty output, and
-`avg_pool` without `count_include_pad` turns bfloat16 into float32. Not accepted are complex numbers under `max_pool`
-and `min_pool`, since they have no order, symbolic sizes along pooled axes, and an empty `window_shape`.
+`avg_pool` without `count_include_pad` turns bfloat16 into float32.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
@@ -34,7 +33,7 @@ import jaxpool
 from jaxpool._arguments import check_array
 from jaxpool._engine.operations import identity
 from jaxpool._geometry.sizes import check_flag, sizes
-from jaxpool.compat._windows import Along, along_axes, pool_along, quotient_dtype
+from jaxpool.compat._windows import Along, along_axes, averages, maxima, pool_along
 
 Padding = str | Sequence[Sequence[int]]
 
@@ -42,30 +41,10 @@ Padding = str | Sequence[Sequence[int]]
 def max_pool(
     inputs: ArrayLike, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Padding = "VALID"
 ) -> jax.Array:
-    """Max pooling: the largest cell of every window, as `flax.linen.max_pool`.
+    """As `flax.nnx.max_pool`; see `jaxpool.max_pool`.
 
-    Formula, for one spatial axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
-
-    Args:
-        inputs: Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool,
-            integers, float16, bfloat16, float32 or float64.
-        window_shape: Window size, one int per spatial axis.
-        strides: Cells from one window to the next, one int per spatial axis; 1 along all of them if None.
-        padding: "VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell
-            goes low) or a (low, high) pair per spatial axis.
-
-    Returns:
-        Array of the dtype of inputs. A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or
-        0 if the window does not fit. Other axes are unchanged. A window that holds only padding is -inf or the lowest
-        integer.
-
-    Raises:
-        TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: inputs and sizes do not match.
-
-    Derivative:
-        That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
-        first NaN, 0 elsewhere. Windows that hold only padding have derivative 0.
+    Differs in NaN (always wins), padding (takes no part), pairs and lists (always work), complex numbers (refused),
+    symbolic sizes of pooled axes (refused) and an empty `window_shape` (refused).
 
     Example:
         >>> from jaxpool.compat.flax import max_pool
@@ -74,36 +53,16 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", inputs, "inputs")
-    along = _along("max_pool", x, window_shape, strides, padding)
-    return pool_along(jaxpool.max_pool, x, along, identity(lax.max, x.dtype))
+    return maxima(x, _along("max_pool", x, window_shape, strides, padding))
 
 
 def min_pool(
     inputs: ArrayLike, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Padding = "VALID"
 ) -> jax.Array:
-    """Min pooling: the smallest cell of every window, as `flax.nnx.min_pool` and that of `flax.linen.pooling`.
+    """As `flax.nnx.min_pool`; see `jaxpool.min_pool`.
 
-    Formula, for one spatial axis: y[o] = min over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
-
-    Args:
-        inputs: Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool,
-            integers, float16, bfloat16, float32 or float64.
-        window_shape: Window size, one int per spatial axis.
-        strides: Cells from one window to the next, one int per spatial axis; 1 along all of them if None.
-        padding: "VALID", "SAME", "SAME_LOWER" or a (low, high) pair per spatial axis.
-
-    Returns:
-        Array of the dtype of inputs. A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or
-        0 if the window does not fit. Other axes are unchanged. A window that holds only padding is +inf or the highest
-        integer.
-
-    Raises:
-        TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: inputs and sizes do not match.
-
-    Derivative:
-        That of `jaxpool.min_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its minimum, or its
-        first NaN, 0 elsewhere. Windows that hold only padding have derivative 0.
+    Differs in NaN (always wins), padding (takes no part), pairs and lists (always work), complex numbers (refused),
+    symbolic sizes of pooled axes (refused) and an empty `window_shape` (refused).
 
     Example:
         >>> from jaxpool.compat.flax import min_pool
@@ -123,32 +82,10 @@ def avg_pool(
     padding: Padding = "VALID",
     count_include_pad: bool = True,
 ) -> jax.Array:
-    """Average pooling: the average of every window, as `flax.linen.avg_pool`.
+    """As `flax.nnx.avg_pool`; see `jaxpool.avg_pool`.
 
-    Formula, for one spatial axis: y[o] = Σ_j x[o·stride - low + j] / d[o], 0 ≤ j < window, padded cells adding 0. d[o]
-    is the size of the window or, without `count_include_pad`, the number of its cells that are not padding.
-
-    Args:
-        inputs: Array with any number of batch axes, or none, then the spatial axes, then one axis of features; bool,
-            integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        window_shape: Window size, one int per spatial axis.
-        strides: Cells from one window to the next, one int per spatial axis; 1 along all of them if None.
-        padding: "VALID", "SAME", "SAME_LOWER" or a (low, high) pair per spatial axis.
-        count_include_pad: Whether padded cells count in the divisor.
-
-    Returns:
-        Array of the dtype of inputs, or of JAX's default float dtype for integers, bool and, without
-        `count_include_pad`, narrower floats. A spatial axis of n cells becomes floor((n + low + high - window)/stride)
-        + 1, or 0 if the window does not fit. Other axes are unchanged. A window that holds only padding is 0, or NaN
-        without `count_include_pad`.
-
-    Raises:
-        TypeError: inputs is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: inputs and sizes do not match.
-
-    Derivative:
-        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere. Windows that hold
-        only padding have derivative 0.
+    Differs in 16-bit floats (summed in float32), integers (sums do not wrap), quotients (rounded once), pairs and lists
+    (always work), symbolic sizes of pooled axes (refused) and an empty `window_shape` (refused).
 
     Example:
         >>> from jaxpool.compat.flax import avg_pool
@@ -162,10 +99,7 @@ def avg_pool(
     include_pad = check_flag("avg_pool", "count_include_pad", count_include_pad)
     along = _along("avg_pool", x, window_shape, strides, padding)
     # Flax divides by an integer, or by counts of the default float dtype.
-    x = x.astype(quotient_dtype(x, jnp.result_type(int if include_pad else float)))
-    return pool_along(
-        partial(jaxpool.avg_pool, count_include_pad=include_pad), x, along, 0.0 if include_pad else np.nan
-    )
+    return averages(x, along, jnp.result_type(int if include_pad else float), include_pad=include_pad)
 
 
 def _along(

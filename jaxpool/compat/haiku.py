@@ -1,7 +1,7 @@
 """`max_pool`, `avg_pool`, `MaxPool` and `AvgPool` of Haiku, evaluated by jaxpool; Haiku is not imported.
 
 Arguments, defaults, the sizes that are inferred where fewer are given, output shapes and dtypes are Haiku's, and so are
-values and gradients, to rounding. They differ where Haiku is wrong, on the CPU at least:
+values and gradients, to rounding. They differ mostly where Haiku is wrong, on the CPU at least:
 
 - Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
 - Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
@@ -10,11 +10,12 @@ values and gradients, to rounding. They differ where Haiku is wrong, on the CPU 
 - Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200.
 - "SAME" counts cells in the dtype of the value: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is 0.5.
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
+- Not accepted are complex numbers under maxima, since they have no order, symbolic sizes along pooled axes, and empty
+  sizes.
+- The classes are not Haiku modules: they also work outside `hk.transform`, and tables of modules do not list them.
 
 As in Haiku, a window larger than the array gives an empty output, and an int in place of sizes gives a warning: it
-leaves out the first axis, usually the batch, which under `jax.vmap` is a different axis. Not accepted are complex
-numbers under maxima, since they have no order, symbolic sizes along pooled axes, and empty sizes. The classes are not
-Haiku modules: they also work outside `hk.transform`, and tables of modules do not list them.
+leaves out the first axis, usually the batch, which under `jax.vmap` is a different axis.
 """
 
 from __future__ import annotations
@@ -22,48 +23,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 
-import jaxpool
 from jaxpool._arguments import check_array
-from jaxpool._engine.operations import identity
 from jaxpool._geometry.sizes import Sizes, sizes
-from jaxpool.compat._windows import Along, along_axes, pool_along, quotient_dtype
+from jaxpool.compat._windows import Along, along_axes, averages, maxima
 
 
 def max_pool(
     value: ArrayLike, window_shape: Sizes, strides: Sizes, padding: str, channel_axis: int | None = -1
 ) -> jax.Array:
-    """Max pooling: the largest cell of every window, as `hk.max_pool`.
+    """As `haiku.max_pool`; see `jaxpool.max_pool`.
 
-    Formula, for one axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < window, padded cells left out.
-
-    Args:
-        value: Array of any shape, or a list of numbers; bool, integers, float16, bfloat16, float32 or float64.
-        window_shape: Window size, one int per axis; if there are fewer ints than axes, they are for the last ones. An
-            int is for every axis but the first and `channel_axis`.
-        strides: Cells from one window to the next, given like `window_shape`.
-        padding: "VALID" (none) or "SAME" (n/stride windows, rounded up; an odd cell goes high).
-        channel_axis: Axis that an int leaves unpooled, besides the first one; none if None.
-
-    Returns:
-        Array of the dtype of value. An axis of n cells becomes floor((n - window)/stride) + 1, or 0 if the window does
-        not fit; with "SAME" it becomes n/stride, rounded up.
-
-    Raises:
-        TypeError: value is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: value, sizes and `channel_axis` do not match, or `padding` is unknown.
-
-    Derivative:
-        That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
-        first NaN, 0 elsewhere.
+    Differs in NaN (always wins), padding (takes no part), complex numbers (refused), symbolic sizes of pooled axes
+    (refused) and empty sizes (refused).
 
     Example:
         >>> from jaxpool.compat.haiku import max_pool
@@ -72,37 +49,16 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", jnp.asarray(value), "value")
-    along = _along("max_pool", x, window_shape, strides, padding, channel_axis)
-    return pool_along(jaxpool.max_pool, x, along, identity(lax.max, x.dtype))
+    return maxima(x, _along("max_pool", x, window_shape, strides, padding, channel_axis))
 
 
 def avg_pool(
     value: ArrayLike, window_shape: Sizes, strides: Sizes, padding: str, channel_axis: int | None = -1
 ) -> jax.Array:
-    """Average pooling: the average of every window, as `hk.avg_pool`.
+    """As `haiku.avg_pool`; see `jaxpool.avg_pool`.
 
-    Formula, for one axis: y[o] = Σ_j x[o·stride - low + j] / d[o], 0 ≤ j < window, padded cells adding 0. d[o] is the
-    number of cells of window o that are not padding.
-
-    Args:
-        value: Array of any shape, or a list of numbers; bool, integers, float16, bfloat16, float32, float64, complex64
-            or complex128.
-        window_shape: Window size, one int per axis; if there are fewer ints than axes, they are for the last ones. An
-            int is for every axis but the first and `channel_axis`.
-        strides: Cells from one window to the next, given like `window_shape`.
-        padding: "VALID" (none) or "SAME" (n/stride windows, rounded up; an odd cell goes high).
-        channel_axis: Axis that an int leaves unpooled, besides the first one; none if None.
-
-    Returns:
-        Array of the dtype of value, or of a float dtype for integers and bool. An axis of n cells becomes
-        floor((n - window)/stride) + 1, or 0 if the window does not fit; with "SAME" it becomes n/stride, rounded up.
-
-    Raises:
-        TypeError: value is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: value, sizes and `channel_axis` do not match, or `padding` is unknown.
-
-    Derivative:
-        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere.
+    Differs in 16-bit floats (summed in float32), integers (sums do not wrap), 16-bit counts (exact), quotients (rounded
+    once), symbolic sizes of pooled axes (refused) and empty sizes (refused).
 
     Example:
         >>> from jaxpool.compat.haiku import avg_pool
@@ -112,8 +68,7 @@ def avg_pool(
     x = check_array("avg_pool", jnp.asarray(value), "value", complex_allowed=True)
     along = _along("avg_pool", x, window_shape, strides, padding, channel_axis)
     # Haiku divides by an integer or, under "SAME", by counts of the dtype of the value.
-    x = x.astype(quotient_dtype(x, jnp.result_type(int) if padding == "VALID" else x.dtype))
-    return pool_along(partial(jaxpool.avg_pool, count_include_pad=False), x, along, np.nan)
+    return averages(x, along, jnp.result_type(int) if padding == "VALID" else x.dtype, include_pad=False)
 
 
 @dataclass(eq=False)
@@ -137,14 +92,10 @@ class _Pool:
 
 
 class MaxPool(_Pool):
-    """`max_pool` with all arguments but the array, as `hk.MaxPool`; it may be made and called anywhere.
+    """As `haiku.MaxPool`; see `jaxpool.max_pool`.
 
-    Args:
-        window_shape: Window size, as for `max_pool`.
-        strides: Cells from one window to the next, given like `window_shape`.
-        padding: "VALID" or "SAME".
-        channel_axis: Axis that an int leaves unpooled, besides the first one; none if None.
-        name: Name of the layer; "max_pool" if None.
+    Differs in modules (a dataclass, also outside `hk.transform`), NaN (always wins), padding (takes no part), complex
+    numbers (refused), symbolic sizes of pooled axes (refused) and empty sizes (refused).
 
     Example:
         >>> from jaxpool.compat.haiku import MaxPool
@@ -156,14 +107,11 @@ class MaxPool(_Pool):
 
 
 class AvgPool(_Pool):
-    """`avg_pool` with all arguments but the array, as `hk.AvgPool`; it may be made and called anywhere.
+    """As `haiku.AvgPool`; see `jaxpool.avg_pool`.
 
-    Args:
-        window_shape: Window size, as for `avg_pool`.
-        strides: Cells from one window to the next, given like `window_shape`.
-        padding: "VALID" or "SAME".
-        channel_axis: Axis that an int leaves unpooled, besides the first one; none if None.
-        name: Name of the layer; "avg_pool" if None.
+    Differs in modules (a dataclass, also outside `hk.transform`), 16-bit floats (summed in float32), integers (sums do
+    not wrap), 16-bit counts (exact), quotients (rounded once), symbolic sizes of pooled axes (refused) and empty sizes
+    (refused).
 
     Example:
         >>> from jaxpool.compat.haiku import AvgPool

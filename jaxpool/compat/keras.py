@@ -2,7 +2,7 @@
 
 Arguments, defaults, layouts, output shapes and dtypes are those of Keras on the JAX backend, and so are values and
 gradients, to rounding. The default of `data_format` is that of `keras.config` if Keras has been imported, and channels
-last otherwise. They differ where Keras is wrong or fails, on the CPU at least:
+last otherwise. They differ mostly where Keras is wrong or fails, on the CPU at least:
 
 - `strides=None` and lists fail in Keras 3.15. Here `strides=None` means `pool_size`, as its documentation says.
 - Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
@@ -15,29 +15,26 @@ last otherwise. They differ where Keras is wrong or fails, on the CPU at least:
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - Adaptive maxima resolve a tie by the first column of a bin. Here the first cell in row-major order wins.
 - Edges of adaptive bins are computed in float32: for 14 cells in 7 bins the last average is NaN. Here it is right.
+- Not accepted are complex numbers under maxima, since they have no order, symbolic sizes along pooled axes, and the
+  tensors of a functional model that is being built: there, put the pool into a `keras.layers.Lambda` or the `call` of a
+  layer.
 - Errors are TypeError and ValueError.
 
-As in Keras, a window larger than the array gives an empty output under "valid", and the default is no padding. Not
-accepted are complex numbers under maxima, since they have no order, symbolic sizes along pooled axes, and the tensors
-of a functional model that is being built: there, put the pool into a `keras.layers.Lambda` or the `call` of a layer.
+As in Keras, a window larger than the array gives an empty output under "valid", and the default is no padding.
 """
 
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 
 import jaxpool
 from jaxpool._arguments import check_array
-from jaxpool._engine.operations import identity
 from jaxpool._geometry.sizes import Sizes, sizes
-from jaxpool.compat._windows import Along, along_axes, pool_along, quotient_dtype
+from jaxpool.compat._windows import Along, along_axes, averages, maxima, quotient_dtype
 
 
 def max_pool(
@@ -47,29 +44,10 @@ def max_pool(
     padding: str = "valid",
     data_format: str | None = None,
 ) -> jax.Array:
-    """Max pooling: the largest cell of every window, as `keras.ops.max_pool`.
+    """As `keras.ops.max_pool`; see `jaxpool.max_pool`.
 
-    Formula, for one spatial axis: y[o] = max over j of x[o·stride - low + j], 0 ≤ j < pool_size, padded cells left out.
-
-    Args:
-        inputs: Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the format
-            is channels first; bool, integers, float16, bfloat16, float32 or float64.
-        pool_size: Window size, an int for all spatial axes or one per axis.
-        strides: Cells from one window to the next, an int for all spatial axes or one per axis; `pool_size` if None.
-        padding: "valid" (none) or "same" (n/stride windows, rounded up; an odd cell goes high).
-        data_format: "channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.
-
-    Returns:
-        Array of the dtype of inputs. A spatial axis of n cells becomes floor((n - pool_size)/strides) + 1, or 0 if the
-        window does not fit; with "same" it becomes n/strides, rounded up.
-
-    Raises:
-        TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: inputs and sizes do not match, or `padding` or `data_format` is unknown.
-
-    Derivative:
-        That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
-        first NaN, 0 elsewhere.
+    Differs in `strides=None` and lists (always work), NaN (always wins), padding (takes no part), complex numbers
+    (refused), symbolic sizes of pooled axes (refused), tensors of a model that is being built (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.keras import max_pool
@@ -78,8 +56,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", inputs, "inputs")
-    along = _along("max_pool", x, pool_size, strides, padding, data_format)
-    return pool_along(jaxpool.max_pool, x, along, identity(lax.max, x.dtype))
+    return maxima(x, _along("max_pool", x, pool_size, strides, padding, data_format))
 
 
 def average_pool(
@@ -89,30 +66,11 @@ def average_pool(
     padding: str = "valid",
     data_format: str | None = None,
 ) -> jax.Array:
-    """Average pooling: the average of every window, as `keras.ops.average_pool`.
+    """As `keras.ops.average_pool`; see `jaxpool.avg_pool`.
 
-    Formula, for one spatial axis: y[o] = Σ_j x[o·stride - low + j] / d[o], 0 ≤ j < pool_size, padded cells adding 0.
-    d[o] is the number of cells of window o that are not padding.
-
-    Args:
-        inputs: Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the format
-            is channels first; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        pool_size: Window size, an int for all spatial axes or one per axis.
-        strides: Cells from one window to the next, an int for all spatial axes or one per axis; `pool_size` if None.
-        padding: "valid" (none) or "same" (n/stride windows, rounded up; an odd cell goes high).
-        data_format: "channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.
-
-    Returns:
-        Array of the dtype of inputs, or of a float dtype for integers and bool. A spatial axis of n cells becomes
-        floor((n - pool_size)/strides) + 1, or 0 if the window does not fit; with "same" it becomes n/strides, rounded
-        up.
-
-    Raises:
-        TypeError: inputs is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: inputs and sizes do not match, or `padding` or `data_format` is unknown.
-
-    Derivative:
-        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere.
+    Differs in `strides=None` and lists (always work), 16-bit floats (summed in float32), 16-bit counts (exact),
+    integers (sums do not wrap), quotients (rounded once), symbolic sizes of pooled axes (refused), tensors of a model
+    that is being built (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.keras import average_pool
@@ -121,31 +79,14 @@ def average_pool(
     """
     x = check_array("average_pool", inputs, "inputs", complex_allowed=True)
     along = _along("average_pool", x, pool_size, strides, padding, data_format)
-    x = x.astype(quotient_dtype(x, x.dtype))
-    return pool_along(partial(jaxpool.avg_pool, count_include_pad=False), x, along, np.nan)
+    return averages(x, along, x.dtype, include_pad=False)
 
 
 def adaptive_max_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | None = None) -> jax.Array:
-    """Adaptive max pooling: the largest cell of every bin, as `keras.ops.adaptive_max_pool`.
+    """As `keras.ops.adaptive_max_pool`; see `jaxpool.adaptive_max_pool`.
 
-    Formula, for one spatial axis of n cells in m bins: y[o] = max of x[i], ⌊o·n/m⌋ ≤ i < ⌈(o+1)·n/m⌉.
-
-    Args:
-        inputs: Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the format
-            is channels first; bool, integers, float16, bfloat16, float32 or float64.
-        output_size: Number of bins, an int for all spatial axes or one per axis.
-        data_format: "channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.
-
-    Returns:
-        Array of the dtype of inputs. The spatial axes have the sizes in `output_size`.
-
-    Raises:
-        TypeError: inputs is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: inputs and sizes do not match, or `data_format` is unknown.
-
-    Derivative:
-        That of `jaxpool.adaptive_max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of bin o to hold its maximum, or
-        its first NaN, 0 elsewhere.
+    Differs in ties (the first cell wins), edges of bins (exact), complex numbers (refused), symbolic sizes of pooled
+    axes (refused), tensors of a model that is being built (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.keras import adaptive_max_pool
@@ -159,27 +100,10 @@ def adaptive_max_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | 
 
 
 def adaptive_average_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | None = None) -> jax.Array:
-    """Adaptive average pooling: the average of every bin, as `keras.ops.adaptive_average_pool`.
+    """As `keras.ops.adaptive_average_pool`; see `jaxpool.adaptive_avg_pool`.
 
-    Formula, for one spatial axis of n cells in m bins: y[o] = Σ x[i] / d[o], ⌊o·n/m⌋ ≤ i < ⌈(o+1)·n/m⌉, d[o] the number
-    of cells of bin o.
-
-    Args:
-        inputs: Array with an axis of batch, the spatial axes and one axis of channels, which comes second if the format
-            is channels first; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        output_size: Number of bins, an int for all spatial axes or one per axis.
-        data_format: "channels_last", "channels_first" or, if None, that of `keras.config`: channels last without Keras.
-
-    Returns:
-        Array of the dtype of inputs, or of a float dtype for integers and bool. The spatial axes have the sizes in
-        `output_size`.
-
-    Raises:
-        TypeError: inputs is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: inputs and sizes do not match, or `data_format` is unknown.
-
-    Derivative:
-        That of `jaxpool.adaptive_avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where bin o holds cell i, 0 elsewhere.
+    Differs in 16-bit floats (summed in float32), integers (sums do not wrap), quotients (rounded once), edges of bins
+    (exact), symbolic sizes of pooled axes (refused), tensors of a model that is being built (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.keras import adaptive_average_pool

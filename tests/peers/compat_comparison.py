@@ -8,6 +8,8 @@ most 18 quotients, of cotangents up to 9, each of them rounded.
 """
 
 import inspect
+import pkgutil
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -102,6 +104,13 @@ def lowest(call: Call) -> int:
 def result_of(pool: Pool, call: Call) -> jax.ShapeDtypeStruct:
     """The shape and dtype of a call's result."""
     return jax.eval_shape(lambda x: pool(call, x), jax.ShapeDtypeStruct(call.shape, call.dtype))
+
+
+def original(stand_in: Callable[..., Any]) -> Any:
+    """The function or class of the framework that the docstring of a stand-in names."""
+    named = re.match(r"As `([\w.]+)`", stand_in.__doc__ or "")
+    assert named
+    return pkgutil.resolve_name(named[1])
 
 
 def same_signature(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

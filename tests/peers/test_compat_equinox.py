@@ -14,7 +14,7 @@ import pytest
 
 from jaxpool.compat import equinox as compat
 from tests.harness.compilation import compiled_fast
-from tests.peers.compat_comparison import Call, check_calls, result_of, same_signature, settings_of_users
+from tests.peers.compat_comparison import Call, check_calls, original, result_of, same_signature, settings_of_users
 from tests.project.importing import imported_with, public_members
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
@@ -52,6 +52,7 @@ def test_every_layer_is_there() -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_signature(name: str) -> None:
+    assert original(getattr(compat, name)) is getattr(equinox.nn, name)
     assert same_signature(getattr(compat, name), getattr(equinox.nn, name))
     assert same_signature(getattr(compat, name).__call__, getattr(equinox.nn, name).__call__)
 

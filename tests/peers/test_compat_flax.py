@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxpool.compat import flax as compat
-from tests.peers.compat_comparison import Call, check_calls, result_of, same_signature, settings_of_users
+from tests.peers.compat_comparison import Call, check_calls, original, result_of, same_signature, settings_of_users
 from tests.project.importing import imported_with
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
@@ -63,6 +63,7 @@ def grid(sizes: tuple[int, ...], window: tuple[int, ...], mixed: tuple[int, ...]
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_signature(name: str) -> None:
+    assert original(getattr(compat, name)) is getattr(pooling, name)
     assert same_signature(getattr(compat, name), getattr(pooling, name))
 
 

@@ -15,6 +15,7 @@ from jaxpool.compat import haiku as compat
 from tests.peers.compat_comparison import (
     Call,
     check_calls,
+    original,
     result_of,
     same_signature,
     settings_of_users,
@@ -60,6 +61,7 @@ def crossed(call: Call) -> bool:
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *CLASSES])
 def test_signature(name: str) -> None:
+    assert original(getattr(compat, name)) is getattr(haiku, name)
     assert same_signature(getattr(compat, name), getattr(haiku, name))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jaxpool.compat import keras as compat
-from tests.peers.compat_comparison import Call, check_calls, result_of, same_signature, settings_of_users
+from tests.peers.compat_comparison import Call, check_calls, original, result_of, same_signature, settings_of_users
 from tests.project.importing import imported_with, public_members
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
@@ -68,6 +68,7 @@ def both(shape: tuple[int, ...], dtype: str = "float32", **arguments: Any) -> li
 
 @pytest.mark.parametrize("name", [*WINDOWS, *BINS])
 def test_signature(keras: Any, name: str) -> None:
+    assert original(getattr(compat, name)) is getattr(keras.ops, name)
     assert same_signature(getattr(compat, name), getattr(keras.ops, name))
 
 

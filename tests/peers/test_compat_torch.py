@@ -17,7 +17,7 @@ import pytest
 
 import jaxpool.compat.torch as ours
 from tests.harness.compilation import compiled_fast
-from tests.peers.compat_comparison import same_signature, settings_of_users
+from tests.peers.compat_comparison import original, same_signature, settings_of_users
 from tests.project.importing import imported_with, public_members
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
@@ -103,6 +103,7 @@ def test_every_pool_is_there() -> None:
 
 @pytest.mark.parametrize("name", public_members(ours))
 def test_signature(name: str) -> None:
+    assert original(getattr(ours, name)) is getattr(theirs, name)
     assert same_signature(getattr(ours, name), named_by_torch(getattr(theirs, name)))
 
 

@@ -8,20 +8,11 @@ from tests.project import docstring_paragraphs
 from tests.project.docstring_keys import (
     EXPONENTIALS,
     INDEXED,
-    KERAS_MEANS,
     NORMS,
     SLIDING_EXTREMES,
     SUMMED,
-    TORCH_AVERAGES,
-    TORCH_BINS,
-    TORCH_MAXIMA,
-    TORCH_MEANS,
-    TORCH_NORMS,
-    TORCH_RANDOM,
-    TORCH_UNPOOLS,
     WINNERS,
     Choice,
-    of_torch,
 )
 
 SLOTS: dict[str, Choice] = {
@@ -31,14 +22,6 @@ SLOTS: dict[str, Choice] = {
         "max_pool_with_indices": "max_pool",
         "adaptive_max_pool_with_indices": "adaptive_max_pool",
         "fractional_max_pool_with_indices": "fractional_max_pool",
-        f"flax.max_pool haiku.max_pool keras.max_pool {TORCH_MAXIMA}": "jaxpool.max_pool",
-        "flax.min_pool": "jaxpool.min_pool",
-        f"flax.avg_pool haiku.avg_pool keras.average_pool {TORCH_AVERAGES}": "jaxpool.avg_pool",
-        f"{of_torch('adaptive_max_pool')} keras.adaptive_max_pool": "jaxpool.adaptive_max_pool",
-        f"{of_torch('adaptive_avg_pool')} keras.adaptive_average_pool": "jaxpool.adaptive_avg_pool",
-        TORCH_RANDOM: "jaxpool.fractional_max_pool",
-        TORCH_NORMS: "jaxpool.lp_pool",
-        TORCH_UNPOOLS: "jaxpool.max_unpool",
     },
     "Array": {INDEXED: "Values", "": "Array"},
     "promoted": {
@@ -46,7 +29,7 @@ SLOTS: dict[str, Choice] = {
         "quantile_pool": ' (with "linear", float32 for integers and bool)',
         "stochastic_pool": " (without a key, float32 for integers and bool)",
         "spatial_pyramid_pool": ' (with "avg", float32 for integers and bool)',
-        f"{SUMMED} {TORCH_MEANS} beta alpha norm_type median_pool roi_align": " (float32 for integers and bool)",
+        f"{SUMMED} beta alpha norm_type median_pool roi_align": " (float32 for integers and bool)",
     },
     "size": {
         "blur_pool": "1, which is n/stride rounded up where cells are copied",
@@ -69,25 +52,13 @@ SLOTS: dict[str, Choice] = {
     "passed_on": {"max_blur_pool": ", and reaches the outputs that hold it"},
     "magnitudes": {"global_gem_pool": "cells", "": "magnitudes"},
     "mean": {"gem_pool": "mean", "": "norm"},
-    "extreme": {"flax.min_pool": "minimum", "": "maximum"},
-    "infinity": {"min_pool flax.min_pool": "+inf", "": "-inf"},
-    "lowest": {"flax.min_pool": "highest", "": "lowest"},
+    "infinity": {"min_pool": "+inf", "": "-inf"},
     "empty": {INDEXED: "has the value 0, the index -1 and derivative 0", "": "is 0 with derivative 0"},
 }
 
 SENTENCES: dict[str, dict[str, Choice]] = {
     "Returns": {
         "{Array} of {array}'s dtype": {
-            TORCH_MAXIMA: "Array of input's dtype; an axis of n cells becomes floor((n + 2·padding - e)/stride) + 1, "
-            "where e = dilation·(kernel_size - 1) + 1; with `ceil_mode`, ceil replaces floor, less one if the last "
-            "window would start in the high padding.",
-            TORCH_AVERAGES: "Array of input's dtype{promoted}; an axis of n cells becomes "
-            "floor((n + 2·padding - kernel_size)/stride) + 1 without `ceil_mode`.",
-            TORCH_NORMS: "Array of input's dtype{promoted}; an axis of n cells becomes "
-            "floor((n - kernel_size)/stride) + 1 without `ceil_mode`.",
-            TORCH_RANDOM: "Array of input's dtype; an axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋.",
-            f"{TORCH_BINS} {TORCH_UNPOOLS}": "Array of input's dtype{promoted}; the pooled axes have the sizes in "
-            "`output_size`.",
             "max_pool fractional_max_pool max_blur_pool spatial_pyramid_pool": "Array of x's dtype{promoted}.",
             "max_pool_with_indices": "Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis "
             "of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
@@ -107,42 +78,12 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             INDEXED: "An index is the winner's row-major position in the pooled axes of x{numbered}, in the "
             "order of x's own axes{copied}."
         },
-        "With `return_indices`": {
-            "return_indices": "With `return_indices` a pair: these values, and as int32 (int64 under "
-            "`jax_enable_x64`) the row-major position of each in the pooled axes."
-        },
         "float16": {
             "sum_pool": "float16 and bfloat16 are summed in float32 and rounded once.",
             SUMMED: "float16, bfloat16 and integers are summed in float32 and rounded once.",
             "beta alpha norm_type": "float16 and bfloat16 are computed in float32 and rounded once.",
         },
-        "Other axes": {"max_pool fractional_max_pool flax": "Other axes are unchanged."},
-        "Array of the dtype of {array}.": {
-            "flax.max_pool flax.min_pool haiku.max_pool keras.max_pool keras.adaptive_max_pool": "Array of the dtype "
-            "of {array}.",
-        },
-        "A spatial axis of n cells": {
-            "keras.max_pool keras.average_pool": "A spatial axis of n cells becomes floor((n - pool_size)/strides) + "
-            '1, or 0 if the window does not fit; with "same" it becomes n/strides, rounded up.',
-            "flax": "A spatial axis of n cells becomes floor((n + low + high - window)/stride) + 1, or 0 if the "
-            "window does not fit.",
-        },
-        "An axis of n cells": {
-            "haiku.max_pool haiku.avg_pool": "An axis of n cells becomes floor((n - window)/stride) + 1, or 0 if "
-            'the window does not fit; with "SAME" it becomes n/stride, rounded up.'
-        },
-        "Array of the dtype of {array}, or": {
-            "flax.avg_pool": "Array of the dtype of {array}, or of JAX's default float dtype for integers, bool and, "
-            "without `count_include_pad`, narrower floats.",
-            f"haiku.avg_pool {KERAS_MEANS}": "Array of the dtype of {array}, or of a float dtype for integers and "
-            "bool.",
-        },
-        "The spatial axes": {
-            "keras.adaptive_max_pool keras.adaptive_average_pool": "The spatial axes have the sizes in `output_size`."
-        },
-        "A window that holds only padding is {infinity}": {
-            "flax.max_pool flax.min_pool": "A window that holds only padding is {infinity} or the {lowest} integer."
-        },
+        "Other axes": {"max_pool fractional_max_pool": "Other axes are unchanged."},
     },
     "Derivative": {
         "∂y[o]/∂x[i] = 1": {
@@ -153,16 +94,6 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         },
         "That of `{values}` for the values": {
             INDEXED: "That of `{values}` for the values: 1 at the winner, 0 elsewhere; none for the indices{constant}."
-        },
-        "That of `{values}`: ": {
-            f"flax.avg_pool haiku.avg_pool {KERAS_MEANS} {TORCH_MEANS}": "That of `{values}`: ∂y[o]/∂x[i] = 1/d[o] "
-            "where {window} o holds cell i, 0 elsewhere.",
-            TORCH_UNPOOLS: "That of `{values}`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 "
-            "elsewhere.",
-            TORCH_NORMS: "That of `{values}`: ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1), and 0 at a cell of 0 and in a "
-            "window of zeros.",
-            "flax haiku.max_pool torch keras": "That of `{values}`: ∂y[o]/∂x[i] = 1 where i is the first cell of "
-            "{window} o to hold its {extreme}, or its first NaN, 0 elsewhere.",
         },
         "Ties: the first": {
             f"{WINNERS} {INDEXED} mixed_pool max_blur_pool global_max_pool": "Ties: the first winner in the "
@@ -219,7 +150,6 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "sum_pool blur_pool": "A window that holds only padding, or that `where` leaves empty, is 0 with "
             "derivative 0."
         },
-        "Windows that hold": {"flax": "Windows that hold only padding have derivative 0."},
         "Where `where` leaves": {"keepdims": "Where `where` leaves no cell, y is 0 with derivative 0."},
         "No {window} is empty": {"samples roi_align": "No {window} is empty."},
         "For 16-bit floats": {

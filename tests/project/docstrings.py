@@ -2,7 +2,8 @@
 
 `python -m tests.project.docstrings` writes the texts of `docstring_paragraphs.py`, `docstring_sentences.py` and
 `docstring_errors.py` into the docstrings of the package, whatever file a function is in, and wraps them; `--check` only
-reports differences. A function's own text stays, and is wrapped too. The exit status is 1 if something must be fixed by
+reports differences. A function's own text stays, and is wrapped too; of a stand-in for a function of another library
+only the example is its own, and the rest is that of `stand_ins.py`. The exit status is 1 if something must be fixed by
 hand or, with `--check`, differs.
 """
 
@@ -20,6 +21,7 @@ from tests.project.docstring_errors import ERRORS
 from tests.project.docstring_keys import Choice
 from tests.project.docstring_paragraphs import ARGUMENTS
 from tests.project.docstring_sentences import SENTENCES, SLOTS
+from tests.project.stand_ins import LIBRARIES
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = ("Args", "Returns", "Raises", "Derivative")
@@ -51,7 +53,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Function:
-    """A public function, or a class called like one, and the sections of its docstring."""
+    """A public function and the sections of its docstring."""
 
     name: str
     sections: tuple[Section, ...]
@@ -61,8 +63,8 @@ class Function:
         return next((one.entries() for one in self.sections if one.name == section), {})
 
     def chosen(self, choice: Choice) -> str | None:
-        """The text of the first key that names the function, its module or one of its arguments; slots are filled."""
-        names = {self.name, self.name.partition(".")[0], *self.entries("Args")}
+        """The text of the first key that names the function or one of its arguments; slots are filled."""
+        names = {self.name, *self.entries("Args")}
         for key, text in choice.items():
             if not key or names & set(key.split()):
                 return self.filled(text)
@@ -100,7 +102,22 @@ class Function:
         return wrapped(" ".join(sentences), " " * 8)
 
 
-def wrapped(text: str, continued: str) -> list[str]:
+@dataclass(frozen=True)
+class StandIn:
+    """A stand-in, called `module.name`, and the lines of its file before the example in its docstring."""
+
+    name: str
+    start: int
+    stop: int
+
+    def body(self) -> list[str]:
+        """These lines as the table has them."""
+        module, _, name = self.name.partition(".")
+        first, differences = LIBRARIES[module].opening(name)
+        return [f'    """{first}', "", *wrapped(differences, " " * 4, " " * 4), ""]
+
+
+def wrapped(text: str, continued: str, first: str = " " * 8) -> list[str]:
     """Lines of a paragraph; calls like floor((n + 1)/2) and short equations are not broken."""
     glued: list[str] = []
     equations = re.sub(
@@ -116,7 +133,7 @@ def wrapped(text: str, continued: str) -> list[str]:
     lines = textwrap.wrap(
         " ".join(glued),
         _WIDTH,
-        initial_indent=" " * 8,
+        initial_indent=first,
         subsequent_indent=continued,
         break_long_words=False,
         break_on_hyphens=False,
@@ -134,24 +151,42 @@ def sources() -> dict[str, str]:
 def functions(path: str, source: str) -> Iterator[Function]:
     """The functions of a file whose docstrings have arguments, from top to bottom."""
     lines = source.splitlines()
-    module = re.match(r"compat/(\w+)", path)
-    for node in ast.parse(source).body:
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or ast.get_docstring(node) is None:
-            continue
-        docstring = node.body[0]
+    for node, start, stop in _documented(path, source):
         sections = []
-        for number in range(docstring.lineno, docstring.end_lineno or 0):
+        for number in range(start, stop):
             heading = re.fullmatch(rf" {{4}}({'|'.join(SECTIONS)}):", lines[number])
             if heading:
                 end = next(n for n in range(number + 1, len(lines)) if not lines[n] or lines[n].endswith('"""'))
                 sections.append(Section(heading[1], number + 1, tuple(lines[number + 1 : end])))
-        if sections:
-            yield Function(f"{module[1]}.{node.name}" if module else node.name, tuple(sections))
+        if sections and not _library_of(path):
+            yield Function(node, tuple(sections))
+
+
+def stand_ins(path: str, source: str) -> Iterator[StandIn]:
+    """The stand-ins of a file for functions and classes of another library, all of which have an example."""
+    lines, module = source.splitlines(), _library_of(path)
+    for name, start, stop in _documented(path, source):
+        if module and name[0] != "_" and "    Example:" in lines[start:stop]:
+            yield StandIn(f"{module}.{name}", start - 1, lines.index("    Example:", start))
+
+
+def _library_of(path: str) -> str | None:
+    module = re.match(r"compat/(\w+)", path)
+    return module[1] if module and module[1][0] != "_" else None
+
+
+def _documented(path: str, source: str) -> Iterator[tuple[str, int, int]]:
+    """The names of the functions and classes of a file with a docstring, and the lines of that, counted from 1."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            yield node.name, node.body[0].lineno, node.body[0].end_lineno or 0
 
 
 def rewritten(path: str, source: str) -> str:
     """The file with the paragraphs of the table."""
     lines = source.splitlines()
+    for stand_in in reversed([*stand_ins(path, source)]):
+        lines[stand_in.start : stand_in.stop] = stand_in.body()
     for function in reversed([*functions(path, source)]):
         for section in reversed(function.sections):
             lines[section.start : section.start + len(section.body)] = function.body(section)

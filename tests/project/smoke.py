@@ -15,9 +15,6 @@ import numpy as np
 
 import jaxpool
 
-# Modules of the demonstration need packages that the others do not.
-DEMONSTRATION = ("jaxpool.__main__", "jaxpool._demo")
-
 
 class Numbers(doctest.OutputChecker):
     """Compares the numbers of an output, to the digits that the examples show."""
@@ -38,8 +35,7 @@ def main() -> None:
         assert example.examples, name
         assert runner.run(example).failed == 0, name
     for module in pkgutil.walk_packages(jaxpool.__path__, "jaxpool."):
-        if not module.name.startswith(DEMONSTRATION):
-            importlib.import_module(module.name)
+        importlib.import_module(module.name)
     found = {"package": jaxpool.__file__, "version": jaxpool.__version__, "functions": len(public)}
     print(json.dumps(found))
 

@@ -24,7 +24,7 @@ from tests.registry.cases import CASES
 from tests.registry.records import RECORDS, SIGNATURES, Record
 
 PACKAGE = Path(jaxpool.__file__).parent
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = sorted([*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "examples").rglob("*.py")])
 README = PACKAGE.parent / "README.md"
 
 # Names that are no pools: their signatures.
@@ -154,7 +154,7 @@ def test_modules_were_found() -> None:
     assert {"__init__.py", "window.py", "_max.py"} <= {module.name for module in MODULES}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE.parent)))
 def test_module(module: Path) -> None:
     source = module.read_text(encoding="utf-8")
     tree = ast.parse(source)

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
-from jaxpool._demo import exact, measure, report, variants, window
-from jaxpool._demo.request import Size
+from examples.demonstration import exact, measure, report, variants, window
+from examples.demonstration.size import Size
 
 
 @pytest.mark.parametrize("row", [row for row in variants.VARIANTS if row.tiled], ids=lambda row: row.name)

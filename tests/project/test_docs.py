@@ -49,8 +49,8 @@ def test_entry(site: Path, name: str) -> None:
     page = (site / "reference" / f"{'_'.join(module) or function}.html").read_text(encoding="utf-8")
     entry = re.split(r'<dt class="sig[^>]* id="|<section id="', page.partition(f' id="{name}">')[2])[0]
     text = html.unescape(re.sub(r"<[^>]*>", "", entry))
-    # Classes are functions with most arguments given; they describe the rest in a sentence or refer to these.
-    shown = SECTIONS if name.rpartition(".")[2].islower() else ("Parameters", "Example")
+    # Stand-ins say what differs from the functions whose arguments and results they have.
+    shown = ("As ", "Differs in", "Example") if module else SECTIONS
     if function in CATALOGUE["CONTEXTS"]:
         shown = SECTIONS_OF_CONTEXTS
     places = [text.find(section) for section in shown]

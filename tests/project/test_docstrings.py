@@ -11,7 +11,6 @@ from tests.project.docstring_keys import Choice
 from tests.project.docstring_paragraphs import ARGUMENTS
 from tests.project.docstring_sentences import SENTENCES, SLOTS
 from tests.project.docstrings import complaints, functions, main, rewritten, sources
-from tests.project.importing import MODULES, public_members
 
 SOURCES = sources()
 FUNCTIONS = {one.name: one for path, source in SOURCES.items() for one in functions(path, source)}
@@ -26,15 +25,8 @@ CHOICES: dict[str, Choice] = {
 
 def test_functions_were_found() -> None:
     public = {name for name, value in vars(jaxpool).items() if inspect.isfunction(value) and name[0] != "_"}
-    compat = {
-        f"{module.__name__.rpartition('.')[2]}.{name}"
-        for module in MODULES
-        if module is not jaxpool
-        for name in public_members(module)
-    }
     assert len(public) > 25
-    assert {"flax.min_pool", "haiku.AvgPool", "torch.lp_pool2d"} <= compat
-    assert set(FUNCTIONS) == public | compat
+    assert set(FUNCTIONS) == public
 
 
 @pytest.mark.parametrize("path", [path for path, source in SOURCES.items() if [*functions(path, source)]])
@@ -52,7 +44,7 @@ def test_command_finds_nothing_to_write() -> None:
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=list(CHOICES))
 def test_every_row_of_the_table_is_used(choice: Choice) -> None:
-    known = {word for name, one in FUNCTIONS.items() for word in (name, name.partition(".")[0], *one.entries("Args"))}
+    known = {word for name, one in FUNCTIONS.items() for word in (name, *one.entries("Args"))}
     assert set(" ".join(choice).split()) <= known
     chosen = {one.chosen(choice) for one in FUNCTIONS.values()}
     for key, text in choice.items():

@@ -24,8 +24,8 @@ from tests.harness.compilation import flags
 matplotlib_image = pytest.importorskip("matplotlib.image")
 pytest.importorskip("rich")
 
-from jaxpool._demo import picture, variants  # noqa: E402
-from jaxpool._demo.request import Size  # noqa: E402
+from examples.demonstration import picture, variants  # noqa: E402
+from examples.demonstration.size import Rule, Size  # noqa: E402
 
 
 @pytest.fixture
@@ -134,9 +134,7 @@ def test_a_missing_extra_is_named(module: str, tmp_path: Path) -> None:
 
 
 def test_import_jaxpool_leaves_the_job_and_its_extras_alone(tmp_path: Path) -> None:
-    code = (
-        "import sys, jaxpool; print([m for m in sys.modules if m.startswith(('jaxpool._demo', 'matplotlib', 'rich'))])"
-    )
+    code = "import sys, jaxpool; print([m for m in sys.modules if m.startswith(('examples', 'matplotlib', 'rich'))])"
     assert run(folder=tmp_path, code=("-c", code)).stdout == "[]\n"
 
 
@@ -170,7 +168,7 @@ def test_a_wrong_row_gives_status_1(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def planted(x: jax.Array, size: Size, rule: variants.Rule) -> jax.Array:
+    def planted(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
         values = one_row.pool(x, size, rule)
         assert isinstance(values, jax.Array)
         if wrong == "values":

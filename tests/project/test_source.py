@@ -18,7 +18,7 @@ TYPES = ("pyright", "--pythonpath", sys.executable)
     [
         pytest.param(("ruff", "check"), id="lint"),
         pytest.param(("ruff", "format", "--check"), id="format"),
-        pytest.param((*TYPES, "jaxpool"), id="types"),
+        pytest.param((*TYPES, "jaxpool", "examples"), id="types"),
         # Tests and benchmarks are not published, and take most of the time.
         pytest.param(TYPES, id="types of all", marks=pytest.mark.exhaustive),
     ],
@@ -30,7 +30,9 @@ def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-FILES = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").glob("*.py")])
+FILES = sorted(
+    [*(file for part in ("examples", "tests") for file in (ROOT / part).rglob("*.py")), *(ROOT / "docs").glob("*.py")]
+)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))

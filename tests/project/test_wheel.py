@@ -81,9 +81,13 @@ def test_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
     # Without -S an editable install would be found, by way of its .pth file.
     launch = "import runpy, sys; sys.path[:0] = sys.argv[2:]; runpy.run_path(sys.argv[1], run_name='__main__')"
     folders = dict.fromkeys([str(tmp_path), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
-    command = [sys.executable, "-I", "-S", "-W", "error", "-c", launch, smoke.__file__, *folders]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-I", "-S", "-W", "error", "-c", launch]
+    done = subprocess.run([*command, smoke.__file__, *folders], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    program = str(tmp_path / "jaxpool" / "__main__.py")
+    demonstration = subprocess.run([*command, program, *folders], cwd=tmp_path, capture_output=True, text=True)
+    assert (demonstration.returncode, demonstration.stdout, demonstration.stderr.count("\n")) == (2, "", 1)
+    assert "in a copy of the repository" in demonstration.stderr
     assert json.loads(done.stdout) == {
         "package": str(tmp_path / "jaxpool" / "__init__.py"),
         "version": jaxpool.__version__,
@@ -109,7 +113,7 @@ def test_sdist_builds_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     sources = tmp_path / name
-    assert {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "jaxpool", "tests"} <= {
+    assert {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "examples", "jaxpool", "tests"} <= {
         path.name for path in sources.iterdir()
     }
     assert contents(build(sources, "wheel", tmp_path / "rebuilt")) == contents(wheel)

@@ -1,7 +1,7 @@
 """The pooling layers of `equinox.nn`, evaluated by jaxpool; Equinox is not imported.
 
 Arguments, defaults (a stride of 1 among them), layouts, bins, output shapes and dtypes are Equinox's, and so are values
-and gradients, to rounding. They differ where Equinox is wrong or fails, on the CPU at least:
+and gradients, to rounding. They differ mostly where Equinox is wrong or fails, on the CPU at least:
 
 - Windows without overlap drop NaN on arrays of 4096 elements or more, and adaptive maxima may. Here NaN wins.
 - Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
@@ -11,16 +11,15 @@ and gradients, to rounding. They differ where Equinox is wrong or fails, on the 
 - Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200. bool has averages too.
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - `use_ceil` fails where it enlarges padding beyond the kernel. Here it works.
+- Not accepted are complex numbers under maxima, since they have no order, and symbolic sizes along pooled axes.
 - Errors are TypeError and ValueError, and a layer that fits no array raises when it is created.
+- The layers are dataclasses, not Equinox modules, but can be used wherever those can: in a model, in
+  `eqx.nn.Sequential`, under `eqx.filter_jit`. To JAX they are pytrees without leaves, equal if their sizes are equal;
+  Equinox's have two leaves that are not arrays.
 
 As in Equinox, averages count zeros under `use_ceil`. A window that holds only padding is -inf under maxima and 0 under
-averages, and passes no gradient. A window larger than the array gives an empty output. Not accepted are complex numbers
-under maxima, since they have no order, and symbolic sizes along pooled axes. `Pool` and `AdaptivePool` are left out:
-they accept any reduction, so no derivative rule could be given.
-
-The layers are dataclasses, not Equinox modules, but can be used wherever those can: in a model, in
-`eqx.nn.Sequential`, under `eqx.filter_jit`. To JAX they are pytrees without leaves, equal if their sizes are equal;
-Equinox's have two leaves that are not arrays.
+averages, and passes no gradient. A window larger than the array gives an empty output. `Pool` and `AdaptivePool` are
+left out: they accept any reduction, so no derivative rule could be given.
 """
 
 from jaxpool.compat.equinox._adaptive import AdaptiveAvgPool1d as AdaptiveAvgPool1d

@@ -1,71 +1,52 @@
-"""`AdaptiveMaxPool1d` to `AdaptiveAvgPool3d` of `equinox.nn`: all axes but the first in a given number of bins."""
+"""`AdaptiveMaxPool1d` to `AdaptiveAvgPool3d` of `equinox.nn`: all axes but the first in a given number of bins.
+
+Of n cells in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 from jax import lax
-from jax.typing import ArrayLike
 
 import jaxpool
 from jaxpool._geometry.sizes import Sizes, sizes
 from jaxpool._geometry.window import check_pooled_axis
 from jaxpool.compat._windows import quotient_dtype
-from jaxpool.compat.equinox._arguments import channels_first
+from jaxpool.compat.equinox._layer import Layer
 
 
 @dataclass(frozen=True, init=False)
-class _Bins:
+class _Bins(Layer):
     """The argument of a layer, one entry per pooled axis."""
-
-    num_spatial_dims: ClassVar[int]
 
     target_shape: tuple[int, ...]
 
     def __init__(self, target_shape: Sizes) -> None:
-        name, rank = type(self).__name__, self.num_spatial_dims
-        object.__setattr__(self, "target_shape", sizes(name, "target_shape", target_shape, rank, least=1))
+        bins = sizes(self._name, "target_shape", target_shape, self.num_spatial_dims, least=1)
+        object.__setattr__(self, "target_shape", bins)
 
-    def _check_bins(self, shape: tuple[int, ...]) -> None:
-        name = type(self).__name__
+    def _pooled(self, x: jax.Array) -> jax.Array:
         for axis, bins in enumerate(self.target_shape, start=1):
-            check_pooled_axis(name, axis, shape[axis])
-            if bins > shape[axis]:
+            check_pooled_axis(self._name, axis, x.shape[axis])
+            if bins > x.shape[axis]:
                 raise ValueError(
-                    f"{name}: target_shape {bins} is more than the {shape[axis]} cells of axis {axis} of x {shape}; "
-                    f"give at most {shape[axis]}, or use the adaptive pools of jaxpool, whose bins may share cells"
+                    f"{self._name}: target_shape {bins} is more than the {x.shape[axis]} cells of axis {axis} of x "
+                    f"{x.shape}; give at most {x.shape[axis]}, or use the adaptive pools of jaxpool, whose bins may "
+                    f"share cells"
                 )
+        if self._averages:
+            return _in_blocks(jaxpool.avg_pool, x.astype(quotient_dtype(x, x.dtype)), self.target_shape, ())
+        return _in_blocks(jaxpool.max_pool, x, self.target_shape, ())
 
 
-class _Maxima(_Bins):
-    def __call__(self, x: ArrayLike, *, key: ArrayLike | None = None) -> jax.Array:
-        """Pool one array, channels first and without a batch; `key` is not used."""
-        array = channels_first(type(self).__name__, x, self.num_spatial_dims)
-        self._check_bins(array.shape)
-        return _in_blocks(jaxpool.max_pool, array, self.target_shape, ())
+class AdaptiveMaxPool1d(_Bins, rank=1):
+    """As `equinox.nn.AdaptiveMaxPool1d`; see `jaxpool.max_pool`.
 
-
-class _Averages(_Bins):
-    def __call__(self, x: ArrayLike, *, key: ArrayLike | None = None) -> jax.Array:
-        """Pool one array, channels first and without a batch; `key` is not used."""
-        array = channels_first(type(self).__name__, x, self.num_spatial_dims, complex_allowed=True)
-        self._check_bins(array.shape)
-        array = array.astype(quotient_dtype(array, array.dtype))
-        return _in_blocks(jaxpool.avg_pool, array, self.target_shape, ())
-
-
-@jax.tree_util.register_static
-class AdaptiveMaxPool1d(_Maxima):
-    """Adaptive max pooling: the largest cell of every bin along one axis, as `equinox.nn.AdaptiveMaxPool1d`.
-
-    Called with x of shape (C, L), it gives y[o] = max of x[i] for the cells i of bin o. Of n cells in m bins the first
-    n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of `jaxpool.max_pool`.
-
-    Args:
-        target_shape: Number of bins, an int for all axes or one per axis; at most the number of cells.
+    Differs in modules (a dataclass without leaves), NaN (always wins), ties (the first cell wins), complex numbers
+    (refused), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveMaxPool1d
@@ -73,19 +54,12 @@ class AdaptiveMaxPool1d(_Maxima):
         Array([[2., 5., 3.]], dtype=float32)
     """
 
-    num_spatial_dims = 1
 
+class AdaptiveMaxPool2d(_Bins, rank=2):
+    """As `equinox.nn.AdaptiveMaxPool2d`; see `jaxpool.max_pool`.
 
-@jax.tree_util.register_static
-class AdaptiveMaxPool2d(_Maxima):
-    """Adaptive max pooling: the largest cell of every bin along two axes, as `equinox.nn.AdaptiveMaxPool2d`.
-
-    Called with x of shape (C, H, W), it gives y[o] = max of x[i] for the cells i of bin o, along each axis. Of n cells
-    in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of
-    `jaxpool.max_pool`.
-
-    Args:
-        target_shape: Number of bins, an int for all axes or one per axis; at most the number of cells.
+    Differs in modules (a dataclass without leaves), NaN (always wins), ties (the first cell wins), complex numbers
+    (refused), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveMaxPool2d
@@ -94,19 +68,12 @@ class AdaptiveMaxPool2d(_Maxima):
                 [12., 13., 14., 15.]]], dtype=float32)
     """
 
-    num_spatial_dims = 2
 
+class AdaptiveMaxPool3d(_Bins, rank=3):
+    """As `equinox.nn.AdaptiveMaxPool3d`; see `jaxpool.max_pool`.
 
-@jax.tree_util.register_static
-class AdaptiveMaxPool3d(_Maxima):
-    """Adaptive max pooling: the largest cell of every bin along three axes, as `equinox.nn.AdaptiveMaxPool3d`.
-
-    Called with x of shape (C, D, H, W), it gives y[o] = max of x[i] for the cells i of bin o, along each axis. Of n
-    cells in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of
-    `jaxpool.max_pool`.
-
-    Args:
-        target_shape: Number of bins, an int for all axes or one per axis; at most the number of cells.
+    Differs in modules (a dataclass without leaves), NaN (always wins), ties (the first cell wins), complex numbers
+    (refused), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveMaxPool3d
@@ -114,18 +81,12 @@ class AdaptiveMaxPool3d(_Maxima):
         Array([[[[7.]]]], dtype=float32)
     """
 
-    num_spatial_dims = 3
 
+class AdaptiveAvgPool1d(_Bins, rank=1, averages=True):
+    """As `equinox.nn.AdaptiveAvgPool1d`; see `jaxpool.avg_pool`.
 
-@jax.tree_util.register_static
-class AdaptiveAvgPool1d(_Averages):
-    """Adaptive average pooling: the average of every bin along one axis, as `equinox.nn.AdaptiveAvgPool1d`.
-
-    Called with x of shape (C, L), it gives y[o] = the mean of x[i] for the cells i of bin o. Of n cells in m bins the
-    first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of `jaxpool.avg_pool`.
-
-    Args:
-        target_shape: Number of bins, an int for all axes or one per axis; at most the number of cells.
+    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
+    quotients (rounded once), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveAvgPool1d
@@ -133,19 +94,12 @@ class AdaptiveAvgPool1d(_Averages):
         Array([[1.5, 4.5, 3. ]], dtype=float32)
     """
 
-    num_spatial_dims = 1
 
+class AdaptiveAvgPool2d(_Bins, rank=2, averages=True):
+    """As `equinox.nn.AdaptiveAvgPool2d`; see `jaxpool.avg_pool`.
 
-@jax.tree_util.register_static
-class AdaptiveAvgPool2d(_Averages):
-    """Adaptive average pooling: the average of every bin along two axes, as `equinox.nn.AdaptiveAvgPool2d`.
-
-    Called with x of shape (C, H, W), it gives y[o] = the mean of x[i] for the cells i of bin o, along each axis. Of n
-    cells in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of
-    `jaxpool.avg_pool`.
-
-    Args:
-        target_shape: Number of bins, an int for all axes or one per axis; at most the number of cells.
+    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
+    quotients (rounded once), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveAvgPool2d
@@ -154,27 +108,18 @@ class AdaptiveAvgPool2d(_Averages):
                 [11.5]]], dtype=float32)
     """
 
-    num_spatial_dims = 2
 
+class AdaptiveAvgPool3d(_Bins, rank=3, averages=True):
+    """As `equinox.nn.AdaptiveAvgPool3d`; see `jaxpool.avg_pool`.
 
-@jax.tree_util.register_static
-class AdaptiveAvgPool3d(_Averages):
-    """Adaptive average pooling: the average of every bin along three axes, as `equinox.nn.AdaptiveAvgPool3d`.
-
-    Called with x of shape (C, D, H, W), it gives y[o] = the mean of x[i] for the cells i of bin o, along each axis. Of
-    n cells in m bins the first n mod m bins have ⌊n/m⌋ + 1 cells and the others ⌊n/m⌋. The derivative is that of
-    `jaxpool.avg_pool`.
-
-    Args:
-        target_shape: Number of bins, an int for all axes or one per axis; at most the number of cells.
+    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
+    quotients (rounded once), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveAvgPool3d
         >>> AdaptiveAvgPool3d(1)(jnp.arange(8.0).reshape(1, 2, 2, 2))
         Array([[[[3.5]]]], dtype=float32)
     """
-
-    num_spatial_dims = 3
 
 
 def _in_blocks(

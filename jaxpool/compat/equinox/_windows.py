@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
-from jax import lax
-from jax.typing import ArrayLike
 
-import jaxpool
-from jaxpool._engine.operations import identity
 from jaxpool._geometry.sizes import Sizes, check_flag, sizes
-from jaxpool.compat._windows import Along, along_axes, pool_along, quotient_dtype
-from jaxpool.compat.equinox._arguments import Padding, channels_first, pairs
+from jaxpool.compat._windows import along_axes, averages, maxima
+from jaxpool.compat.equinox._layer import Layer
+
+Padding = Sizes | Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, init=False)
-class _Windows:
+class _Windows(Layer):
     """The arguments of a layer, one entry per pooled axis."""
-
-    num_spatial_dims: ClassVar[int]
 
     kernel_size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -28,54 +24,29 @@ class _Windows:
     use_ceil: bool
 
     def __init__(self, kernel_size: Sizes, stride: Sizes = 1, padding: Padding = 0, use_ceil: bool = False) -> None:
-        name, rank = type(self).__name__, self.num_spatial_dims
+        name, rank = self._name, self.num_spatial_dims
         kernels = sizes(name, "kernel_size", kernel_size, rank, least=1)
         object.__setattr__(self, "kernel_size", kernels)
         object.__setattr__(self, "stride", sizes(name, "stride", stride, rank, least=1))
-        object.__setattr__(self, "padding", pairs(name, padding, kernels))
+        object.__setattr__(self, "padding", _pairs(name, padding, kernels))
         object.__setattr__(self, "use_ceil", check_flag(name, "use_ceil", use_ceil))
 
-    def _along(self, shape: tuple[int, ...]) -> list[Along]:
-        """The windows along every pooled axis of an array of this shape."""
+    def _pooled(self, x: jax.Array) -> jax.Array:
         padding = []
         for size, window, stride, (low, high) in zip(
-            shape[1:], self.kernel_size, self.stride, self.padding, strict=True
+            x.shape[1:], self.kernel_size, self.stride, self.padding, strict=True
         ):
             rest = (size + low + high - window) % stride if self.use_ceil else 0
             padding.append((low, high + stride if rest else high))
-        axes = range(1, len(shape))
-        return along_axes(type(self).__name__, shape, axes, self.kernel_size, self.stride, padding)
+        along = along_axes(self._name, x.shape, range(1, x.ndim), self.kernel_size, self.stride, padding)
+        return averages(x, along, x.dtype, include_pad=True) if self._averages else maxima(x, along)
 
 
-class _Maxima(_Windows):
-    def __call__(self, x: ArrayLike, *, key: ArrayLike | None = None) -> jax.Array:
-        """Pool one array, channels first and without a batch; `key` is not used."""
-        array = channels_first(type(self).__name__, x, self.num_spatial_dims)
-        return pool_along(jaxpool.max_pool, array, self._along(array.shape), identity(lax.max, array.dtype))
+class MaxPool1d(_Windows, rank=1):
+    """As `equinox.nn.MaxPool1d`; see `jaxpool.max_pool`.
 
-
-class _Averages(_Windows):
-    def __call__(self, x: ArrayLike, *, key: ArrayLike | None = None) -> jax.Array:
-        """Pool one array, channels first and without a batch; `key` is not used."""
-        array = channels_first(type(self).__name__, x, self.num_spatial_dims, complex_allowed=True)
-        array = array.astype(quotient_dtype(array, array.dtype))
-        return pool_along(jaxpool.avg_pool, array, self._along(array.shape), 0.0)
-
-
-@jax.tree_util.register_static
-class MaxPool1d(_Maxima):
-    """Max pooling: the largest cell of every window along one axis, as `equinox.nn.MaxPool1d`.
-
-    Called with x of shape (C, L), it gives y[o] = max over j of x[o·stride - low + j], 0 ≤ j < kernel_size. Of n cells
-    become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of `jaxpool.max_pool`.
-
-    Args:
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis.
-        padding: Cells added on each side: an int, an int per axis or a (low, high) pair per axis; at most
-            `kernel_size`.
-        use_ceil: Whether another stride is added to the high padding of an axis where the windows do not end with its
-            cells.
+    Differs in modules (a dataclass without leaves), NaN (always wins), padding (takes no part), `use_ceil` (always
+    works), complex numbers (refused), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import MaxPool1d
@@ -84,24 +55,12 @@ class MaxPool1d(_Maxima):
         Array([[3., 5.]], dtype=float32)
     """
 
-    num_spatial_dims = 1
 
+class MaxPool2d(_Windows, rank=2):
+    """As `equinox.nn.MaxPool2d`; see `jaxpool.max_pool`.
 
-@jax.tree_util.register_static
-class MaxPool2d(_Maxima):
-    """Max pooling: the largest cell of every window along two axes, as `equinox.nn.MaxPool2d`.
-
-    Called with x of shape (C, H, W), it gives y[o] = max over j of x[o·stride - low + j], 0 ≤ j < kernel_size, along
-    each axis. Of n cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of
-    `jaxpool.max_pool`.
-
-    Args:
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis.
-        padding: Cells added on each side: an int, an int per axis or a (low, high) pair per axis; at most
-            `kernel_size`.
-        use_ceil: Whether another stride is added to the high padding of an axis where the windows do not end with its
-            cells.
+    Differs in modules (a dataclass without leaves), NaN (always wins), padding (takes no part), `use_ceil` (always
+    works), complex numbers (refused), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import MaxPool2d
@@ -110,24 +69,12 @@ class MaxPool2d(_Maxima):
                 [13., 15.]]], dtype=float32)
     """
 
-    num_spatial_dims = 2
 
+class MaxPool3d(_Windows, rank=3):
+    """As `equinox.nn.MaxPool3d`; see `jaxpool.max_pool`.
 
-@jax.tree_util.register_static
-class MaxPool3d(_Maxima):
-    """Max pooling: the largest cell of every window along three axes, as `equinox.nn.MaxPool3d`.
-
-    Called with x of shape (C, D, H, W), it gives y[o] = max over j of x[o·stride - low + j], 0 ≤ j < kernel_size, along
-    each axis. Of n cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of
-    `jaxpool.max_pool`.
-
-    Args:
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis.
-        padding: Cells added on each side: an int, an int per axis or a (low, high) pair per axis; at most
-            `kernel_size`.
-        use_ceil: Whether another stride is added to the high padding of an axis where the windows do not end with its
-            cells.
+    Differs in modules (a dataclass without leaves), NaN (always wins), padding (takes no part), `use_ceil` (always
+    works), complex numbers (refused), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import MaxPool3d
@@ -135,23 +82,12 @@ class MaxPool3d(_Maxima):
         Array([[[[7.]]]], dtype=float32)
     """
 
-    num_spatial_dims = 3
 
+class AvgPool1d(_Windows, rank=1, averages=True):
+    """As `equinox.nn.AvgPool1d`; see `jaxpool.avg_pool`.
 
-@jax.tree_util.register_static
-class AvgPool1d(_Averages):
-    """Average pooling: the average of every window along one axis, as `equinox.nn.AvgPool1d`.
-
-    Called with x of shape (C, L), it gives y[o] = Σ_j x[o·stride - low + j] / kernel_size, 0 ≤ j < kernel_size. Of n
-    cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of `jaxpool.avg_pool`.
-
-    Args:
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis.
-        padding: Cells added on each side: an int, an int per axis or a (low, high) pair per axis; at most
-            `kernel_size`.
-        use_ceil: Whether another stride is added to the high padding of an axis where the windows do not end with its
-            cells.
+    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
+    quotients (rounded once), `use_ceil` (always works), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AvgPool1d
@@ -160,24 +96,12 @@ class AvgPool1d(_Averages):
         Array([[2. , 2.5]], dtype=float32)
     """
 
-    num_spatial_dims = 1
 
+class AvgPool2d(_Windows, rank=2, averages=True):
+    """As `equinox.nn.AvgPool2d`; see `jaxpool.avg_pool`.
 
-@jax.tree_util.register_static
-class AvgPool2d(_Averages):
-    """Average pooling: the average of every window along two axes, as `equinox.nn.AvgPool2d`.
-
-    Called with x of shape (C, H, W), it gives y[o] = Σ_j x[o·stride - low + j] / kernel_size, 0 ≤ j < kernel_size,
-    along each axis. Of n cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of
-    `jaxpool.avg_pool`.
-
-    Args:
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis.
-        padding: Cells added on each side: an int, an int per axis or a (low, high) pair per axis; at most
-            `kernel_size`.
-        use_ceil: Whether another stride is added to the high padding of an axis where the windows do not end with its
-            cells.
+    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
+    quotients (rounded once), `use_ceil` (always works), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AvgPool2d
@@ -186,24 +110,12 @@ class AvgPool2d(_Averages):
                 [10.5, 12.5]]], dtype=float32)
     """
 
-    num_spatial_dims = 2
 
+class AvgPool3d(_Windows, rank=3, averages=True):
+    """As `equinox.nn.AvgPool3d`; see `jaxpool.avg_pool`.
 
-@jax.tree_util.register_static
-class AvgPool3d(_Averages):
-    """Average pooling: the average of every window along three axes, as `equinox.nn.AvgPool3d`.
-
-    Called with x of shape (C, D, H, W), it gives y[o] = Σ_j x[o·stride - low + j] / kernel_size, 0 ≤ j < kernel_size,
-    along each axis. Of n cells become floor((n + low + high - kernel_size)/stride) + 1. The derivative is that of
-    `jaxpool.avg_pool`.
-
-    Args:
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis.
-        padding: Cells added on each side: an int, an int per axis or a (low, high) pair per axis; at most
-            `kernel_size`.
-        use_ceil: Whether another stride is added to the high padding of an axis where the windows do not end with its
-            cells.
+    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
+    quotients (rounded once), `use_ceil` (always works), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AvgPool3d
@@ -211,4 +123,24 @@ class AvgPool3d(_Averages):
         Array([[[[3.5]]]], dtype=float32)
     """
 
-    num_spatial_dims = 3
+
+def _pairs(function: str, padding: Padding, kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """A (low, high) pair for each pooled axis, whose windows have `kernels` cells. Negative ones take cells away."""
+    allowed = f"give an int, or an int or a (low, high) pair for each of {len(kernels)} axes"
+    if isinstance(padding, str):
+        raise TypeError(f"{function}: padding {padding!r} is a word; {allowed}")
+    entries = list(padding) if isinstance(padding, Sequence) else [padding] * len(kernels)
+    if len(entries) != len(kernels):
+        raise ValueError(f"{function}: padding {padding!r} has {len(entries)} entries; {allowed}")
+    found = []
+    for entry, kernel in zip(entries, kernels, strict=True):
+        if isinstance(entry, Sequence) and len(entry) != 2:
+            raise ValueError(f"{function}: padding entry {entry!r} is not a pair; {allowed}")
+        low, high = sizes(function, "padding", entry, 2, least=None)
+        if max(low, high) > kernel:
+            raise ValueError(
+                f"{function}: padding ({low}, {high}) exceeds kernel_size {kernel}; give at most {kernel}, or use "
+                f"jaxpool.{function[:3].lower()}_pool"
+            )
+        found.append((low, high))
+    return tuple(found)

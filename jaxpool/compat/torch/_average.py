@@ -19,30 +19,9 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> jax.Array:
-    """Average pooling: the average of every window along one axis, as `torch.nn.functional.avg_pool1d`.
+    """As `torch.nn.functional.avg_pool1d`; see `jaxpool.avg_pool`.
 
-    Formula, for one axis: y[o] = Σ_j input[o·stride - padding + j] / d[o], 0 ≤ j < kernel_size, padded cells adding 0.
-    d[o] is the number of cells of window o in the input or, with `count_include_pad`, in the padding.
-
-    Args:
-        input: Array of shape (N, C, L) or (C, L); bool, integers, float16, bfloat16, float32, float64, complex64 or
-            complex128.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added on both sides, an int or one per axis; at most half a window.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        count_include_pad: Whether padded cells count in the divisor.
-
-    Returns:
-        Array of input's dtype (float32 for integers and bool); an axis of n cells becomes
-        floor((n + 2·padding - kernel_size)/stride) + 1 without `ceil_mode`.
-
-    Raises:
-        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, or `padding` is more than half a window.
-
-    Derivative:
-        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere.
+    Differs in averages of integers (float32), dtypes (any), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -62,31 +41,9 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: float | None = None,
 ) -> jax.Array:
-    """Average pooling: the average of every window along two axes, as `torch.nn.functional.avg_pool2d`.
+    """As `torch.nn.functional.avg_pool2d`; see `jaxpool.avg_pool`.
 
-    The formula is that of `avg_pool1d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, H, W) or (C, H, W); bool, integers, float16, bfloat16, float32, float64, complex64
-            or complex128.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added on both sides, an int or one per axis; at most half a window.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        count_include_pad: Whether padded cells count in the divisor.
-        divisor_override: Number by which every sum is divided instead; finite and not 0.
-
-    Returns:
-        Array of input's dtype (float32 for integers and bool); an axis of n cells becomes
-        floor((n + 2·padding - kernel_size)/stride) + 1 without `ceil_mode`.
-
-    Raises:
-        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, `divisor_override` is 0 or not finite, or `padding` is more than half
-            a window.
-
-    Derivative:
-        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere.
+    Differs in averages of integers (float32), dtypes (any), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -107,31 +64,9 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: float | None = None,
 ) -> jax.Array:
-    """Average pooling: the average of every window along three axes, as `torch.nn.functional.avg_pool3d`.
+    """As `torch.nn.functional.avg_pool3d`; see `jaxpool.avg_pool`.
 
-    The formula is that of `avg_pool1d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, D, H, W) or (C, D, H, W); bool, integers, float16, bfloat16, float32, float64,
-            complex64 or complex128.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added on both sides, an int or one per axis; at most half a window.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        count_include_pad: Whether padded cells count in the divisor.
-        divisor_override: Number by which every sum is divided instead; finite and not 0.
-
-    Returns:
-        Array of input's dtype (float32 for integers and bool); an axis of n cells becomes
-        floor((n + 2·padding - kernel_size)/stride) + 1 without `ceil_mode`.
-
-    Raises:
-        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, `divisor_override` is 0 or not finite, or `padding` is more than half
-            a window.
-
-    Derivative:
-        That of `jaxpool.avg_pool`: ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere.
+    Differs in averages of integers (float32), dtypes (any), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F

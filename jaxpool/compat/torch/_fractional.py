@@ -50,33 +50,11 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: ArrayLike | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Fractional max pooling along two axes: random windows, as `torch.nn.functional.fractional_max_pool2d`.
+    """As `torch.nn.functional.fractional_max_pool2d`; see `jaxpool.fractional_max_pool`.
 
-    Formula, for one axis of n cells, m windows of k cells and a sample u: y[o] = max over j of input[s(o) + j],
-    0 ≤ j < k, with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k.
-
-    Args:
-        input: Array of shape (N, C, H, W) or (C, H, W); bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, an int for all axes or one per axis.
-        output_size: Number of windows, an int for all axes or one per axis. Give this or `output_ratio`.
-        output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
-        return_indices: Whether to return the position of every value too.
-        _random_samples: Required: floats in [0, 1) of shape (N, C, 2), with N = 1 where input has none, as drawn by
-            `jax.random.uniform`.
-
-    Returns:
-        Array of input's dtype; an axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. With `return_indices` a
-        pair: these values, and as int32 (int64 under `jax_enable_x64`) the row-major position of each in the pooled
-        axes.
-
-    Raises:
-        TypeError: input is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, `_random_samples` or the number of windows is missing, or the pooled
-            axes have too many cells for int32.
-
-    Derivative:
-        That of `jaxpool.fractional_max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its
-        maximum, or its first NaN, 0 elsewhere.
+    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), `_random_samples` (required:
+    (N, C, pooled axes) floats in [0, 1)), `output_ratio` (may be one float), dtypes (any real one), channels (may be 0)
+    and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -125,32 +103,11 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: ArrayLike | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Fractional max pooling along three axes: random windows, as `torch.nn.functional.fractional_max_pool3d`.
+    """As `torch.nn.functional.fractional_max_pool3d`; see `jaxpool.fractional_max_pool`.
 
-    The formula is that of `fractional_max_pool2d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, D, H, W) or (C, D, H, W); bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, an int for all axes or one per axis.
-        output_size: Number of windows, an int for all axes or one per axis. Give this or `output_ratio`.
-        output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
-        return_indices: Whether to return the position of every value too.
-        _random_samples: Required: floats in [0, 1) of shape (N, C, 3), with N = 1 where input has none, as drawn by
-            `jax.random.uniform`.
-
-    Returns:
-        Array of input's dtype; an axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. With `return_indices` a
-        pair: these values, and as int32 (int64 under `jax_enable_x64`) the row-major position of each in the pooled
-        axes.
-
-    Raises:
-        TypeError: input is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, `_random_samples` or the number of windows is missing, or the pooled
-            axes have too many cells for int32.
-
-    Derivative:
-        That of `jaxpool.fractional_max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its
-        maximum, or its first NaN, 0 elsewhere.
+    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), `_random_samples` (required:
+    (N, C, pooled axes) floats in [0, 1)), `output_ratio` (may be one float), dtypes (any real one), channels (may be 0)
+    and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F

@@ -21,31 +21,10 @@ def lp_pool1d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """Lp pooling: the Lp norm of every window along one axis, as `torch.nn.functional.lp_pool1d`.
+    """As `torch.nn.functional.lp_pool1d`; see `jaxpool.lp_pool`.
 
-    Formula, for one axis: y[o] = (Σ_j |input[o·stride + j]|^p)^(1/p), 0 ≤ j < kernel_size, times
-    (kernel_size/cells)^(1/p) where `ceil_mode` leaves a window fewer cells; p = inf is the largest magnitude.
-
-    Args:
-        input: Array of shape (N, C, L) or (C, L); bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        ceil_mode: Whether a last window may extend past the end; its norm is scaled to a whole window.
-
-    Returns:
-        Array of input's dtype (float32 for integers and bool); an axis of n cells becomes
-        floor((n - kernel_size)/stride) + 1 without `ceil_mode`. float16 and bfloat16 are computed in float32 and
-        rounded once.
-
-    Raises:
-        TypeError: input is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, or `norm_type` is not positive.
-
-    Derivative:
-        That of `jaxpool.lp_pool`: ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1), and 0 at a cell of 0 and in a window of
-        zeros. Ties: for p = inf, the first of the largest magnitudes in row-major order takes all.
+    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), large norms (no overflow on the
+    way), `norm_type` (may be a learnt array; p ≤ 0 is refused), dtypes (any real one), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -62,30 +41,10 @@ def lp_pool2d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """Lp pooling: the Lp norm of every window along two axes, as `torch.nn.functional.lp_pool2d`.
+    """As `torch.nn.functional.lp_pool2d`; see `jaxpool.lp_pool`.
 
-    The formula is that of `lp_pool1d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, H, W) or (C, H, W); bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        ceil_mode: Whether a last window may extend past the end; its norm is scaled to a whole window.
-
-    Returns:
-        Array of input's dtype (float32 for integers and bool); an axis of n cells becomes
-        floor((n - kernel_size)/stride) + 1 without `ceil_mode`. float16 and bfloat16 are computed in float32 and
-        rounded once.
-
-    Raises:
-        TypeError: input is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, or `norm_type` is not positive.
-
-    Derivative:
-        That of `jaxpool.lp_pool`: ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1), and 0 at a cell of 0 and in a window of
-        zeros. Ties: for p = inf, the first of the largest magnitudes in row-major order takes all.
+    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), large norms (no overflow on the
+    way), `norm_type` (may be a learnt array; p ≤ 0 is refused), dtypes (any real one), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -103,30 +62,10 @@ def lp_pool3d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """Lp pooling: the Lp norm of every window along three axes, as `torch.nn.functional.lp_pool3d`.
+    """As `torch.nn.functional.lp_pool3d`; see `jaxpool.lp_pool`.
 
-    The formula is that of `lp_pool1d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, D, H, W) or (C, D, H, W); bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        ceil_mode: Whether a last window may extend past the end; its norm is scaled to a whole window.
-
-    Returns:
-        Array of input's dtype (float32 for integers and bool); an axis of n cells becomes
-        floor((n - kernel_size)/stride) + 1 without `ceil_mode`. float16 and bfloat16 are computed in float32 and
-        rounded once.
-
-    Raises:
-        TypeError: input is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, or `norm_type` is not positive.
-
-    Derivative:
-        That of `jaxpool.lp_pool`: ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1), and 0 at a cell of 0 and in a window of
-        zeros. Ties: for p = inf, the first of the largest magnitudes in row-major order takes all.
+    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), large norms (no overflow on the
+    way), `norm_type` (may be a learnt array; p ≤ 0 is refused), dtypes (any real one), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F

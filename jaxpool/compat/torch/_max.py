@@ -52,34 +52,10 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Max pooling: the largest cell of every window along one axis, as `torch.nn.functional.max_pool1d`.
+    """As `torch.nn.functional.max_pool1d`; see `jaxpool.max_pool`.
 
-    Formula, for one axis: y[o] = max over j of input[o·stride - padding + j·dilation], 0 ≤ j < kernel_size, padded
-    cells left out.
-
-    Args:
-        input: Array of shape (N, C, L) or (C, L); bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added on both sides, an int or one per axis; at most half a window.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        return_indices: Whether to return the position of every value too.
-
-    Returns:
-        Array of input's dtype; an axis of n cells becomes floor((n + 2·padding - e)/stride) + 1, where
-        e = dilation·(kernel_size - 1) + 1; with `ceil_mode`, ceil replaces floor, less one if the last window would
-        start in the high padding. With `return_indices` a pair: these values, and as int32 (int64 under
-        `jax_enable_x64`) the row-major position of each in the pooled axes.
-
-    Raises:
-        TypeError: input is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, `padding` is more than half a window, a window holds only padding, or
-            the pooled axes have too many cells for int32.
-
-    Derivative:
-        That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
-        first NaN, 0 elsewhere.
+    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), windows of only padding
+    (refused), dtypes (any real one), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -130,33 +106,10 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Max pooling: the largest cell of every window along two axes, as `torch.nn.functional.max_pool2d`.
+    """As `torch.nn.functional.max_pool2d`; see `jaxpool.max_pool`.
 
-    The formula is that of `max_pool1d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, H, W) or (C, H, W); bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added on both sides, an int or one per axis; at most half a window.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        return_indices: Whether to return the position of every value too.
-
-    Returns:
-        Array of input's dtype; an axis of n cells becomes floor((n + 2·padding - e)/stride) + 1, where
-        e = dilation·(kernel_size - 1) + 1; with `ceil_mode`, ceil replaces floor, less one if the last window would
-        start in the high padding. With `return_indices` a pair: these values, and as int32 (int64 under
-        `jax_enable_x64`) the row-major position of each in the pooled axes.
-
-    Raises:
-        TypeError: input is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, `padding` is more than half a window, a window holds only padding, or
-            the pooled axes have too many cells for int32.
-
-    Derivative:
-        That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
-        first NaN, 0 elsewhere.
+    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), windows of only padding
+    (refused), dtypes (any real one), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -208,33 +161,10 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Max pooling: the largest cell of every window along three axes, as `torch.nn.functional.max_pool3d`.
+    """As `torch.nn.functional.max_pool3d`; see `jaxpool.max_pool`.
 
-    The formula is that of `max_pool1d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, D, H, W) or (C, D, H, W); bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, an int for all axes or one per axis.
-        stride: Cells from one window to the next, an int or one per axis; `kernel_size` if None.
-        padding: Cells added on both sides, an int or one per axis; at most half a window.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        return_indices: Whether to return the position of every value too.
-
-    Returns:
-        Array of input's dtype; an axis of n cells becomes floor((n + 2·padding - e)/stride) + 1, where
-        e = dilation·(kernel_size - 1) + 1; with `ceil_mode`, ceil replaces floor, less one if the last window would
-        start in the high padding. With `return_indices` a pair: these values, and as int32 (int64 under
-        `jax_enable_x64`) the row-major position of each in the pooled axes.
-
-    Raises:
-        TypeError: input is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input and sizes do not match, `padding` is more than half a window, a window holds only padding, or
-            the pooled axes have too many cells for int32.
-
-    Derivative:
-        That of `jaxpool.max_pool`: ∂y[o]/∂x[i] = 1 where i is the first cell of window o to hold its maximum, or its
-        first NaN, 0 elsewhere.
+    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), windows of only padding
+    (refused), dtypes (any real one), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F

@@ -21,30 +21,10 @@ def max_unpool1d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
-    """Max unpooling along one axis: values back where they came from, as `torch.nn.functional.max_unpool1d`.
+    """As `torch.nn.functional.max_unpool1d`; see `jaxpool.max_unpool`.
 
-    Formula: y[c] = input[o] for the last o, in row-major order, with indices[o] = c, and 0 where there is none.
-
-    Args:
-        input: Array of shape (N, C, L) or (C, L); bool, integers, float16, bfloat16, float32, float64, complex64 or
-            complex128.
-        indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by the
-            pool. One out of range writes nothing.
-        kernel_size: Window size of the pool, an int for all axes or one per axis.
-        stride: Stride of the pool, an int or one per axis; `kernel_size` if None.
-        padding: Padding of the pool, an int or one per axis.
-        output_size: Size of the output, with or without N and C in front: any that the pool would have made the shape
-            of input of. If None, (n - 1)·stride + kernel_size - 2·padding.
-
-    Returns:
-        Array of input's dtype; the pooled axes have the sizes in `output_size`.
-
-    Raises:
-        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input, indices and sizes do not match, or the output has too many cells for int32.
-
-    Derivative:
-        That of `jaxpool.max_unpool`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 elsewhere.
+    Differs in indices out of range (write nothing), repeated indices (the last value is written, and alone has a
+    gradient), dtypes (any), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -63,30 +43,10 @@ def max_unpool2d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
-    """Max unpooling along two axes: values back where they came from, as `torch.nn.functional.max_unpool2d`.
+    """As `torch.nn.functional.max_unpool2d`; see `jaxpool.max_unpool`.
 
-    The formula is that of `max_unpool1d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, H, W) or (C, H, W); bool, integers, float16, bfloat16, float32, float64, complex64
-            or complex128.
-        indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by the
-            pool. One out of range writes nothing.
-        kernel_size: Window size of the pool, an int for all axes or one per axis.
-        stride: Stride of the pool, an int or one per axis; `kernel_size` if None.
-        padding: Padding of the pool, an int or one per axis.
-        output_size: Size of the output, with or without N and C in front: any that the pool would have made the shape
-            of input of. If None, (n - 1)·stride + kernel_size - 2·padding.
-
-    Returns:
-        Array of input's dtype; the pooled axes have the sizes in `output_size`.
-
-    Raises:
-        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input, indices and sizes do not match, or the output has too many cells for int32.
-
-    Derivative:
-        That of `jaxpool.max_unpool`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 elsewhere.
+    Differs in indices out of range (write nothing), repeated indices (the last value is written, and alone has a
+    gradient), dtypes (any), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -108,30 +68,10 @@ def max_unpool3d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
-    """Max unpooling along three axes: values back where they came from, as `torch.nn.functional.max_unpool3d`.
+    """As `torch.nn.functional.max_unpool3d`; see `jaxpool.max_unpool`.
 
-    The formula is that of `max_unpool1d`, along each axis.
-
-    Args:
-        input: Array of shape (N, C, D, H, W) or (C, D, H, W); bool, integers, float16, bfloat16, float32, float64,
-            complex64 or complex128.
-        indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by the
-            pool. One out of range writes nothing.
-        kernel_size: Window size of the pool, an int for all axes or one per axis.
-        stride: Stride of the pool, an int or one per axis; `kernel_size` if None.
-        padding: Padding of the pool, an int or one per axis.
-        output_size: Size of the output, with or without N and C in front: any that the pool would have made the shape
-            of input of. If None, (n - 1)·stride + kernel_size - 2·padding.
-
-    Returns:
-        Array of input's dtype; the pooled axes have the sizes in `output_size`.
-
-    Raises:
-        TypeError: input is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: input, indices and sizes do not match, or the output has too many cells for int32.
-
-    Derivative:
-        That of `jaxpool.max_unpool`: ∂y[c]/∂input[o] = 1 where o is the last to name the cell c, 0 elsewhere.
+    Differs in indices out of range (write nothing), repeated indices (the last value is written, and alone has a
+    gradient), dtypes (any), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F

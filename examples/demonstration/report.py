@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jaxpool._demo.measure import Measurement
+from examples.demonstration.measure import Measurement
 
 # Relative to the largest magnitude of the exact result, in float32, whose precision is 1.2e-7: enough for the rounding
 # of sums over windows of about a hundred cells a side, and far below the error of any wrong cell, weight or divisor.

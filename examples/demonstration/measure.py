@@ -15,9 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxpool._arguments import Rule
-from jaxpool._demo.request import Size
-from jaxpool._demo.variants import Outputs, Variant
+from examples.demonstration.size import Rule, Size
+from examples.demonstration.variants import Outputs, Variant
 
 Timing = tuple[float, ...]  # milliseconds for one call of jaxpool, then of plain JAX where that can do the same
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._demo import exact
-from jaxpool._demo.request import Size
+from examples.demonstration import exact
+from examples.demonstration.size import Size
 
 Pair = tuple[jax.Array, jax.Array]
 

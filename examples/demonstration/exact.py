@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from jaxpool._demo.request import Size
-from jaxpool._demo.window import CellRule, binomial, largest
+from examples.demonstration.size import Size
+from examples.demonstration.window import CellRule, binomial, largest
 
 StartsAndCounts = tuple[np.ndarray, np.ndarray]
 Bins = Callable[[int, Size], StartsAndCounts]

@@ -8,17 +8,16 @@ and a rule in `window` if none there fits. The numbers are chosen so that no var
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxpool
-from jaxpool._arguments import Rule
-from jaxpool._demo import exact, plain, window
-from jaxpool._demo.exact import Bins, Exact, windowed
-from jaxpool._demo.request import Mistake, Size
+from examples.demonstration import exact, plain, window
+from examples.demonstration.exact import Bins, Exact, windowed
+from examples.demonstration.size import Mistake, Rule, Size
 
 Outputs = jax.Array | tuple[jax.Array, jax.Array]
 
@@ -30,15 +29,15 @@ class Variant:
     `function` is the function's name in jaxpool, `keyword` the argument that the row demonstrates, if any, and
     `detail` what the figure says about the parameters. `pool` gives the values, or values and indices, of a picture of
     shape (height, width, 3), by each of `rules`, and so does `plain`, which JAX can differentiate where
-    `plain_gradient` says so. `tiled` is another way to write that in plain JAX, for windows side by side. `exact` gives
-    these and the gradient in float64.
+    `plain_gradient` says so. `tiled` is the method of arrays that does it for windows side by side, each of which has
+    two axes of its own. `exact` gives these and the gradient in float64.
     """
 
     function: str
     pool: Callable[[jax.Array, Size, Rule], Outputs]
     exact: Exact
     plain: Callable[[jax.Array, Size], Outputs] | None = None
-    tiled: Callable[[jax.Array, Size], jax.Array] | None = None
+    tiled: str = ""
     plain_gradient: bool = True
     detail: str = ""
     keyword: str = ""
@@ -46,19 +45,15 @@ class Variant:
 
     def ways(self, size: Size) -> list[Callable[[jax.Array, Size], Outputs]]:
         """The ways to write it in plain JAX for windows of this size."""
-        return [way for way in (self.plain, self.tiled if size.stride == size.kernel else None) if way is not None]
+        ways = [self.plain] if self.plain else []
+        if self.tiled and size.stride == size.kernel:
+            ways.append(lambda x, size: getattr(plain.tiles(x, size), self.tiled)((1, 3)))
+        return ways
 
     @property
     def name(self) -> str:
         """The unique name of the row."""
         return f"{self.function} {self.keyword}".rstrip()
-
-
-class Placement(NamedTuple):
-    """Where windows are: as arguments of jaxpool for a picture, and as computed in NumPy."""
-
-    arguments: Callable[[jax.Array, Size], Mapping[str, Any]]
-    bins: Bins
 
 
 def _grid(x: jax.Array, size: Size) -> tuple[int, int]:
@@ -72,37 +67,41 @@ def _fractional(x: jax.Array, size: Size) -> Mapping[str, Any]:
     return {"kernel_size": kernels, "output_size": _grid(x, size), "samples": samples}
 
 
-SLIDING = Placement(lambda x, size: {"kernel_size": size.kernel, "stride": size.stride}, exact.sliding)
-UNPADDED = Placement(lambda x, size: {**SLIDING.arguments(x, size), "padding": 0}, exact.sliding)
-BINS = Placement(lambda x, size: {"output_size": _grid(x, size)}, exact.uneven)
-FRACTIONAL = Placement(_fractional, exact.fractional)
-WHOLE = Placement(lambda x, size: {}, exact.whole)
+# Where windows are, as computed in NumPy, and as arguments of jaxpool for a picture.
+ARGUMENTS: Mapping[Bins, Callable[[jax.Array, Size], Mapping[str, Any]]] = {
+    exact.sliding: lambda x, size: {"kernel_size": size.kernel, "stride": size.stride},
+    exact.uneven: lambda x, size: {"output_size": _grid(x, size)},
+    exact.fractional: _fractional,
+    exact.whole: lambda x, size: {},
+}
 
 
 def _row(
     function: str,
     of_one: window.CellRule,
     contender: Callable[..., Outputs] | None = None,
-    placement: Placement = SLIDING,
+    bins: Bins = exact.sliding,
     *,
-    tiled: Callable[[jax.Array, Size], jax.Array] | None = None,
+    tiled: str = "",
     detail: str = "",
-    plain_gradient: bool = True,
+    options: Mapping[str, Any] | None = None,
     **numbers: float,
 ) -> Variant:
     """A row for a function that pools each window separately; its `numbers`, by symbol, are passed to all parties."""
     given = tuple(numbers.values())
 
     def pool(x: jax.Array, size: Size, rule: Rule) -> Outputs:
-        return getattr(jaxpool, function)(x, *given, **placement.arguments(x, size), axis=(0, 1), rule=rule)
+        arguments = {**ARGUMENTS[bins](x, size), **(options or {})}
+        return getattr(jaxpool, function)(x, *given, **arguments, axis=(0, 1), rule=rule)
 
     return Variant(
         function,
         pool,
-        windowed(placement.bins, of_one, *given, indices=function.endswith("with_indices")),
+        windowed(bins, of_one, *given, indices=function.endswith("with_indices")),
         contender and (lambda x, size: contender(x, size, *given)),
         tiled,
-        plain_gradient,
+        # JAX cannot differentiate a reduction of pairs.
+        contender is not plain.largest_with_indices,
         detail or ", ".join(f"{symbol} = {number:g}" for symbol, number in numbers.items()),
     )
 
@@ -140,18 +139,12 @@ _LEVELS = (1, 2, 4)
 _ALL = "right: all of it, rescaled"
 
 VARIANTS: tuple[Variant, ...] = (
-    _row("max_pool", window.largest, plain.largest, tiled=lambda x, size: plain.tiles(x, size).max((1, 3))),
-    _row("min_pool", window.smallest, plain.smallest, tiled=lambda x, size: plain.tiles(x, size).min((1, 3))),
-    _row(
-        "max_pool_with_indices",
-        window.largest,
-        plain.largest_with_indices,
-        detail="the cells it names",
-        plain_gradient=False,
-    ),
+    _row("max_pool", window.largest, plain.largest, tiled="max"),
+    _row("min_pool", window.smallest, plain.smallest, tiled="min"),
+    _row("max_pool_with_indices", window.largest, plain.largest_with_indices, detail="the cells it names"),
     Variant("max_unpool", _max_unpool, exact.put_back, plain.put_back, detail="the winners put back", rules=_NO_RULE),
-    _row("sum_pool", window.total, plain.total, tiled=lambda x, size: plain.tiles(x, size).sum((1, 3))),
-    _row("avg_pool", window.mean, plain.average, tiled=lambda x, size: plain.tiles(x, size).mean((1, 3))),
+    _row("sum_pool", window.total, plain.total, tiled="sum"),
+    _row("avg_pool", window.mean, plain.average, tiled="mean"),
     Variant(
         "avg_pool",
         _avg_pool_where,
@@ -162,7 +155,7 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _row("lp_pool", window.norm, plain.norm, p=4.0),
     _row("smooth_max_pool", window.smooth_largest, plain.smooth_largest, β=20.0),
-    _row("blur_pool", window.binomial, plain.binomial, UNPADDED, detail="binomial weights"),
+    _row("blur_pool", window.binomial, plain.binomial, detail="binomial weights", options={"padding": 0}),
     Variant(
         "max_blur_pool",
         lambda x, size, rule: jaxpool.max_blur_pool(
@@ -174,15 +167,15 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _row("median_pool", partial(window.quantile, q=0.5), partial(plain.quantile, q=0.5)),
     _row("quantile_pool", window.quantile, plain.quantile, q=0.9),
-    _row("adaptive_max_pool", window.largest, plain.largest_of_bins, BINS, detail="uneven bins"),
-    _row("adaptive_max_pool_with_indices", window.largest, plain.largest_of_bins_with_indices, BINS),
-    _row("adaptive_avg_pool", window.mean, plain.mean_of_bins, BINS, detail="uneven bins"),
-    _row("fractional_max_pool", window.largest, None, FRACTIONAL, detail="u = 1/2"),
-    _row("fractional_max_pool_with_indices", window.largest, None, FRACTIONAL, detail="u = 1/2"),
+    _row("adaptive_max_pool", window.largest, plain.largest_of_bins, exact.uneven, detail="uneven bins"),
+    _row("adaptive_max_pool_with_indices", window.largest, plain.largest_of_bins_with_indices, exact.uneven),
+    _row("adaptive_avg_pool", window.mean, plain.mean_of_bins, exact.uneven, detail="uneven bins"),
+    _row("fractional_max_pool", window.largest, None, exact.fractional, detail="u = 1/2"),
+    _row("fractional_max_pool_with_indices", window.largest, None, exact.fractional, detail="u = 1/2"),
     Variant("roi_align", _roi_align, exact.interpolated, detail="the middle half", rules=_NO_RULE),
     Variant("roi_pool", _roi_pool, windowed(exact.uneven, window.largest), detail="one box, all of it", rules=_NO_RULE),
-    _row("global_max_pool", window.largest, lambda x, size: x.max((0, 1), keepdims=True), WHOLE, detail=_ALL),
-    _row("global_avg_pool", window.mean, lambda x, size: x.mean((0, 1), keepdims=True), WHOLE, detail=_ALL),
+    _row("global_max_pool", window.largest, lambda x, size: x.max((0, 1), keepdims=True), exact.whole, detail=_ALL),
+    _row("global_avg_pool", window.mean, lambda x, size: x.mean((0, 1), keepdims=True), exact.whole, detail=_ALL),
     _row("gem_pool", partial(window.norm, mean=True), partial(plain.norm, mean=True), p=3.0),
     _row("mellowmax_pool", partial(window.smooth_largest, mean=True), partial(plain.smooth_largest, mean=True), β=10.0),
     _row("soft_pool", window.softmax_mean, lambda x, size, β: plain.weighted_mean(x, jnp.exp(β * x), size), β=10.0),
@@ -205,7 +198,7 @@ VARIANTS: tuple[Variant, ...] = (
         lambda x, size: plain.pyramid(x, _LEVELS),
         detail="1 + 4 + 16 bins",
     ),
-    _row("global_gem_pool", window.bounded_power_mean, plain.global_power_mean, WHOLE, p=3.0, detail=_ALL),
+    _row("global_gem_pool", window.bounded_power_mean, plain.global_power_mean, exact.whole, p=3.0, detail=_ALL),
 )
 
 

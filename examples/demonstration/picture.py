@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib import cbook, image
 
-from jaxpool._demo.request import Mistake, Size
+from examples.demonstration.size import Mistake, Size
 
 
 def read_picture(path: Path | None) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Programs that use jaxpool; they are not part of the package, and run in a copy of the repository."""

@@ -1,0 +1,1 @@
+"""`python -m jaxpool`: every variant on a picture, timed, checked against NumPy and drawn."""

@@ -1,1 +1,0 @@
-"""The parts of `python -m jaxpool`: every variant on a picture, timed, checked against NumPy and drawn."""
