@@ -1,24 +1,39 @@
-"""Stages: steps of a program that the CPU compiler keeps separate.
+"""What keeps compilers from fusing, repeating, moving or confusing the steps of a program: a remedy for each trap.
 
-The compiler fuses elementwise operations, padding and slicing into every consumer, even across optimization barriers. A
-chain of windowed steps then becomes one loop that evaluates the first step again for each cell of the last one, with a
-branch for each cell of padding, and takes 5 to 10 times as long. A call that the compiler may not inline ends a loop.
-The calls here return their argument and copy nothing. Other platforms get the plain step, as the cost of calls there is
-not known.
+The CPU compiler fuses elementwise operations, padding and slicing into every consumer, and until 0.11.2 even across
+optimization barriers. A chain of windowed steps then becomes one loop that evaluates the first step again for each cell
+of the last one, with a branch for each cell of padding. A call that the compiler may not inline ends a loop: the calls
+here return their argument and copy nothing. On GPUs and TPUs a barrier ends a kernel, and the cost of calls is not
+known, so there only remedies for wrong results act. Figures are times with the remedy over times without it, on JAX
+0.12.0.1 unless another version is named; benchmarks/README.md has more of them.
+
+| trap and symptom | remedy | figure | compilers |
+|---|---|---|---|
+| a step is evaluated again for every cell that reads it | `stage` | 3×3/1 max gradients 0.14 to 0.42; 0.19 on 0.10.2 | CPU |
+| the same for a result that two loops read | `materialize` | 7×7/7 max gradients 0.08 to 0.1 | CPU |
+| an array is padded long before it is read, and fills memory until then | `materialize` with others | memory | CPU |
+| what two steps compute from one array is kept in memory for both | `marked`, `stage` with a mark | 31×31 soft mean gradients 0.15, with a fifth of the memory | CPU |
+| tables and masks are moved out of a loop, and read where they cost nothing | `as_call` | exact smooth maxima 0.3 | CPU |
+| functions are evaluated cell by cell at the ends of rows, and of strided cells | `in_one_row` | cubic norms 0.4, mellowmax 0.3 | CPU |
+| the simplifier merges a pad with the slices that read it | `barrier` | REPLACE | CPU |
+| cheap steps are repeated for each reader, even those of a broadcast | `computed_once` | REPLACE | CPU |
+| two paddings of one sharded array share what was fetched for one of them | `private_copy` | wrong results | all, several devices |
+| a·c + b·c becomes (a + b)·c, which overflows where no term does | `separate_term` | wrong results | all |
+| tables made of iotas are kernels of their own, and arrays become residuals | `constant`, `numbers_along` | 3 to 7 kernels fewer | GPU |
 """
 
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from jaxpool._engine import primitives
-from jaxpool._engine.platforms import inside, may_be_cpu, most_devices, on_one_cpu
+from jaxpool._engine.platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
+from jaxpool._engine.primitives import available, call
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
@@ -41,9 +56,13 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> An
 
 def materialize(array: jax.Array, *others: jax.Array) -> jax.Array:
     """Materialize the array, together with the others, which do not depend on it, before anything reads it."""
-    if not (primitives.AVAILABLE and may_be_cpu()):
+    if not (available() and may_be_cpu()):
         return array
-    return _STAGE.bind(array, *others, types=[jax.typeof(array)])[0]
+    return call(_first, array, *others, like=array, transposed=_first, others_vary=False, apart=True)
+
+
+def _first(platform: str, array: jax.Array, *others: jax.Array) -> jax.Array:
+    return array
 
 
 def marked(array: jax.Array, mark: str) -> jax.Array:
@@ -52,16 +71,14 @@ def marked(array: jax.Array, mark: str) -> jax.Array:
 
 
 def as_call(step: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Evaluate `step(*arrays)`, results with at least one axis, as a call on a CPU: nothing in it moves out of it.
+    """Evaluate `step(*arrays)` as a call on a CPU: nothing in it moves out of it.
 
     From the body of a loop the compiler would move tables and masks, and then read them from memory where they cost
-    nothing to compute. Not differentiable: calls are made while a rule is lowered.
+    nothing to compute.
     """
-    if not (primitives.AVAILABLE and may_be_cpu()):
+    if not (available() and may_be_cpu()):
         return step(*arrays)
-    program, results = jax.make_jaxpr(step, return_shape=True)(*arrays)
-    values = _Call(step).bind(*arrays, types=program.out_avals)
-    return jax.tree.unflatten(jax.tree.structure(results), values)
+    return call(lambda platform, *arrays: step(*arrays), *arrays, apart=True)
 
 
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
@@ -85,68 +102,78 @@ def _number(mark: str) -> jax.Array:
     return jnp.int32(zlib.crc32(mark.encode()) % 2**31)
 
 
-def _lower_stage(context: Any, *arrays: Any, **_: Any) -> Any:
-    with inside("cpu", primitives.devices_of(context)):
-        if most_devices() > 1:
-            # Where they do not divide an axis that they share, every device would get the whole array.
-            return arrays[:1]
-    return _lower("stage", lambda array, *_: [array], _branch_of_one_side, context, *arrays)
+def barrier(array: Any) -> Any:
+    """On the CPU, a barrier for the compiler's simplifier; elsewhere nothing, as a barrier would end a kernel."""
+    return lax.optimization_barrier(array) if may_be_cpu() else array
 
 
-def _lower_call(context: Any, *arrays: Any, operation: "_Call", **_: Any) -> Any:
-    step = partial(operation.evaluate, "cpu")
-    return _lower("step", step, step, context, *arrays)
+def computed_once(array: jax.Array) -> jax.Array:
+    """The same floats; on the CPU divided by 1, or by themselves if NaN. For primal values, not tangents.
+
+    The CPU compiler fuses cheap operations into every consumer and so repeats them for each, even if a broadcast makes
+    for many. It treats a division as expensive and computes it once.
+    """
+    if known_platform() != "cpu" or not jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    return array / jnp.where(array != array, array, jnp.ones_like(array))
 
 
-def _lower(name: str, step: Callable[..., Any], without_call: Callable[..., Any], context: Any, *arrays: Any) -> Any:
-    # JAX's representation of a program being lowered may change with any version.
-    try:
-        return primitives.lower_as_call(name, step, context, *arrays)
-    except (AttributeError, IndexError, TypeError):
-        return primitives.lower_by(without_call)(context, *arrays)
+def private_copy(array: jax.Array, fill: Any) -> jax.Array:
+    """A private copy of the array: all padding by `fill` reads its operand through one; on one device the array itself.
+
+    Along a sharded, padded axis the compiler reuses what it fetched from the neighbours for the next consumer with the
+    same operand and window. That already includes the padding, whose value the compiler ignores: a sum would read the
+    -inf that pads the cells for a maximum. A barrier ends a kernel, so off the CPU the array itself is enough if `fill`
+    is a finite float, of which no array gets two. For ∓inf floats are rounded to their own precision instead, once for
+    -inf and twice for inf. Other dtypes need a barrier if `fill` is not 0.
+    """
+    if on_one_device():
+        return array
+    if may_be_cpu():
+        return lax.optimization_barrier(array)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return lax.optimization_barrier(array) if fill else array
+    limits = jnp.finfo(array.dtype)
+    for _ in range(0 if not np.isinf(fill) else 1 if fill < 0 else 2):
+        array = lax.reduce_precision(array, limits.nexp, limits.nmant)
+    return array
 
 
-def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
-    """The array, by a condition that always holds, unknown to the compiler: takes up to 2.5 times as long as a call."""
-    anything_else = lax.neg if jnp.issubdtype(array.dtype, jnp.inexact) else lax.bitwise_not
-    return [lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)]
+def separate_term(product: jax.Array) -> jax.Array:
+    """The same product, kept separate from the others that it is added to.
+
+    Compilers rewrite a·c + b·c, for a power of two c, as (a + b)·c, whose sum may overflow where no term does.
+    """
+    if is_portable():
+        return product
+    limits = jnp.finfo(product.dtype)
+    return lax.reduce_precision(product, limits.nexp, limits.nmant)
 
 
-class _Stage(primitives.CustomPrimitive, name="materialize"):
-    """The first of some arrays: linear in the first, and constant in the others."""
-
-    lowered = {"cpu": _lower_stage}  # noqa: RUF012
-
-    def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
-        return [arrays[0]]
-
-    def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
-        return self.bind(*primals, types=types), [self._send(tangents[0], primals[1:])]
-
-    def transpose(self, cotangents: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-        return [self._send(cotangents[0], arrays[1:]), *(None for _ in arrays[1:])]
-
-    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], list[Any]]:
-        return self.bind(*arrays, types=[jax.typeof(arrays[0])]), [axes[0]]
-
-    def _send(self, array: Any, others: Sequence[Any]) -> Any:
-        return array if primitives.is_zero(array) else materialize(array, *others)
-
-
-_STAGE = _Stage()
+def constant(table: Any) -> Any:
+    """Make a table an array of the program that is not kept as a residual; anything but a table is unchanged."""
+    if not isinstance(table, np.ndarray):
+        return table
+    if not available():
+        return jnp.asarray(table)
+    return call(_Table(table.dtype.name, table.shape, table.tobytes()), None, like=jax.typeof(table))
 
 
 @dataclass(frozen=True)
-class _Call(primitives.CustomPrimitive, name="call"):
-    """A step that is evaluated as a call; its results are batched along their first axis."""
+class _Table:
+    dtype: str
+    shape: tuple[int, ...]
+    values: bytes
 
-    step: Callable[..., Any]
+    def __call__(self, platform: str, _: None) -> jax.Array:
+        return jnp.asarray(np.frombuffer(self.values, self.dtype).reshape(self.shape))
 
-    lowered = {"cpu": _lower_call}  # noqa: RUF012
 
-    def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
-        return jax.tree.leaves(self.step(*arrays))
+def numbers_along(shape: Sequence[int], axis: int) -> Any:
+    """The int32 numbers 0, 1, … along an axis: an iota if it may be a CPU or the axis is long, else a table.
 
-    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], list[int]]:
-        results = jax.tree.leaves(as_call(jax.vmap(self.step, tuple(axes)), *arrays))
-        return results, [0] * len(results)
+    On GPUs an iota, with everything computed from it, becomes a separate kernel.
+    """
+    if may_be_cpu() or shape[axis] > 64:
+        return lax.broadcasted_iota(np.int32, shape, axis)
+    return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
