@@ -12,7 +12,7 @@ without a lowering of their own. `lowerings` puts the choice into the traced pro
 is a plain call.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,7 +40,16 @@ from jaxpool._engine.xla import select as xla_select
 from jaxpool._engine.xla import tpu
 from jaxpool._geometry.window import Window
 
+# What platforms do differently. TPUs do as GPUs do if nothing else is said.
+_REDUCTIONS = {
+    "cpu": cpu_reduce.reduce_windows,
+    "gpu": xla_reduce.reduce_windows,
+    "tpu": tpu.reduce_windows,
+    PORTABLE: portable.reduce_windows,
+}
 _SELECTIONS = {"cpu": cpu_select.SELECTION, "gpu": xla_select.SELECTION, PORTABLE: portable.SELECTION}
+# One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
+_CORRELATION_ORDERS = {"cpu": Window.split, "gpu": xla_choose.correlation_order, "tpu": Window.split}
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -49,9 +58,8 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
         return reduce_by_parts(partial(lowering, op=op), window, x, op)
 
-    platforms = {"cpu": cpu_reduce, "gpu": xla_reduce, "tpu": tpu, PORTABLE: portable}
-    lowerings = {name: partial(reduced, lowering=module.reduce_windows) for name, module in platforms.items()}
-    return by_platform(x, **lowerings, like=jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype))
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
+    return by_platform(x, **_on_each(reduced, lowering=_REDUCTIONS), like=like)
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
@@ -76,32 +84,18 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
     and its `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an
     offset to which no cotangent is sent.
     """
-    options: Any = {"groups": tuple(groups), "op": op}
-    lowerings = _by_selection(partial(winners.first_winners, **options))
-    lowerings |= {
-        "gpu": partial(xla_select.first_winners, selection=_SELECTIONS["gpu"], **options),
-        "tpu": lowerings["gpu"],
-    }
+    lowerings = _on_each(partial(winners.first_winners, groups=tuple(groups), op=op), selection=_SELECTIONS)
+    on_gpu = partial(xla_select.first_winners, groups=tuple(groups), op=op, selection=xla_select.SELECTION)
     dtypes = [np.min_scalar_type(group.cells - 1) for group in groups]
-    like = _winners(x, groups, dtypes if masked is None else [first.dtype for first in masked[1]])
-    return by_platform(x, masked, **lowerings, like=like)
+    like = winners.winners_like(x, groups, dtypes if masked is None else [first.dtype for first in masked[1]])
+    return by_platform(x, masked, **(lowerings | {"gpu": on_gpu, "tpu": lowerings["gpu"]}), like=like)
 
 
 def first_present(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first; without any, those of no cell."""
-    lowerings = _by_selection(partial(winners.first_present, groups=tuple(groups)))
-    *inner, last = groups
-    dtypes = [np.min_scalar_type(group.cells - 1) for group in inner]
-    return by_platform(mask, **lowerings, like=_winners(mask, groups, [*dtypes, winners.no_offset(last).dtype]))
-
-
-def _winners(x: jax.Array, groups: Sequence[Window], dtypes: Sequence[Any]) -> tuple[Any, Any]:
-    """What the values and the offsets of winners are like, which are found in one group of axes after the other."""
-    shape, offsets = x.shape, []
-    for group, dtype in zip(groups, dtypes, strict=True):
-        shape = group.output_shape(shape)
-        offsets.append(jax.ShapeDtypeStruct(shape, dtype))
-    return jax.ShapeDtypeStruct(shape, x.dtype), tuple(offsets)
+    find = partial(winners.first_present, groups=tuple(groups))
+    dtypes = [np.min_scalar_type(group.cells - (group != groups[-1])) for group in groups]
+    return by_platform(mask, **_on_each(find, selection=_SELECTIONS), like=winners.winners_like(mask, groups, dtypes))
 
 
 def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
@@ -109,12 +103,8 @@ def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Wi
 
     16-bit cotangents are added in float32 and rounded once.
     """
-    return by_platform(cotangent, offsets, **_by_selection(partial(winners.route_to_winners, groups=tuple(groups))))
-
-
-def _by_selection(step: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """A step with each platform's way to select."""
-    return {platform: partial(step, selection=selection) for platform, selection in _SELECTIONS.items()}
+    route = partial(winners.route_to_winners, groups=tuple(groups))
+    return by_platform(cotangent, offsets, **_on_each(route, selection=_SELECTIONS))
 
 
 @dataclass(frozen=True)
@@ -145,9 +135,8 @@ class FindWinners(LinearMap):
         return ReadWinners((self.window,)).forward(vector, offsets)
 
     def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
-        lowerings = _by_selection(partial(winners.send_to_winners, window=self.window, op=self.op))
-        native = partial(tpu.send_to_winners, window=self.window, op=self.op)
-        return by_platform(cotangent, x, values, **(lowerings | {"tpu": native}))
+        exact, native = (partial(each.send_to_winners, window=self.window, op=self.op) for each in (winners, tpu))
+        return by_platform(cotangent, x, values, **(_on_each(exact, selection=_SELECTIONS) | {"tpu": native}))
 
 
 def on_every_platform(
@@ -242,7 +231,7 @@ def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     def sums(x: jax.Array, order: Order) -> jax.Array:
         return by_shards(partial(correlation.correlate, weights=weights, order=order), window, [(x, 0)])
 
-    return by_platform(x, **_in_order(sums))
+    return by_platform(x, **_on_each(sums, order=_CORRELATION_ORDERS))
 
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
@@ -252,10 +241,10 @@ def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights
         step = partial(correlation.transpose_correlation, weights=weights, order=order)
         return by_shards(step, window, [], [(cotangent, 0)], to_cells=True)
 
-    return by_platform(cotangent, **_in_order(sent))
+    return by_platform(cotangent, **_on_each(sent, order=_CORRELATION_ORDERS))
 
 
-def _in_order(step: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """A step along all axes at once on GPUs; one after the other takes fewer cycles on TPUs and less time on CPUs."""
-    one_by_one = partial(step, order=Window.split)
-    return {"cpu": one_by_one, "gpu": partial(step, order=xla_choose.correlation_order), "tpu": one_by_one}
+def _on_each(step: Callable[..., Any], **options: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """A step for each platform, with an argument of the platform's."""
+    ((name, by_name),) = options.items()
+    return {platform: partial(step, **{name: option}) for platform, option in by_name.items()}
