@@ -34,6 +34,7 @@ from jaxpool._order_statistics import (
     chosen_cells,
     make_quantile,
     mean_of_chosen,
+    ranks_in,
     weight_of_second,
 )
 
@@ -203,7 +204,10 @@ class _Chosen(CellSelector):
 
     def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> ValuesAndResiduals:
         select = partial(chosen, window=self.window, quantile=self.quantile)
-        cells, offsets = on_every_platform(select, x, mask, counts)
+        shape, count = self.window.output_shape(x.shape), len(ranks_in(counts, self.window, self.quantile, x.ndim).ranks)
+        cell = jax.ShapeDtypeStruct(shape, x.dtype)
+        offset = jax.ShapeDtypeStruct(shape, np.min_scalar_type(self.window.cells))
+        cells, offsets = on_every_platform(select, x, mask, counts, like=((cell,) * count, (offset,) * count))
         return mean_of_chosen(cells, counts, self.window, self.quantile), (offsets, counts)
 
     @property
