@@ -204,10 +204,10 @@ class _Chosen(CellSelector):
 
     def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> ValuesAndResiduals:
         select = partial(chosen, window=self.window, quantile=self.quantile)
-        shape, count = self.window.output_shape(x.shape), len(ranks_in(counts, self.window, self.quantile, x.ndim).ranks)
-        cell = jax.ShapeDtypeStruct(shape, x.dtype)
-        offset = jax.ShapeDtypeStruct(shape, np.min_scalar_type(self.window.cells))
-        cells, offsets = on_every_platform(select, x, mask, counts, like=((cell,) * count, (offset,) * count))
+        ranks, shape = ranks_in(counts, self.window, self.quantile, x.ndim).ranks, self.window.output_shape(x.shape)
+        dtypes = x.dtype, np.min_scalar_type(self.window.cells)
+        like = tuple((jax.ShapeDtypeStruct(shape, dtype),) * len(ranks) for dtype in dtypes)
+        cells, offsets = on_every_platform(select, x, mask, counts, like=like)
         return mean_of_chosen(cells, counts, self.window, self.quantile), (offsets, counts)
 
     @property

@@ -11,8 +11,6 @@ from jax.custom_batching import custom_vmap
 
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.stages import barrier as barrier
-from jaxpool._engine.stages import computed_once as computed_once
-from jaxpool._engine.stages import constant as constant
 from jaxpool._engine.stages import private_copy as private_copy
 from jaxpool._engine.stages import separate_term as separate_term
 

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.core import ShapedArray
 
 from jaxpool._engine.platforms import PLATFORMS, default_platform, inside, is_portable, known_platform, most_devices
 
@@ -109,12 +110,12 @@ def _types(function: Callable[..., Any], *arrays: Any, like: Any) -> Any:
     if like is None or not (exact or all(map(_is_in_no_mesh, jax.tree.leaves(arrays)))):
         program, results = jax.make_jaxpr(function, return_shape=True)(*arrays)
         return jax.tree.unflatten(jax.tree.structure(results), program.out_avals)
-    return jax.tree.map(jax.typeof if exact else lambda one: jax.core.ShapedArray(one.shape, one.dtype), like)
+    return jax.tree.map(jax.typeof if exact else lambda one: ShapedArray(one.shape, one.dtype), like)
 
 
 def _is_in_no_mesh(array: Any) -> bool:
     kind = jax.typeof(array)
-    plain = jax.core.ShapedArray(kind.shape, kind.dtype, kind.weak_type)
+    plain = ShapedArray(kind.shape, kind.dtype, kind.weak_type)
     return kind == plain and jax.sharding.get_abstract_mesh().empty
 
 

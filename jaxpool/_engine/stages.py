@@ -1,30 +1,30 @@
-"""What keeps compilers from fusing, repeating, moving or confusing the steps of a program: a remedy for each trap.
+"""What keeps compilers from fusing, moving, sharing or confusing steps of a program: a remedy for each trap.
 
-The CPU compiler fuses elementwise operations, padding and slicing into every consumer, and until 0.11.2 even across
-optimization barriers. A chain of windowed steps then becomes one loop that evaluates the first step again for each cell
-of the last one, with a branch for each cell of padding. A call that the compiler may not inline ends a loop: the calls
-here return their argument and copy nothing. On GPUs and TPUs a barrier ends a kernel, and the cost of calls is not
-known, so there only remedies for wrong results act. Figures are times with the remedy over times without it, on JAX
-0.12.0.1 unless another version is named; benchmarks/README.md has more of them.
+The CPU compiler fuses elementwise operations, padding and slicing into every consumer. A chain of windowed steps then
+becomes one loop that evaluates the first step again for each cell of the last one, with a branch for each cell of
+padding. A call that the compiler may not inline ends a loop; the calls here return their argument and copy nothing.
+Barriers end loops only since 0.11.2, so they take the place of calls only where JAX has none. On GPUs and TPUs every
+barrier is a kernel, and what calls cost is not known, so only what changes numbers is done there. Figures are for JAX
+0.12.0.1; benchmarks/README.md has more of them, and those of 0.10.2.
 
-| trap and symptom | remedy | figure | compilers |
-|---|---|---|---|
-| a step is evaluated again for every cell that reads it | `stage` | 3×3/1 max gradients 0.14 to 0.42; 0.19 on 0.10.2 | CPU |
-| the same for a result that two loops read | `materialize` | 7×7/7 max gradients 0.08 to 0.1 | CPU |
-| an array is padded long before it is read, and fills memory until then | `materialize` with others | memory | CPU |
-| what two steps compute from one array is kept in memory for both | `marked`, `stage` with a mark | 31×31 soft mean gradients 0.15, with a fifth of the memory | CPU |
-| tables and masks are moved out of a loop, and read where they cost nothing | `as_call` | exact smooth maxima 0.3 | CPU |
-| functions are evaluated cell by cell at the ends of rows, and of strided cells | `in_one_row` | cubic norms 0.4, mellowmax 0.3 | CPU |
-| the simplifier merges a pad with the slices that read it | `barrier` | REPLACE | CPU |
-| cheap steps are repeated for each reader, even those of a broadcast | `computed_once` | REPLACE | CPU |
-| two paddings of one sharded array share what was fetched for one of them | `private_copy` | wrong results | all, several devices |
-| a·c + b·c becomes (a + b)·c, which overflows where no term does | `separate_term` | wrong results | all |
-| tables made of iotas are kernels of their own, and arrays become residuals | `constant`, `numbers_along` | 3 to 7 kernels fewer | GPU |
+=============  ======================================================  =====================================  =========
+remedy         trap: symptom                                           time with it / without, or its effect  compilers
+=============  ======================================================  =====================================  =========
+stage          steps are one loop: each again for every reader         max gradients of 3×3/1 0.14 to 0.42    CPU
+materialize    so is a result that two loops read                      max gradients of 7×7/7 0.08 to 0.1     CPU
+  with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
+marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
+as_call        tables and masks leave a loop: memory is read for them  exact smooth maxima up to 0.3          CPU
+in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
+barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
+private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
+separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
+numbers_along  an iota is a kernel of its own                          3 to 7 kernels fewer                   GPU
+=============  ======================================================  =====================================  =========
 """
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
+from jaxpool._engine.platforms import is_portable, may_be_cpu, on_one_cpu, on_one_device
 from jaxpool._engine.primitives import available, call
 
 
@@ -107,17 +107,6 @@ def barrier(array: Any) -> Any:
     return lax.optimization_barrier(array) if may_be_cpu() else array
 
 
-def computed_once(array: jax.Array) -> jax.Array:
-    """The same floats; on the CPU divided by 1, or by themselves if NaN. For primal values, not tangents.
-
-    The CPU compiler fuses cheap operations into every consumer and so repeats them for each, even if a broadcast makes
-    for many. It treats a division as expensive and computes it once.
-    """
-    if known_platform() != "cpu" or not jnp.issubdtype(array.dtype, jnp.floating):
-        return array
-    return array / jnp.where(array != array, array, jnp.ones_like(array))
-
-
 def private_copy(array: jax.Array, fill: Any) -> jax.Array:
     """A private copy of the array: all padding by `fill` reads its operand through one; on one device the array itself.
 
@@ -148,25 +137,6 @@ def separate_term(product: jax.Array) -> jax.Array:
         return product
     limits = jnp.finfo(product.dtype)
     return lax.reduce_precision(product, limits.nexp, limits.nmant)
-
-
-def constant(table: Any) -> Any:
-    """Make a table an array of the program that is not kept as a residual; anything but a table is unchanged."""
-    if not isinstance(table, np.ndarray):
-        return table
-    if not available():
-        return jnp.asarray(table)
-    return call(_Table(table.dtype.name, table.shape, table.tobytes()), None, like=jax.typeof(table))
-
-
-@dataclass(frozen=True)
-class _Table:
-    dtype: str
-    shape: tuple[int, ...]
-    values: bytes
-
-    def __call__(self, platform: str, _: None) -> jax.Array:
-        return jnp.asarray(np.frombuffer(self.values, self.dtype).reshape(self.shape))
 
 
 def numbers_along(shape: Sequence[int], axis: int) -> Any:
