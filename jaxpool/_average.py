@@ -192,7 +192,8 @@ def _counts(window: Window, include_pad: bool, rank: int) -> np.ndarray:
 
 def _over(x: jax.Array, window: Window, divisor: float, rule: str) -> jax.Array:
     wide = x.astype(accumulation_dtype(x.dtype))
-    return with_rule(rule, partial(apply_linear_map, _Quotients(window, divisor)))(wide)
+    like = jax.ShapeDtypeStruct(window.output_shape(wide.shape), wide.dtype)
+    return with_rule(rule, partial(apply_linear_map, _Quotients(window, divisor), like=like))(wide)
 
 
 # Notation: window o holds the cells W(o) and has the divisor d(o), of a sum 1; a dot marks a tangent, a bar a

@@ -184,7 +184,8 @@ def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
     if jnp.iscomplexobj(x):
         # An infinite complex number times a real one is not the product of two complex numbers.
         return lax.complex(_linear(x.real, window, rule), _linear(x.imag, window, rule))
-    return with_rule(rule, partial(apply_linear_map, _WeightedSums(window)))(x)
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
+    return with_rule(rule, partial(apply_linear_map, _WeightedSums(window), like=like))(x)
 
 
 def _weights(window: Window) -> list[list[float]]:

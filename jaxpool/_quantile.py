@@ -34,6 +34,7 @@ from jaxpool._order_statistics import (
     chosen_cells,
     make_quantile,
     mean_of_chosen,
+    ranks_in,
     weight_of_second,
 )
 
@@ -203,7 +204,10 @@ class _Chosen(CellSelector):
 
     def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> ValuesAndResiduals:
         select = partial(chosen, window=self.window, quantile=self.quantile)
-        cells, offsets = on_every_platform(select, x, mask, counts)
+        ranks, shape = ranks_in(counts, self.window, self.quantile, x.ndim).ranks, self.window.output_shape(x.shape)
+        dtypes = x.dtype, np.min_scalar_type(self.window.cells)
+        like = tuple((jax.ShapeDtypeStruct(shape, dtype),) * len(ranks) for dtype in dtypes)
+        cells, offsets = on_every_platform(select, x, mask, counts, like=like)
         return mean_of_chosen(cells, counts, self.window, self.quantile), (offsets, counts)
 
     @property

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from jaxpool._engine import primitives
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.platforms import is_portable
 from jaxpool._geometry.window import Window
 
 
@@ -23,7 +22,7 @@ def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Arra
     """
     if all(axis.covered().all() for axis in window.axes):
         return x
-    if learnt or is_portable() or not primitives.AVAILABLE:
+    if learnt or not primitives.available():
         return _zero_uncovered(x, window)
     return apply_linear_map(_PassBackToCovered(window), x)
 

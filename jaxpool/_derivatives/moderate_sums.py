@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.custom_batching import custom_vmap
 
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.cpu.choose import keeps_terms
@@ -89,15 +88,9 @@ def zeros_unless_moderate(moderate: jax.Array, sums: Terms) -> Terms:
     return lax.fori_loop(0, jnp.where(moderate, 0, 1), lambda _, sums: jax.tree.map(jnp.zeros_like, sums), sums)
 
 
-@custom_vmap
 def all_moderate(moderate: jax.Array) -> jax.Array:
     """Whether all entries are true: one answer for a whole batch, which then takes one branch."""
-    if not (isinstance(moderate.size, int) and moderate.size):
-        return jnp.all(moderate)
-    # Half the time of the compiler's own reduction of booleans.
-    return fold(materialize(moderate.reshape(-1)), (0,), lax.bitwise_and)[0]
-
-
-@all_moderate.def_vmap
-def _all_in_batch(size: int, batched: Any, moderate: jax.Array) -> tuple[jax.Array, bool]:
-    return all_moderate(moderate), False
+    if isinstance(moderate.size, int) and moderate.size:
+        # Half the time of the compiler's own reduction of booleans.
+        moderate = fold(materialize(moderate.reshape(-1)), (0,), lax.bitwise_and)
+    return ~any_in_batch(~moderate.all())

@@ -115,7 +115,8 @@ def weighted_sums(
         # Devices exchange the cells once for all sums.
         return by_shards(here, window, of_cells, [(output, 0.0) for output in outputs])
 
-    return on_every_platform(evaluated, cells, outputs, multiplicities)
+    like = jax.ShapeDtypeStruct(window.output_shape(cells.shape), cells.dtype)
+    return on_every_platform(evaluated, cells, outputs, multiplicities, like=(like,) * len(weights))
 
 
 @custom_rule((0, 3))
@@ -132,7 +133,8 @@ def sums_about_largest(
         # Devices exchange the cells once for both.
         return by_shards(here, window, [(cells, _fill(window))], [(parameter, 0.0)])
 
-    return on_every_platform(evaluated, cells, parameter)
+    like = jax.ShapeDtypeStruct(window.output_shape(cells.shape), cells.dtype)
+    return on_every_platform(evaluated, cells, parameter, like=(like, (like,) * len(weights)))
 
 
 def finite(extremes: jax.Array) -> jax.Array:

@@ -138,7 +138,8 @@ def _values_and_sums(pool: _Pool, x: jax.Array) -> tuple[jax.Array, Terms, jax.A
         values = unless_moderate(moderate, pool.value_in_one_row(sums), pool.exact, pool.window, x)
         return values, kept, moderate
 
-    return on_every_platform(evaluated, x)
+    like = jax.ShapeDtypeStruct(pool.window.output_shape(x.shape), x.dtype)
+    return on_every_platform(evaluated, x, like=(like, (like,) * pool.family.kept, jax.ShapeDtypeStruct((), bool)))
 
 
 @_values_and_sums.defjvp

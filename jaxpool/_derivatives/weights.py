@@ -22,7 +22,7 @@ from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform, sum_terms
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
@@ -104,7 +104,10 @@ def pool_part(
         # Devices exchange the cells once for the shifts and the values.
         return by_shards(of_shard, window, of_cells, [(parameter, 1.0), (total, 1.0)])
 
-    return on_every_platform(both, cells, parameter, multiplicities)
+    shape, dtype = window.output_shape(cells[-1].shape), cells[-1].dtype
+    shift_like = None if pool.shift is None else jax.ShapeDtypeStruct(shape, shift_dtype)
+    like = jax.ShapeDtypeStruct(shape, accumulation_dtype(dtype)), shift_like
+    return on_every_platform(both, cells, parameter, multiplicities, like=like)
 
 
 @partial(pool_part.defjvp, symbolic_zeros=True)

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.operations import Operation, barrier, constant
+from jaxpool._engine.operations import Operation, barrier
 from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
@@ -97,7 +97,7 @@ def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, uniqu
         numbers = lax.GatherDimensionNumbers((), (axis,), (axis,), behind, before)
         sizes = (1,) * array.ndim
         shape = (*array.shape[:axis], *positions.shape, *array.shape[axis + 1 :], 1)
-        starts = lax.broadcast_in_dim(constant(starts), shape, (axis, axis + 1, len(shape) - 1))
+        starts = lax.broadcast_in_dim(starts, shape, (axis, axis + 1, len(shape) - 1))
     else:
         # Whole slices: entries along all other axes are copied together.
         numbers = lax.GatherDimensionNumbers(before, (axis,), (axis,))

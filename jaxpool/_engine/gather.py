@@ -18,7 +18,7 @@ from jax import lax
 
 from jaxpool._engine.base_dilation import gather_by_base_dilation
 from jaxpool._engine.bins_as_tiles import as_tiles, combine_copies, copy_to_tiles
-from jaxpool._engine.operations import Arrays, Operation, constant
+from jaxpool._engine.operations import Arrays, Operation
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.split_axes import Covered, SplitAxis, outputs_at, pad_and_keep
 from jaxpool._engine.xla import choose
@@ -53,7 +53,7 @@ def gather_windows(
         numbers, covered = _numbers(axes, steps, outputs[0][0].shape)
         if covered is False:
             continue
-        numbers, covered = constant(numbers if table is None else table(numbers)), constant(covered)
+        numbers = numbers if table is None else table(numbers)
         windows = tuple(windows_at(steps) for windows_at in around)
         added = contribution(numbers, covered, windows, cells)
         total = added if total is None else combine(total, added)

@@ -12,12 +12,13 @@ without a lowering of their own. `lowerings` puts the choice into the traced pro
 is a plain call.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxpool._engine import correlation, gather, loops, portable, ranks, reading, window_offsets, winners
 from jaxpool._engine.by_parts import reduce_by_parts, spread_by_parts
@@ -28,7 +29,7 @@ from jaxpool._engine.gather import Contribution
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided
-from jaxpool._engine.platforms import PLATFORMS, PORTABLE
+from jaxpool._engine.platforms import PORTABLE
 from jaxpool._engine.ranks import Rank
 from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
@@ -39,9 +40,16 @@ from jaxpool._engine.xla import select as xla_select
 from jaxpool._engine.xla import tpu
 from jaxpool._geometry.window import Window
 
-_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, xla_select.SELECTION, portable.SELECTION)
+# What platforms do differently. TPUs do as GPUs do if nothing else is said.
+_REDUCTIONS = {
+    "cpu": cpu_reduce.reduce_windows,
+    "gpu": xla_reduce.reduce_windows,
+    "tpu": tpu.reduce_windows,
+    PORTABLE: portable.reduce_windows,
+}
+_SELECTIONS = {"cpu": cpu_select.SELECTION, "gpu": xla_select.SELECTION, PORTABLE: portable.SELECTION}
 # One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
-_CORRELATION_ORDERS = (Window.split, xla_choose.correlation_order, Window.split)
+_CORRELATION_ORDERS = {"cpu": Window.split, "gpu": xla_choose.correlation_order, "tpu": Window.split}
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -50,24 +58,22 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
         return reduce_by_parts(partial(lowering, op=op), window, x, op)
 
-    lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows, portable.reduce_windows)
-    return _choose((partial(reduced, lowering=lowering) for lowering in lowerings), x)
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
+    return by_platform(x, **_on_each(reduced, lowering=_REDUCTIONS), like=like)
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
     """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
 
-    def divided_first(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return sent(divided(cotangent, divisor), lowering)
+    def sent(
+        cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array], first: float, last: float
+    ) -> jax.Array:
+        cotangent = divided(cotangent, first)
+        return divided(spread_by_parts(lowering, window, cotangent), last)
 
-    def on_gpu(cotangent: jax.Array) -> jax.Array:
-        # Dividing the outputs first, which are read many times, would be a separate kernel.
-        return divided(sent(cotangent, xla_reduce.spread), divisor)
-
-    def sent(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return spread_by_parts(lowering, window, cotangent)
-
-    on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
+    # On GPUs, dividing the outputs first, which are read many times, would be a separate kernel.
+    on_gpu = partial(sent, lowering=xla_reduce.spread, first=1.0, last=divisor)
+    on_cpu, on_tpu = (partial(sent, lowering=each.spread, first=divisor, last=1.0) for each in (cpu_reduce, tpu))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
 
 
@@ -78,16 +84,18 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
     and its `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an
     offset to which no cotangent is sent.
     """
-    plain = winners.first_winners
-    by_selection = zip((plain, xla_select.first_winners, plain, plain), _SELECTIONS, strict=True)
-    select = (partial(one, selection=selection, groups=tuple(groups), op=op) for one, selection in by_selection)
-    return _choose(select, x, masked)
+    lowerings = _on_each(partial(winners.first_winners, groups=tuple(groups), op=op), selection=_SELECTIONS)
+    on_gpu = partial(xla_select.first_winners, groups=tuple(groups), op=op, selection=xla_select.SELECTION)
+    dtypes = [np.min_scalar_type(group.cells - 1) for group in groups]
+    like = winners.winners_like(x, groups, dtypes if masked is None else [first.dtype for first in masked[1]])
+    return by_platform(x, masked, **(lowerings | {"gpu": on_gpu, "tpu": lowerings["gpu"]}), like=like)
 
 
 def first_present(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first; without any, those of no cell."""
     find = partial(winners.first_present, groups=tuple(groups))
-    return _choose((partial(find, selection=selection) for selection in _SELECTIONS), mask)
+    dtypes = [np.min_scalar_type(group.cells - (group != groups[-1])) for group in groups]
+    return by_platform(mask, **_on_each(find, selection=_SELECTIONS), like=winners.winners_like(mask, groups, dtypes))
 
 
 def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
@@ -96,7 +104,7 @@ def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Wi
     16-bit cotangents are added in float32 and rounded once.
     """
     route = partial(winners.route_to_winners, groups=tuple(groups))
-    return _choose((partial(route, selection=selection) for selection in _SELECTIONS), cotangent, offsets)
+    return by_platform(cotangent, offsets, **_on_each(route, selection=_SELECTIONS))
 
 
 @dataclass(frozen=True)
@@ -127,23 +135,19 @@ class FindWinners(LinearMap):
         return ReadWinners((self.window,)).forward(vector, offsets)
 
     def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
-        exact = partial(winners.send_to_winners, window=self.window, op=self.op)
-        cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS[:2])
-        native = partial(tpu.send_to_winners, window=self.window, op=self.op)
-        return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
+        exact, native = (partial(each.send_to_winners, window=self.window, op=self.op) for each in (winners, tpu))
+        return by_platform(cotangent, x, values, **(_on_each(exact, selection=_SELECTIONS) | {"tpu": native}))
 
 
-def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:
+def on_every_platform(
+    step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None, like: Any = None
+) -> Any:
     """Evaluate `step(*arrays)`, made of slices, gathers and other entry points, defined once for all platforms.
 
     Its barriers and stages act only on the CPU; elsewhere it may become one loop. With `in_stage` it is a single stage
-    on the CPU, under a `mark`.
+    on the CPU, under a `mark`. Its results are like `like`, if that is known.
     """
-
-    def on_cpu(*arrays: Any) -> Any:
-        return stage(step, *arrays, mark=mark) if in_stage else step(*arrays)
-
-    return by_platform(*arrays, cpu=on_cpu, gpu=step)
+    return by_platform(*arrays, cpu=partial(stage, step, mark=mark) if in_stage else step, gpu=step, like=like)
 
 
 def gather_windows(
@@ -194,7 +198,13 @@ def sum_terms(
 
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
     """The values of these ranks in every window of x; absent cells hold the largest value of the dtype."""
-    return on_every_platform(lambda x: ranks.values_at_ranks(x, window, wanted), x)
+    arrays = [rank.wanted if isinstance(rank.wanted, jax.Array) else None for rank in wanted]
+
+    def values(x: jax.Array, *arrays: jax.Array | None) -> list[jax.Array]:
+        return ranks.values_at_ranks(x, window, ranks.with_wanted(wanted, arrays))
+
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
+    return on_every_platform(values, x, *arrays, like=[like] * len(wanted))
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -221,7 +231,7 @@ def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     def sums(x: jax.Array, order: Order) -> jax.Array:
         return by_shards(partial(correlation.correlate, weights=weights, order=order), window, [(x, 0)])
 
-    return _choose((partial(sums, order=order) for order in _CORRELATION_ORDERS), x)
+    return by_platform(x, **_on_each(sums, order=_CORRELATION_ORDERS))
 
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
@@ -231,8 +241,10 @@ def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights
         step = partial(correlation.transpose_correlation, weights=weights, order=order)
         return by_shards(step, window, [], [(cotangent, 0)], to_cells=True)
 
-    return _choose((partial(sent, order=order) for order in _CORRELATION_ORDERS), cotangent)
+    return by_platform(cotangent, **_on_each(sent, order=_CORRELATION_ORDERS))
 
 
-def _choose(lowerings: Iterable[Callable[..., Any]], *arrays: Any) -> Any:
-    return by_platform(*arrays, **dict(zip((*PLATFORMS, PORTABLE), lowerings, strict=False)))
+def _on_each(step: Callable[..., Any], **options: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """A step for each platform, with an argument of the platform's."""
+    ((name, by_name),) = options.items()
+    return {platform: partial(step, **{name: option}) for platform, option in by_name.items()}

@@ -1,127 +1,216 @@
-"""Operations with custom rules, as JAX primitives: the only module that uses interfaces JAX does not guarantee.
+"""One JAX primitive: a call that each platform evaluates in its own way, and whose transpose may be written by hand.
 
-With `jax.extend.core` and `jax.interpreters` an operation can be lowered differently for each platform, while the
-program is lowered, and its derivatives and batching can be written by hand. JAX makes no promise about them, so only
-this module uses them. All primitives are registered in one attempt. If anything fails in it, `AVAILABLE` is false, and
-every user of a `CustomPrimitive` falls back on documented JAX: the same results, from programs that JAX differentiates
-itself.
+It is lowered by tracing its function for a platform while the program is lowered, batched by `jax.vmap` of the
+function, and differentiated by JAX, or into its own transpose where it is linear. This is the only module that uses
+interfaces which JAX does not guarantee. They are registered in one attempt. If anything fails in it, `AVAILABLE` is
+false, and documented JAX takes the place of calls: the same results, from programs that JAX differentiates itself.
 """
 
-import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import ShapedArray
 
-from jaxpool._engine.platforms import PLATFORMS, default_platform, inside
+from jaxpool._engine.platforms import PLATFORMS, default_platform, inside, is_portable, known_platform, most_devices
 
 
-class CustomPrimitive(abc.ABC):
-    """The static part of an operation, and its rules: an instance enters the traced program with the arrays.
+def available() -> bool:
+    """Whether calls can be added to the program being traced; never to portable ones, which have plain operations."""
+    return AVAILABLE and not is_portable()
+
+
+def call(
+    function: Callable[..., Any],
+    *trees: Any,
+    like: Any = None,
+    transposed: Callable[..., Any] | None = None,
+    others_vary: bool = True,
+    apart: bool = False,
+) -> Any:
+    """Add a call of `function(platform, *trees)` to the traced program; see `PlatformCall`.
+
+    The results are like a tree of arrays or of `jax.ShapeDtypeStruct`. Without it the function is traced once more, to
+    find their types.
+    """
+    (vectors, first), (arrays, others) = jax.tree.flatten(trees[0]), jax.tree.flatten(trees[1:])
+    types = _types(partial(_inside, function, known_platform() or "gpu"), *trees, like=like)
+    static = PlatformCall(function, first, others, jax.tree.structure(types), transposed, others_vary, apart)
+    results = _bind(static, [*vectors, *arrays], jax.tree.leaves(types))
+    return jax.tree.unflatten(static.result, results)
+
+
+@dataclass(frozen=True)
+class PlatformCall:
+    """The static part of a call, which enters the traced program with flat arrays.
 
     Attributes:
-        lowered: Lowerings by platform, as functions of a lowering context and compiler values. On other platforms
-            `evaluate` is traced.
+        function: Of the platform, inside which it is evaluated, and of trees; it closes over no traced arrays.
+        first, others, result: The structures of its first tree, of the tuple of the others, and of its result.
+        transposed: The transpose, if the function is linear in its first tree: of cotangents in place of this tree.
+        others_vary: Whether JAX derives a function with a transpose in its other trees; else they are constants.
+        apart: Whether the CPU compiler must keep the function apart from the rest of the program.
+        known: The only platform that the program is for, if one is named.
+        batches: The axes along which the arrays are batched, in turn; what a call is linear in, and its results, are
+            batched along their first axis.
     """
 
-    lowered: ClassVar[Mapping[str, Callable[..., Any]]] = {}
-    _primitive: ClassVar[Any] = None
+    function: Callable[..., Any]
+    first: Any
+    others: Any
+    result: Any
+    transposed: Callable[..., Any] | None
+    others_vary: bool
+    apart: bool
+    known: str | None = field(default_factory=known_platform)
+    batches: tuple[tuple[int | None, ...], ...] = ()
 
-    def __init_subclass__(cls, name: str) -> None:
-        """Give every subclass its own primitive, with this name in traced programs."""
-        super().__init_subclass__()
-        if AVAILABLE:
-            cls._primitive = _PRIMITIVES[name]
+    @property
+    def vectors(self) -> int:
+        """In how many arrays, the first ones, the call is linear."""
+        return 0 if self.transposed is None else self.first.num_leaves
 
-    @abc.abstractmethod
     def evaluate(self, platform: str, *arrays: Any) -> Sequence[Any]:
-        """The results on a platform, in terms of other operations."""
+        """The flat results, in operations for a platform."""
 
-    def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
-        """The results, of these types, and their tangents; any tangent may be a symbolic zero (`is_zero`)."""
-        raise NotImplementedError(f"{self} has no derivative")
+        def function(*arrays: Any) -> Sequence[Any]:
+            first = jax.tree.unflatten(self.first, arrays[: self.first.num_leaves])
+            others = jax.tree.unflatten(self.others, arrays[self.first.num_leaves :])
+            return jax.tree.leaves(_inside(self.function, self.known or platform, first, *others))
 
-    def transpose(self, cotangents: Sequence[Any], arrays: Sequence[Any]) -> Sequence[Any]:
-        """The cotangents of the arrays for which `is_unknown` holds, and None for the others."""
-        raise NotImplementedError(f"{self} has no transpose")
+        for axes in self.batches:
+            function = jax.vmap(function, axes)
+        return function(*arrays)
 
-    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The results for arrays batched along these axes, and the batch axes of the results."""
-        raise NotImplementedError(f"{self} has no batches")
-
-    def bind(self, *arrays: Any, types: Sequence[Any]) -> list[Any]:
-        """Add the operation, whose results have these types, to the traced program."""
-        return self._primitive.bind(*arrays, operation=self, types=tuple(types))
-
-
-def is_zero(tangent: Any) -> bool:
-    """Whether a tangent or cotangent is a symbolic zero."""
-    return isinstance(tangent, ad.Zero)
+    def evaluate_everywhere(self, *arrays: Any) -> Sequence[Any]:
+        """The same as branches that JAX differentiates; a program compiled for a platform keeps only its own branch."""
+        if self.known is not None:
+            return self.evaluate(self.known, *arrays)
+        branches = {platform: partial(self.evaluate, platform) for platform in PLATFORMS}
+        return lax.platform_dependent(*arrays, cpu=branches["cpu"], tpu=branches["tpu"], default=branches["gpu"])
 
 
-def zero_like(result: Any) -> Any:
-    """The symbolic zero for the tangent of a result or the cotangent of a type."""
-    return ad.Zero(jax.typeof(result) if isinstance(result, jax.Array) else result)
+def _bind(call: PlatformCall, arrays: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
+    return _PRIMITIVE.bind(*arrays, call=call, types=tuple(types)) if AVAILABLE else call.evaluate_everywhere(*arrays)
 
 
-def without_symbols(tangents: Sequence[Any]) -> list[Any]:
-    """The tangents, with symbolic zeros replaced by arrays of zeros."""
-    return list(map(ad.instantiate_zeros, tangents))
+def _inside(function: Callable[..., Any], platform: str, *trees: Any) -> Any:
+    with inside(platform):
+        return function(platform, *trees)
 
 
-def sum_of_tangents(first: Any, second: Any) -> Any:
-    """The sum of two tangents, either of which may be a symbolic zero."""
-    return ad.add_tangents(first, second)
+def _types(function: Callable[..., Any], *arrays: Any, like: Any) -> Any:
+    """The types of the results of a function; in a mesh, the shapes and dtypes of `like` say too little."""
+    exact = all(isinstance(one, jax.Array) for one in jax.tree.leaves(like))
+    if like is None or not (exact or all(map(_is_in_no_mesh, jax.tree.leaves(arrays)))):
+        program, results = jax.make_jaxpr(function, return_shape=True)(*arrays)
+        return jax.tree.unflatten(jax.tree.structure(results), program.out_avals)
+    return jax.tree.map(jax.typeof if exact else lambda one: ShapedArray(one.shape, one.dtype), like)
 
 
-def is_unknown(array: Any) -> bool:
-    """Whether a transpose rule has to find the cotangent of this array, of which only the type is known."""
-    return ad.is_undefined_primal(array)
+def _is_in_no_mesh(array: Any) -> bool:
+    kind = jax.typeof(array)
+    plain = ShapedArray(kind.shape, kind.dtype, kind.weak_type)
+    return kind == plain and jax.sharding.get_abstract_mesh().empty
 
 
-def type_of(array: Any) -> Any:
-    """The type of an array, known or not."""
-    return array.aval if is_unknown(array) else jax.typeof(array)
+def _impl(*arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
+    """Evaluate a call outside any traced program, as `jax.disable_jit` does, where its arrays are."""
+    platforms = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
+    return call.evaluate(next((one for one in PLATFORMS if one in platforms), default_platform()), *arrays)
 
 
-def lower_as_call(name: str, function: Callable[..., Any], context: Any, *arrays: Any) -> Any:
-    """Lower an operation to a call of a function of its arrays, which the compiler must not inline."""
+def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: Any) -> Any:
+    count = call.vectors
+    results: Sequence[Any] = []
+    dots: Sequence[Any] = []
+    varying = [n for n in range(count, len(primals)) if call.others_vary and not isinstance(tangents[n], ad.Zero)]
+    if varying:
+        function = partial(_evaluate_with, call, primals, varying)
+        results, dots = jax.jvp(function, [primals[n] for n in varying], [tangents[n] for n in varying])
+    if call.transposed is None:
+        return results, dots
+    results = _bind(call, primals, types)
+    if not all(isinstance(tangent, ad.Zero) for tangent in tangents[:count]):
+        linear = _bind(call, [*map(ad.instantiate_zeros, tangents[:count]), *primals[count:]], types)
+        dots = list(map(lax.add, linear, dots)) if dots else linear
+    return results, dots or [ad.Zero(jax.typeof(result)) for result in results]
+
+
+def _transpose(cotangents: Sequence[Any], *arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
+    unknown = {number: array.aval for number, array in enumerate(arrays) if ad.is_undefined_primal(array)}
+    if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
+        return [None] * len(arrays)
+    cotangents = list(map(ad.instantiate_zeros, cotangents))
+    if call.transposed is None:
+        function = partial(_evaluate_with, call, arrays, unknown)
+        sent = dict(zip(unknown, jax.linear_transpose(function, *unknown.values())(cotangents), strict=True))
+    else:
+        count = call.vectors
+        back = replace(
+            call,
+            function=call.transposed,
+            transposed=call.function,
+            first=call.result,
+            result=call.first,
+            batches=tuple((*[0] * len(types), *axes[count:]) for axes in call.batches),
+        )
+        vectors = [unknown[n] if n in unknown else jax.typeof(arrays[n]) for n in range(count)]
+        sent = dict(enumerate(_bind(back, [*cotangents, *arrays[count:]], vectors)))
+    return [sent[number] if number in unknown else None for number in range(len(arrays))]
+
+
+def _evaluate_with(call: PlatformCall, arrays: Sequence[Any], numbers: Iterable[int], *others: Any) -> Sequence[Any]:
+    """The results with other arrays in place of those with these numbers."""
+    return call.evaluate_everywhere(*(dict(enumerate(arrays)) | dict(zip(numbers, others, strict=True))).values())
+
+
+def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformCall, types: Any) -> Any:
+    count = call.vectors
+    size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
+    vectors = [
+        jnp.broadcast_to(array, (size, *array.shape)) if axis is None else jnp.moveaxis(array, axis, 0)
+        for array, axis in zip(arrays[:count], axes[:count], strict=True)
+    ]
+    arrays = [*vectors, *arrays[count:]]
+    batched = replace(call, batches=(*call.batches, (*[0] * count, *axes[count:])))
+    like = [jax.ShapeDtypeStruct((size, *one.shape), one.dtype) for one in types]
+    types = _types(partial(batched.evaluate, "gpu"), *arrays, like=like)
+    return _bind(batched, arrays, types), [0] * len(types)
+
+
+def _lower(platform: str, context: Any, *arrays: Any, call: PlatformCall, types: Any) -> Any:
+    function = partial(call.evaluate, platform)
+    with inside(platform, devices_of(context)):
+        # Where devices do not divide an axis that they share, every device would get the whole array for a call.
+        if call.apart and platform == "cpu" and most_devices() == 1:
+            # JAX's representation of a program being lowered may change with any version.
+            with suppress(AttributeError, IndexError, TypeError):
+                return _lower_apart(function, context, *arrays)
+            return mlir.lower_fun(lambda *arrays: function(*lax.optimization_barrier(arrays)))(context, *arrays)
+        return mlir.lower_fun(function)(context, *arrays)
+
+
+def _lower_apart(function: Callable[..., Any], context: Any, *arrays: Any) -> Any:
+    """Lower to a call of a function of the program, which the compiler must not inline."""
     program = jax.make_jaxpr(function)(*context.avals_in)
-    results = mlir.core_call_lowering(context, *arrays, name=name, call_jaxpr=program)
-    call = results[0].owner
+    results = mlir.core_call_lowering(context, *arrays, name="stage", call_jaxpr=program)
+    operation = results[0].owner
     # In an explicit mesh, a later operation gives the result its sharding.
-    while call.name != "func.call":
-        call = call.operands[0].owner
-    call.attributes["mhlo.frontend_attributes"] = mlir.ir.DictAttr.get({"inlineable": mlir.ir.StringAttr.get("false")})
+    while operation.name != "func.call":
+        operation = operation.operands[0].owner
+    attributes = mlir.ir.DictAttr.get({"inlineable": mlir.ir.StringAttr.get("false")})
+    operation.attributes["mhlo.frontend_attributes"] = attributes
     return results
 
 
-def lower_by(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """Lower an operation by tracing a function of its arrays."""
-    return mlir.lower_fun(function, multiple_results=True)
-
-
-def _evaluate(*arrays: Any, operation: CustomPrimitive, types: Any) -> Sequence[Any]:
-    """Evaluate an operation outside any traced program, as `jax.disable_jit` does, where its arrays are."""
-    platforms = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
-    return operation.evaluate(next((one for one in PLATFORMS if one in platforms), default_platform()), *arrays)
-
-
-def _differentiate(primals: Any, tangents: Any, *, operation: CustomPrimitive, types: tuple[Any, ...]) -> Any:
-    return operation.differentiate(primals, tangents, types)
-
-
-def _lower(platform: str, context: Any, *arrays: Any, operation: CustomPrimitive, types: Any) -> Any:
-    """Lower an operation for a platform: by its own lowering, or by tracing it while the program is lowered."""
-    if lowering := operation.lowered.get(platform):
-        return lowering(context, *arrays, operation=operation)
-    with inside(platform, devices_of(context)):
-        return lower_by(partial(operation.evaluate, platform))(context, *arrays)
-
-
 def devices_of(context: Any) -> int:
-    """The number of devices of the program to which an operation is lowered; 0 if unknown."""
+    """The number of devices of the program to which a call is lowered; 0 if unknown."""
     try:
         module = context.module_context
         # A program exported for one device may be called with arrays on several.
@@ -130,23 +219,19 @@ def devices_of(context: Any) -> int:
         return 0
 
 
-def _registered() -> dict[str, Any]:
-    """A primitive for each name, with rules that leave everything to its operation."""
-    found = {}
-    for name in ("choice_of_lowering", "linear_map", "materialize", "call", "constant"):
-        primitive = found[name] = jax.extend.core.Primitive(name)
-        primitive.multiple_results = True
-        primitive.def_impl(_evaluate)
-        primitive.def_abstract_eval(lambda *_, operation, types: types)
-        ad.primitive_jvps[primitive] = _differentiate
-        ad.primitive_transposes[primitive] = lambda bars, *arrays, operation, types: operation.transpose(bars, arrays)
-        batching.primitive_batchers[primitive] = lambda arrays, axes, operation, types: operation.batch(arrays, axes)
-        for platform in PLATFORMS:
-            # A lowering registered without a platform serves all others.
-            mlir.register_lowering(
-                primitive, partial(_lower, platform), platform=None if platform == "gpu" else platform
-            )
-    return found
+def _registered() -> Any:
+    """The primitive, with all its rules."""
+    primitive = jax.extend.core.Primitive("platform_call")
+    primitive.multiple_results = True
+    primitive.def_impl(_impl)
+    primitive.def_abstract_eval(lambda *_, call, types: types)
+    ad.primitive_jvps[primitive] = _differentiate
+    ad.primitive_transposes[primitive] = _transpose
+    batching.primitive_batchers[primitive] = _batch
+    for platform in PLATFORMS:
+        # A lowering registered without a platform serves all others.
+        mlir.register_lowering(primitive, partial(_lower, platform), platform=None if platform == "gpu" else platform)
+    return primitive
 
 
 try:
@@ -154,11 +239,11 @@ try:
     from jax.interpreters import ad, batching, mlir
 
     # Those that are used later than here.
-    _USED = ad.Zero, ad.add_tangents, ad.instantiate_zeros, ad.is_undefined_primal, mlir.lower_fun
-    _USED += (jax.make_user_context,)
-    _PRIMITIVES, AVAILABLE = _registered(), True
+    _USED = ad.Zero, ad.instantiate_zeros, ad.is_undefined_primal, mlir.lower_fun
+    _PRIMITIVE, AVAILABLE = _registered(), True
 except Exception:  # whatever a version of JAX raises
     ad: Any = None
     batching: Any = None
     mlir: Any = None
-    _PRIMITIVES, AVAILABLE = {}, False
+    _PRIMITIVE: Any = None
+    AVAILABLE = False

@@ -12,7 +12,7 @@ import jax
 from jax import lax
 
 from jaxpool._engine.operations import barrier, pad
-from jaxpool._engine.platforms import numbers_along
+from jaxpool._engine.stages import numbers_along
 from jaxpool._geometry.window import WindowAxis
 
 Covered = jax.Array | bool

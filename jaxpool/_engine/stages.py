@@ -1,24 +1,39 @@
-"""Stages: steps of a program that the CPU compiler keeps separate.
+"""What keeps compilers from fusing, moving, sharing or confusing steps of a program: a remedy for each trap.
 
-The compiler fuses elementwise operations, padding and slicing into every consumer, even across optimization barriers. A
-chain of windowed steps then becomes one loop that evaluates the first step again for each cell of the last one, with a
-branch for each cell of padding, and takes 5 to 10 times as long. A call that the compiler may not inline ends a loop.
-The calls here return their argument and copy nothing. Other platforms get the plain step, as the cost of calls there is
-not known.
+The CPU compiler fuses elementwise operations, padding and slicing into every consumer. A chain of windowed steps then
+becomes one loop that evaluates the first step again for each cell of the last one, with a branch for each cell of
+padding. A call that the compiler may not inline ends a loop; the calls here return their argument and copy nothing.
+Barriers end loops only since 0.11.2, so they take the place of calls only where JAX has none. On GPUs and TPUs every
+barrier is a kernel, and what calls cost is not known, so only what changes numbers is done there. Figures are for JAX
+0.12.0.1; benchmarks/README.md has more of them, and those of 0.10.2.
+
+=============  ======================================================  =====================================  =========
+remedy         trap: symptom                                           time with it / without, or its effect  compilers
+=============  ======================================================  =====================================  =========
+stage          steps are one loop: each again for every reader         max gradients of 3×3/1 0.14 to 0.42    CPU
+materialize    so is a result that two loops read                      max gradients of 7×7/7 0.08 to 0.1     CPU
+  with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
+marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
+as_call        tables and masks leave a loop: memory is read for them  exact smooth maxima up to 0.3          CPU
+in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
+barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
+private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
+separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
+numbers_along  an iota is a kernel of its own                          3 to 7 kernels fewer                   GPU
+=============  ======================================================  =====================================  =========
 """
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from jaxpool._engine import primitives
-from jaxpool._engine.platforms import inside, may_be_cpu, most_devices, on_one_cpu
+from jaxpool._engine.platforms import is_portable, may_be_cpu, on_one_cpu, on_one_device
+from jaxpool._engine.primitives import available, call
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
@@ -41,9 +56,13 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> An
 
 def materialize(array: jax.Array, *others: jax.Array) -> jax.Array:
     """Materialize the array, together with the others, which do not depend on it, before anything reads it."""
-    if not (primitives.AVAILABLE and may_be_cpu()):
+    if not (available() and may_be_cpu()):
         return array
-    return _STAGE.bind(array, *others, types=[jax.typeof(array)])[0]
+    return call(_first, array, *others, like=array, transposed=_first, others_vary=False, apart=True)
+
+
+def _first(platform: str, array: jax.Array, *others: jax.Array) -> jax.Array:
+    return array
 
 
 def marked(array: jax.Array, mark: str) -> jax.Array:
@@ -52,16 +71,14 @@ def marked(array: jax.Array, mark: str) -> jax.Array:
 
 
 def as_call(step: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Evaluate `step(*arrays)`, results with at least one axis, as a call on a CPU: nothing in it moves out of it.
+    """Evaluate `step(*arrays)` as a call on a CPU: nothing in it moves out of it.
 
     From the body of a loop the compiler would move tables and masks, and then read them from memory where they cost
-    nothing to compute. Not differentiable: calls are made while a rule is lowered.
+    nothing to compute.
     """
-    if not (primitives.AVAILABLE and may_be_cpu()):
+    if not (available() and may_be_cpu()):
         return step(*arrays)
-    program, results = jax.make_jaxpr(step, return_shape=True)(*arrays)
-    values = _Call(step).bind(*arrays, types=program.out_avals)
-    return jax.tree.unflatten(jax.tree.structure(results), values)
+    return call(lambda platform, *arrays: step(*arrays), *arrays, apart=True)
 
 
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
@@ -85,68 +102,48 @@ def _number(mark: str) -> jax.Array:
     return jnp.int32(zlib.crc32(mark.encode()) % 2**31)
 
 
-def _lower_stage(context: Any, *arrays: Any, **_: Any) -> Any:
-    with inside("cpu", primitives.devices_of(context)):
-        if most_devices() > 1:
-            # Where they do not divide an axis that they share, every device would get the whole array.
-            return arrays[:1]
-    return _lower("stage", lambda array, *_: [array], _branch_of_one_side, context, *arrays)
+def barrier(array: Any) -> Any:
+    """On the CPU, a barrier for the compiler's simplifier; elsewhere nothing, as a barrier would end a kernel."""
+    return lax.optimization_barrier(array) if may_be_cpu() else array
 
 
-def _lower_call(context: Any, *arrays: Any, operation: "_Call", **_: Any) -> Any:
-    step = partial(operation.evaluate, "cpu")
-    return _lower("step", step, step, context, *arrays)
+def private_copy(array: jax.Array, fill: Any) -> jax.Array:
+    """A private copy of the array: all padding by `fill` reads its operand through one; on one device the array itself.
+
+    Along a sharded, padded axis the compiler reuses what it fetched from the neighbours for the next consumer with the
+    same operand and window. That already includes the padding, whose value the compiler ignores: a sum would read the
+    -inf that pads the cells for a maximum. A barrier ends a kernel, so off the CPU the array itself is enough if `fill`
+    is a finite float, of which no array gets two. For ∓inf floats are rounded to their own precision instead, once for
+    -inf and twice for inf. Other dtypes need a barrier if `fill` is not 0.
+    """
+    if on_one_device():
+        return array
+    if may_be_cpu():
+        return lax.optimization_barrier(array)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return lax.optimization_barrier(array) if fill else array
+    limits = jnp.finfo(array.dtype)
+    for _ in range(0 if not np.isinf(fill) else 1 if fill < 0 else 2):
+        array = lax.reduce_precision(array, limits.nexp, limits.nmant)
+    return array
 
 
-def _lower(name: str, step: Callable[..., Any], without_call: Callable[..., Any], context: Any, *arrays: Any) -> Any:
-    # JAX's representation of a program being lowered may change with any version.
-    try:
-        return primitives.lower_as_call(name, step, context, *arrays)
-    except (AttributeError, IndexError, TypeError):
-        return primitives.lower_by(without_call)(context, *arrays)
+def separate_term(product: jax.Array) -> jax.Array:
+    """The same product, kept separate from the others that it is added to.
+
+    Compilers rewrite a·c + b·c, for a power of two c, as (a + b)·c, whose sum may overflow where no term does.
+    """
+    if is_portable():
+        return product
+    limits = jnp.finfo(product.dtype)
+    return lax.reduce_precision(product, limits.nexp, limits.nmant)
 
 
-def _branch_of_one_side(array: jax.Array, *_: jax.Array) -> list[jax.Array]:
-    """The array, by a condition that always holds, unknown to the compiler: takes up to 2.5 times as long as a call."""
-    anything_else = lax.neg if jnp.issubdtype(array.dtype, jnp.inexact) else lax.bitwise_not
-    return [lax.cond(lax.optimization_barrier(True), lambda array: array, anything_else, array)]
+def numbers_along(shape: Sequence[int], axis: int) -> Any:
+    """The int32 numbers 0, 1, … along an axis: an iota if it may be a CPU or the axis is long, else a table.
 
-
-class _Stage(primitives.CustomPrimitive, name="materialize"):
-    """The first of some arrays: linear in the first, and constant in the others."""
-
-    lowered = {"cpu": _lower_stage}  # noqa: RUF012
-
-    def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
-        return [arrays[0]]
-
-    def differentiate(self, primals: Sequence[Any], tangents: Sequence[Any], types: tuple[Any, ...]) -> Any:
-        return self.bind(*primals, types=types), [self._send(tangents[0], primals[1:])]
-
-    def transpose(self, cotangents: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-        return [self._send(cotangents[0], arrays[1:]), *(None for _ in arrays[1:])]
-
-    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], list[Any]]:
-        return self.bind(*arrays, types=[jax.typeof(arrays[0])]), [axes[0]]
-
-    def _send(self, array: Any, others: Sequence[Any]) -> Any:
-        return array if primitives.is_zero(array) else materialize(array, *others)
-
-
-_STAGE = _Stage()
-
-
-@dataclass(frozen=True)
-class _Call(primitives.CustomPrimitive, name="call"):
-    """A step that is evaluated as a call; its results are batched along their first axis."""
-
-    step: Callable[..., Any]
-
-    lowered = {"cpu": _lower_call}  # noqa: RUF012
-
-    def evaluate(self, platform: str, *arrays: Any) -> list[Any]:
-        return jax.tree.leaves(self.step(*arrays))
-
-    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], list[int]]:
-        results = jax.tree.leaves(as_call(jax.vmap(self.step, tuple(axes)), *arrays))
-        return results, [0] * len(results)
+    On GPUs an iota, with everything computed from it, becomes a separate kernel.
+    """
+    if may_be_cpu() or shape[axis] > 64:
+        return lax.broadcasted_iota(np.int32, shape, axis)
+    return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])

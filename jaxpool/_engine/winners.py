@@ -202,3 +202,12 @@ def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
             position = copied_cells(position, axis.size, window.extension)
         positions = positions * axis.size + position
     return positions
+
+
+def winners_like(x: jax.Array, groups: Sequence[Window], dtypes: Sequence[Any]) -> tuple[Any, Any]:
+    """Shapes and dtypes of winners: their values, and the offsets of these dtypes in one group after the other."""
+    shape, offsets = x.shape, []
+    for group, dtype in zip(groups, dtypes, strict=True):
+        shape = group.output_shape(shape)
+        offsets.append(jax.ShapeDtypeStruct(shape, dtype))
+    return jax.ShapeDtypeStruct(shape, x.dtype), tuple(offsets)

@@ -26,12 +26,12 @@ X = np.linspace(-1, 1, 12).reshape(3, 4)
 NUMBERS = np.arange(4, dtype=np.int32)
 
 
-@pytest.fixture(params=["call", "branch"])
+@pytest.fixture(params=["call", "barrier"])
 def kept_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """What separates stages: calls, or branches if JAX lacks the interfaces for calls."""
+    """What separates stages: calls, or barriers if JAX lacks the interfaces for calls."""
     # Neither may reuse what was compiled with the other.
     jax.clear_caches()
-    if request.param == "branch":
+    if request.param == "barrier":
         monkeypatch.delattr(mlir, "core_call_lowering")
     yield request.param
     jax.clear_caches()
@@ -56,6 +56,9 @@ def computations(function: Callable[..., Any], *arguments: Any) -> list[str]:
 
 
 def test_steps_are_in_loops_of_their_own(kept_by: str) -> None:
+    if kept_by == "barrier" and jax.__version_info__ < (0, 11, 2):
+        pytest.skip("this compiler ignores barriers, and this JAX has the interfaces for calls")
+
     def share_a_loop(function: Callable[..., Any]) -> bool:
         return any("cosine(" in one and "exponential(" in one for one in computations(function, X))
 
@@ -63,9 +66,8 @@ def test_steps_are_in_loops_of_their_own(kept_by: str) -> None:
     assert not share_a_loop(lambda x: stage(jnp.exp, jnp.cos(x)))
     assert not share_a_loop(lambda x: jnp.exp(stage(jnp.cos, x)))
     assert not share_a_loop(lambda x: jnp.exp(materialize(jnp.cos(x))))
-    kept = {"call": "inlineable", "branch": "conditional("}
     text = "".join(computations(lambda x: jnp.exp(materialize(jnp.cos(x))), X))
-    assert [name for name, sign in kept.items() if sign in text] == [kept_by]
+    assert ("inlineable" in text) == (kept_by == "call")
 
 
 def test_nothing_moves_out_of_a_call() -> None:
@@ -117,7 +119,7 @@ TRANSFORMED: dict[str, Callable[[Callable[..., jax.Array]], Any]] = {
     ("name", "kept_by"),
     [
         case_row(name, way, id=f"{name}-{way}", kept=kept)
-        for name, way, kept in crossed([*TRANSFORMED], ("call", "branch"), 2)
+        for name, way, kept in crossed([*TRANSFORMED], ("call", "barrier"), 2)
     ],
     indirect=["kept_by"],
 )
@@ -168,7 +170,7 @@ def test_stages_are_for_the_processor_alone(kept_by: str) -> None:
     gradient = jax.jit(jax.grad(lambda x: jaxpool.max_pool(x, (3, 3), 1, 1).sum())).trace(
         jax.ShapeDtypeStruct((2, 8, 32, 32), np.float32)
     )
-    sign = {"call": "inlineable", "branch": r"optimization_barrier .*: tensor<i1>"}[kept_by]
+    sign = {"call": "inlineable", "barrier": "optimization_barrier"}[kept_by]
     texts = {platform: gradient.lower(lowering_platforms=(platform,)).as_text() for platform in ("cpu", "cuda", "tpu")}
     assert [platform for platform, text in texts.items() if re.search(sign, text)] == ["cpu"]
 

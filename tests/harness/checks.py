@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._engine import platforms
-from jaxpool._engine.primitives import CustomPrimitive
+from jaxpool._engine.primitives import PlatformCall
 from tests.harness.compilation import compiled_fast
 
 Function = Callable[[jax.Array], jax.Array]
@@ -123,9 +122,8 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 def programs_within(equation: Any) -> list[Any]:
     """The programs that an equation runs; of those traced during lowering, the one for the CPU unless one is forced."""
     arrays = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in equation.invars]
-    if isinstance(operation := equation.params.get("operation"), CustomPrimitive):
-        with platforms.inside("cpu"):
-            return [jax.make_jaxpr(partial(operation.evaluate, "cpu"))(*arrays).jaxpr]
+    if isinstance(call := equation.params.get("call"), PlatformCall):
+        return [jax.make_jaxpr(partial(call.evaluate, "cpu"))(*arrays).jaxpr]
     parameters = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "jaxpr"))
     return [program for leaf in parameters if hasattr(program := getattr(leaf, "jaxpr", leaf), "eqns")]
 

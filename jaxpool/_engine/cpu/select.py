@@ -10,7 +10,7 @@ from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import first_in_blocks
 from jaxpool._engine.cpu import choose, choose_selection
 from jaxpool._engine.cpu.bins import route_in_bins, select_in_bins
-from jaxpool._engine.operations import Operation, barrier, computed_once, identity
+from jaxpool._engine.operations import Operation, barrier, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
 from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
@@ -27,7 +27,7 @@ def _select(
         return select_in_bins(x, offsets, place_value, bins, op, by_offset=by_offset)
     if as_tiles(part) != part:
         # Read more than once: for the extreme, and again for the cell that has it.
-        x = computed_once(copy_to_tiles(x, part, identity(op, x.dtype)))
+        x = materialize(copy_to_tiles(x, part, identity(op, x.dtype)))
         offsets, part = None if offsets is None else copy_to_tiles(offsets, part, 0), as_tiles(part)
     if choose_selection.selects_in_blocks(part):
         lowering = select_by_blocks
