@@ -67,9 +67,12 @@ def computed_once(array: jax.Array) -> jax.Array:
     return array / jnp.where(array != array, array, jnp.ones_like(array))
 
 
-def pad(array: jax.Array, widths: Mapping[int, tuple[int, int]], fill: Any) -> jax.Array:
-    """Extend axes below and above by cells that hold `fill`, or crop them where a width is negative."""
-    config = [(*widths.get(axis, (0, 0)), 0) for axis in range(array.ndim)]
+def pad(array: jax.Array, widths: Mapping[int, tuple[int, ...]], fill: Any) -> jax.Array:
+    """Extend axes by cells that hold `fill`, below, above and, if there is a third width, between any two cells.
+
+    Where a width is negative the axis is cropped.
+    """
+    config = [(*widths.get(axis, ()), 0, 0, 0)[:3] for axis in range(array.ndim)]
     if all(entry == (0, 0, 0) for entry in config):
         return array
     fill = np.array(fill, array.dtype)[()]
