@@ -72,7 +72,8 @@ def pad(array: jax.Array, widths: Mapping[int, tuple[int, ...]], fill: Any) -> j
 
     Where a width is negative the axis is cropped.
     """
-    config = [(*widths.get(axis, ()), 0, 0, 0)[:3] for axis in range(array.ndim)]
+    given = [(*widths.get(axis, ()), 0, 0, 0) for axis in range(array.ndim)]
+    config = [(below, above, between) for below, above, between, *_ in given]
     if all(entry == (0, 0, 0) for entry in config):
         return array
     fill = np.array(fill, array.dtype)[()]

@@ -20,6 +20,7 @@ def spread_by_windows(cotangent: jax.Array, part: Window, weights: np.ndarray | 
     """For every cell, add the windows that hold it one by one, each times a weight for the number of the cell in it."""
 
     def weight_of(numbers: Any) -> Any:
+        assert weights is not None
         return (jnp if isinstance(numbers, jax.Array) else np).take(weights, numbers, mode="clip")
 
     def contribution(weight: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
