@@ -6,18 +6,13 @@ transpose adds, for every cell, the windows that hold it, each times a weight fr
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.cpu.choose import blurs_in_stages, spreads_offsets
-from jaxpool._engine.gather import Covered, gather_windows
-from jaxpool._engine.operations import Arrays, separate_term
-from jaxpool._engine.overlaps import spread_by_offsets
-from jaxpool._engine.platforms import known_platform, on_one_device
+from jaxpool._engine.operations import separate_term
+from jaxpool._engine.overlaps import adds_offsets, spread_by_windows
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
@@ -31,7 +26,7 @@ Order = Callable[[Window], Sequence[Window]]
 def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
     """Sum every window with a weight for each offset; padded cells are 0."""
     for number, (part, of_cells) in enumerate(_parts(window, weights, order)):
-        x = materialize(x) if number and blurs_in_stages(window) else x
+        x = materialize(x) if number and _sums_in_stages(window) else x
         table = of_cells.astype(x.dtype)
         terms = [cells * weight for cells, weight in zip(cells_at_offsets(x, part, 0), table, strict=True)]
         if len(set(of_cells)) == 1:
@@ -42,26 +37,21 @@ def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> j
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
     """The transpose of `correlate`."""
-    if known_platform() == "cpu" and spreads_offsets(window) and on_one_device():
-        ((_, of_cells),) = _parts(window, weights, lambda window: (window,))
-        # What reads it, the transpose of an extension say, would evaluate all of its padded terms again.
-        return materialize(spread_by_offsets(cotangent, window, of_cells.astype(cotangent.dtype)))
+    at_once = adds_offsets(window)
+    parts = [*_parts(window, weights, (lambda window: (window,)) if at_once else order)]
+    for number, (part, of_cells) in enumerate(reversed(parts)):
+        cotangent = materialize(cotangent) if number and _sums_in_stages(window) else cotangent
+        cotangent = spread_by_windows(cotangent, part, of_cells.astype(cotangent.dtype))
+    # What reads terms that are padded, the transpose of an extension say, would evaluate all of them again.
+    return materialize(cotangent) if at_once else cotangent
 
-    def contribution(weight: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-        sent = windows[0] * weight
-        return sent if covered is True else jnp.where(covered, sent, jnp.zeros_like(sent))
 
-    for number, (part, of_cells) in enumerate(reversed(list(_parts(window, weights, order)))):
-        cotangent = materialize(cotangent) if number and blurs_in_stages(window) else cotangent
-        table = of_cells.astype(cotangent.dtype)
+def _sums_in_stages(window: Window) -> bool:
+    """Whether weighted sums along different axes are separate stages on a CPU.
 
-        def weight_of(numbers: Any, table: np.ndarray = table) -> Any:
-            if isinstance(numbers, jax.Array):
-                return jnp.asarray(table).at[numbers].get(mode="clip")
-            return table[np.clip(numbers, 0, table.size - 1)]
-
-        cotangent = gather_windows(contribution, [(cotangent, 0)], part, table=weight_of)
-    return cotangent
+    Otherwise all cells of a window are summed at once, which is up to twice as fast for up to 25 cells.
+    """
+    return window.cells > 25
 
 
 def _parts(window: Window, weights: Weights, order: Order) -> Iterator[tuple[Window, np.ndarray]]:

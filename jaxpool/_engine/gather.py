@@ -1,29 +1,35 @@
-"""The gather form of a map from windows to cells: for every cell, a sum over the windows that hold it.
+"""Maps from windows back to cells: for every cell, a sum over the windows that hold it. Nothing is scattered.
 
-Notation, for one axis: window o holds the real cell i at offset j if i + low = o·stride + j·dilation. Write the cells
-as i = q·stride + r with 0 ≤ r < stride, which splits the axis into one of q and one of r. Write low = first·stride +
-shift with 0 ≤ shift < stride. The windows that hold a cell are among o = first + q - t, each with j = (t·stride + r +
-shift)/dilation if that is a whole number from 0 to kernel - 1. So the map is a sum over t of shifted slices of the
-outputs, broadcast along r: as many terms as windows overlap, whatever their size. `split_axes` splits the axes.
+Notation, for one axis: window o holds the real cell i at offset j if i + low = o·stride + j·dilation. Cut the axis into
+rows of one stride each, the first of which has `before` places before the first real cell: i + before = q·stride + r
+with 0 ≤ r < stride. Write low - before = first·stride + shift with 0 ≤ shift < stride. The windows that hold a cell are
+among o = first + q - t, each with j = (t·stride + r + shift)/dilation if that is a whole number from 0 to kernel - 1.
+So the map is a sum over t of shifted slices of the outputs, broadcast along r: as many terms as windows overlap,
+whatever their size.
+
+For TPUs there is a term for every offset instead, with the shape of the cells: stride - 1 fills follow each output, and
+these are the outputs of windows with a stride of 1. An axis broadcast next to another and merged with it makes a TPU
+move the rows one by one: gradients of 3×3/2 norms took three times the cycles.
 """
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
-from jaxpool._engine.base_dilation import gather_by_base_dilation
+from jaxpool._engine.axes import merge_axis, split_axis
 from jaxpool._engine.bins_as_tiles import as_tiles, combine_copies, copy_to_tiles
-from jaxpool._engine.operations import Arrays, Operation
+from jaxpool._engine.operations import Arrays, Operation, pad
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.split_axes import Covered, SplitAxis, outputs_at, pad_and_keep
-from jaxpool._engine.xla import choose
-from jaxpool._geometry.window import Window
+from jaxpool._engine.stages import barrier, numbers_along
+from jaxpool._geometry.bins import has_bins
+from jaxpool._geometry.window import Window, WindowAxis
 
+Covered = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]
 
 
@@ -34,6 +40,9 @@ def gather_windows(
     inputs: Sequence[tuple[jax.Array, Any]] = (),
     combine: Operation = lax.add,
     table: Callable[[Any], Any] | None = None,
+    *,
+    offsets: Sequence[int] | None = None,
+    pads_terms: bool = False,
 ) -> jax.Array:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
@@ -42,75 +51,156 @@ def gather_windows(
     numbers of the cells in their windows; which of the cells the windows hold at all (the others must get 0); the
     entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other. It
     returns an array, and `combine` adds these up. A `table`, if given, is applied to the numbers while tracing.
+
+    With `offsets`, in ascending order, only cells at these offsets along every axis count; for a stride of 1, where
+    numbers are ints. With `pads_terms` the outputs are padded for every term, instead of once and then sliced.
     """
-    if known_platform() == "tpu" and choose.dilates_outputs(window):
-        return gather_by_base_dilation(contribution, outputs, window, inputs, combine, table)
-    axes = [SplitAxis(axis) for axis in as_tiles(window).axes]
-    around = [outputs_at(array, fill, axes) for array, fill in outputs]
-    cells = tuple(_split(_cover_inputs(copy_to_tiles(array, window, fill), fill, axes), axes) for array, fill in inputs)
+    axes = _rows_of(window, offsets)
+    rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)
+    windows_at = [_outputs_at(array, fill, axes, pads_terms) for array, fill in outputs]
+    cells = tuple(_split(copy_to_tiles(array, window, fill), fill, axes) for array, fill in inputs)
     total = None
-    for steps in itertools.product(*(axis.steps for axis in axes)):
-        numbers, covered = _numbers(axes, steps, outputs[0][0].shape)
-        if covered is False:
-            continue
+    for terms in itertools.product(*(axis.terms for axis in axes)):
+        numbers: Any = 0
+        covered: Any = True
+        for axis, term in zip(axes, terms, strict=True):
+            along, here = axis.offsets_at(term, rank)
+            numbers = numbers * axis.along.kernel + along
+            covered = here if covered is True else covered if here is True else covered & here
         numbers = numbers if table is None else table(numbers)
-        windows = tuple(windows_at(steps) for windows_at in around)
-        added = contribution(numbers, covered, windows, cells)
+        added = contribution(numbers, covered, tuple(at(terms) for at in windows_at), cells)
         total = added if total is None else combine(total, added)
     assert total is not None, "every window holds the cell at its offset 0"
     return combine_copies(_merge(total, axes), window, combine)
 
 
-def interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
-    """Put stride - 1 zeros between the entries of an axis."""
-    shape = [1] * (array.ndim + 1)
-    shape[axis + 1] = stride
-    first = lax.broadcasted_iota(np.int32, shape, axis + 1) == 0
-    spaced = jnp.where(first, jnp.expand_dims(array, axis + 1), np.array(0, array.dtype)[()])
-    return lax.slice_in_dim(lax.collapse(spaced, axis, axis + 2), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
+@dataclass(frozen=True)
+class _Rows:
+    """One pooled axis as rows of cells, in the notation above.
+
+    Attributes:
+        along: The windows.
+        outputs: How many of them have an entry in arrays of outputs: each but the first follows `spacing` - 1 fills.
+        count: The number of rows, one for each q.
+        terms: The values of t for which some row has a cell in a window, in ascending order.
+        row_axis: The axis of r in arrays of rows, if a row has more than one cell.
+    """
+
+    along: WindowAxis
+    outputs: int
+    spacing: int
+    before: int
+    first: int
+    shift: int
+    count: int
+    terms: Sequence[int]
+    row_axis: int
+
+    def padding(self, low_term: int, high_term: int) -> tuple[int, int, int]:
+        """The padding below, above and between outputs for the terms from one to another.
+
+        For a single term t, entry q is then the output first + q - t.
+        """
+        low, high = high_term - self.first, self.count + self.first - low_term - self.along.output
+        return low, high, self.spacing - 1
+
+    def offsets_at(self, term: int, rank: int) -> tuple[Any, Covered]:
+        """The offset j of every r for t = term, and whether it exists."""
+        along = self.along
+        start = term * along.stride + self.shift
+        if along.stride == 1:
+            return start // along.dilation, True
+        shape = [along.stride if axis == self.row_axis else 1 for axis in range(rank)]
+        distances = start + numbers_along(shape, self.row_axis)
+        covered: Covered = distances < along.extent if start + along.stride > along.extent else True
+        if start < 0:
+            covered = covered & (distances >= 0)
+        if along.dilation == 1:
+            return distances, covered
+        return distances // along.dilation, covered & (distances % along.dilation == 0)
 
 
-def _numbers(axes: Sequence[SplitAxis], steps: Sequence[int], sizes: Sequence[int]) -> tuple[jax.Array | int, Covered]:
-    """Row-major numbers in the window of the cells at all r, and which of these cells exist."""
-    numbers: jax.Array | int = 0
-    covered: Covered = True
-    for position, (axis, step) in enumerate(zip(axes, steps, strict=True)):
-        shape = [1] * (len(sizes) + len(axes))
-        r_axis = axis.along.axis + position + 1
-        shape[r_axis] = axis.along.stride
-        offsets, here = axis.offsets(step, shape, r_axis)
-        numbers = numbers * axis.along.kernel + offsets
-        if here is False:
-            return numbers, False
-        covered = here if covered is True else covered & here
-    return numbers, covered
+def _rows_of(window: Window, offsets: Sequence[int] | None) -> list[_Rows]:
+    dilates = known_platform() == "tpu" and _dilates_outputs(window)
+    made: list[_Rows] = []
+    row_axis = 1
+    for along in as_tiles(window).axes:
+        # Along a sharded axis the compiler misplaces a single output that has interior padding.
+        outputs, spacing = along.output, along.stride if dilates and along.output > 1 else 1
+        if dilates:
+            along = replace(along, stride=1, output=(outputs - 1) * spacing + 1)
+        # Starting at the first real cell keeps a sharded axis cut at the same cells. Starting in the padding may save a
+        # term.
+        before = along.low % along.stride
+        if len(_terms(along, 0, offsets)) >= len(_terms(along, before, offsets)):
+            before = 0
+        first, shift = divmod(along.low - before, along.stride)
+        count = -(-(before + along.size) // along.stride)
+        terms = _terms(along, shift, offsets)
+        made.append(_Rows(along, outputs, spacing, before, first, shift, count, terms, along.axis + row_axis))
+        row_axis += along.stride > 1
+    return made
 
 
-def _cover_inputs(array: jax.Array, fill: Any, axes: Sequence[SplitAxis]) -> jax.Array:
-    """The cells of all q, padded to whole rows."""
-    widths = {
+def _terms(axis: WindowAxis, shift: int, offsets: Sequence[int] | None) -> list[int]:
+    """The values of t for which a row has cells at one of the offsets, by default all of the window."""
+    return sorted({(offset * axis.dilation - shift) // axis.stride for offset in offsets or range(axis.kernel)})
+
+
+def _dilates_outputs(window: Window) -> bool:
+    """Whether a TPU maps windows back to their cells by a term for each cell of a window, up to 16."""
+    return window.cells <= 16 and not has_bins(window)
+
+
+def _outputs_at(
+    array: jax.Array, fill: Any, axes: Sequence[_Rows], pads_terms: bool
+) -> Callable[[tuple[int, ...]], jax.Array]:
+    """Return a function from t along every axis to the outputs at the windows of all rows; outside they are `fill`."""
+    # An array that is constant along an axis has size 1 there.
+    varying = [number for number, axis in enumerate(axes) if array.shape[axis.along.axis] == axis.outputs]
+
+    def widths(low_terms: Sequence[int], high_terms: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        return {axes[n].along.axis: axes[n].padding(low_terms[n], high_terms[n]) for n in varying}
+
+    lowest, highest = ([axis.terms[end] for axis in axes] for end in (0, -1))
+    padded = array if pads_terms else _pad(array, widths(lowest, highest), fill)
+
+    def at(terms: tuple[int, ...]) -> jax.Array:
+        windows = pad(array, widths(terms, terms), fill) if pads_terms else padded
+        for number in () if pads_terms else varying:
+            start = highest[number] - terms[number]
+            windows = lax.slice_in_dim(windows, start, start + axes[number].count, 1, axes[number].along.axis)
+        return lax.expand_dims(windows, [axis.row_axis for axis in axes if axis.along.stride > 1])
+
+    return at
+
+
+def _split(array: jax.Array, fill: Any, axes: Sequence[_Rows]) -> jax.Array:
+    """Cells in whole rows; places without a cell are `fill`."""
+    ends = {
         axis.along.axis: (axis.before, axis.count * axis.along.stride - axis.before - axis.along.size) for axis in axes
     }
-    return pad_and_keep(array, fill, widths)
-
-
-def _split(array: jax.Array, axes: Sequence[SplitAxis]) -> jax.Array:
-    for position, axis in enumerate(axes):
-        number = axis.along.axis + position
-        shape = (*array.shape[:number], axis.count, axis.along.stride, *array.shape[number + 1 :])
-        array = array.reshape(shape)
+    array = _pad(array, ends, fill)
+    for axis in reversed(axes):
+        if axis.along.stride > 1:
+            array = split_axis(array, axis.along.axis, axis.along.stride)
     return array
 
 
-def _merge(array: jax.Array, axes: Sequence[SplitAxis]) -> jax.Array:
-    """Undo `_split`, one axis at a time, and crop to the real cells."""
+def _merge(array: jax.Array, axes: Sequence[_Rows]) -> jax.Array:
+    """Undo `_split`, for an array that may be constant along rows."""
     shape = list(array.shape)
-    for position, axis in enumerate(axes):
-        shape[axis.along.axis + position + 1] = axis.along.stride
+    split = [axis for axis in axes if axis.along.stride > 1]
+    for axis in split:
+        shape[axis.row_axis] = axis.along.stride
     array = jnp.broadcast_to(array, shape)
-    for position, axis in reversed(list(enumerate(axes))):
-        number = axis.along.axis + position
-        array = lax.collapse(array, number, number + 2)
-    for axis in axes:
+    for axis in reversed(split):
+        array = merge_axis(array, axis.row_axis - 1)
+    for axis in split:
         array = lax.slice_in_dim(array, axis.before, axis.before + axis.along.size, 1, axis.along.axis)
     return array
+
+
+def _pad(array: jax.Array, widths: dict[int, tuple[int, ...]], fill: Any) -> jax.Array:
+    """Pad the array, followed by a barrier on the CPU."""
+    return barrier(pad(array, widths, fill)) if any(map(any, widths.values())) else array

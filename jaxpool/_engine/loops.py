@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, pad
+from jaxpool._engine.overlaps import route_by_comparison
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window
@@ -125,7 +125,7 @@ def _starts(number: Any, window: Window, rank: int) -> list[Any]:
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
     if not is_looped(window) or window.tiles:
-        return _route_at_once(cotangents, offsets, window)
+        return route_by_comparison(cotangents, offsets, window, lax.add)
     shape = list(cotangents[0].shape)
     for axis in window.axes:
         shape[axis.axis] = axis.low + axis.size + axis.overhang
@@ -137,26 +137,10 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
         within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
         here = [each < np.array(block.cells, each.dtype) for each in within]
         sent = [jnp.where(chosen, each, zero) for chosen, each in zip(here, cotangents, strict=True)]
-        sums = _route_at_once(sent, within, here_alone)
+        sums = route_by_comparison(sent, within, here_alone, lax.add)
         starts = _starts(first, window, total.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
     total, *_ = vary_together(zeros_after(shape, zero.dtype, window, *offsets), *cotangents, *offsets)
     total = _fold_blocks(of_block, total, window, MOST_IN_BLOCK)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)
-
-
-def _route_at_once(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """Compare the offsets of every window that holds a cell with the number of the cell in that window."""
-    count = len(offsets)
-
-    def contribution(numbers: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-        total = None
-        for cotangent, offset in zip(windows[:count], windows[count:], strict=True):
-            chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
-            sent = jnp.where(chosen, cotangent, jnp.zeros_like(cotangent))
-            total = sent if total is None else total + sent
-        assert total is not None
-        return total
-
-    return gather_windows(contribution, [(array, 0) for array in (*cotangents, *offsets)], window)

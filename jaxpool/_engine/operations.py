@@ -56,9 +56,13 @@ def in_integer_order(bits: jax.Array) -> jax.Array:
     return jnp.where(bits < 0, bits ^ np.array(np.iinfo(bits.dtype).max, bits.dtype)[()], bits)
 
 
-def pad(array: jax.Array, widths: Mapping[int, tuple[int, int]], fill: Any) -> jax.Array:
-    """Extend axes below and above by cells that hold `fill`, or crop them where a width is negative."""
-    config = [(*widths.get(axis, (0, 0)), 0) for axis in range(array.ndim)]
+def pad(array: jax.Array, widths: Mapping[int, tuple[int, ...]], fill: Any) -> jax.Array:
+    """Extend axes by cells that hold `fill`, below, above and, if there is a third width, between any two cells.
+
+    Where a width is negative the axis is cropped.
+    """
+    given = [(*widths.get(axis, ()), 0, 0, 0) for axis in range(array.ndim)]
+    config = [(below, above, between) for below, above, between, *_ in given]
     if all(entry == (0, 0, 0) for entry in config):
         return array
     fill = np.array(fill, array.dtype)[()]

@@ -1,141 +1,155 @@
-"""Large windows assembled from pieces: log(kernel) steps instead of one per cell.
+"""Long windows along one axis taken over pieces: log(kernel) steps instead of one per cell, to the windows and back.
 
-With M(w, i) the result for the w cells from i on, a window of k cells is M(k, i) = M(w, i) ∘ M(w, i+w) ∘ … ∘
-M(w, i+k-w): a few pieces of w cells, each made of smaller pieces, down to single cells. The last two pieces of a window
-may overlap, so ∘ must be idempotent: a maximum, a minimum, or a choice of the better cell. A sum is not: its windows
-are made of sums of 1, b, b², … cells, as many of each as the digits of k in base b say. Each step adds its pieces
-pairwise, so the rounding error of a sum grows with log2(k). Up to 8 pieces per step cost less than two, as every step
-reads and writes whole arrays.
+Cells make short pieces, these make longer ones, and a few of each make a window: `_geometry/pieces` divides windows so.
+Every step combines its pieces pairwise, so the rounding error of a sum grows with log2(kernel). The transpose of a sum
+is itself a windowed sum. On the way back from a window to its winner every step finds the piece that holds it.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Arrays, Operation, identity
+from jaxpool._engine.axes import merge_axis
+from jaxpool._engine.gather import Covered, gather_windows
+from jaxpool._engine.operations import Arrays, Operation, combine, identity
+from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
 from jaxpool._engine.slices import Inner, Winner, better, pad_winners, times
 from jaxpool._engine.stages import stage
-from jaxpool._engine.window_offsets import pad_windows
+from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
+from jaxpool._geometry.pieces import Pieces, divide_window
 from jaxpool._geometry.window import Window, WindowAxis
-
-_MOST_PIECES = 8
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step: windows of `kernel` cells made of pieces of `width` cells that start at `starts`."""
-
-    kernel: int
-    width: int
-
-    @property
-    def starts(self) -> tuple[int, ...]:
-        """The first cell of every piece in the window."""
-        return tuple(min(start, self.kernel - self.width) for start in range(0, self.kernel, self.width))
-
-
-def steps(kernel: int) -> list[Step]:
-    """The steps that make windows of `kernel` cells from single cells, with about the same number of pieces each."""
-    pieces = _pieces(kernel)
-    made = []
-    while kernel > 1:
-        width = -(-kernel // pieces)
-        made.append(Step(kernel, width))
-        kernel = width
-    return made[::-1]
-
-
-def _pieces(kernel: int) -> int:
-    """The least number of pieces per step that makes a window in the least number of steps."""
-    count = 1
-    while _MOST_PIECES**count < kernel:
-        count += 1
-    return next(number for number in range(2, _MOST_PIECES + 1) if number**count >= kernel)
-
-
-def fold_in_pieces(padded: Arrays, part: Window, join: Callable[[Arrays, Arrays, int], Arrays]) -> Arrays:
-    """Combine the cells of every window along one axis, of two cells or more.
-
-    `join(first, later, start)` combines the result so far with a piece that starts `start` cells into the window.
-    """
-    (axis,) = part.axes
-    for step in steps(axis.kernel):
-
-        def combine(*arrays: jax.Array, step: Step = step) -> Arrays:
-            is_last = step.kernel == axis.kernel
-            count = axis.output if is_last else arrays[0].shape[axis.axis] - step.starts[-1] * axis.dilation
-            result = None
-            for start in step.starts:
-                piece = tuple(_pieces_at(array, axis, start, count, axis.stride if is_last else 1) for array in arrays)
-                result = piece if result is None else join(result, piece, start)
-            assert result is not None
-            return result
-
-        padded = stage(combine, *padded)
-    return padded
-
-
-def sum_in_pieces(padded: jax.Array, part: Window) -> jax.Array:
-    """The sum of the cells of every window along one axis."""
-    (axis,) = part.axes
-    base = _pieces(axis.kernel)
-    # Sums of 1, base, base², … cells, starting at every cell that has so many after it.
-    sums, width = [padded], 1
-    while width * base <= axis.kernel:
-
-        def widen(narrow: jax.Array, width: int = width) -> jax.Array:
-            count = narrow.shape[axis.axis] - (base - 1) * width * axis.dilation
-            return _total([_pieces_at(narrow, axis, number * width, count, 1) for number in range(base)])
-
-        sums.append(stage(widen, sums[-1]))
-        width *= base
-
-    def combine(*sums: jax.Array) -> jax.Array:
-        terms, start = [], 0
-        for power, array in reversed(list(enumerate(sums))):
-            while start + base**power <= axis.kernel:
-                terms.append(_pieces_at(array, axis, start, axis.output, axis.stride))
-                start += base**power
-        return _total(terms)
-
-    return stage(combine, *sums)
-
-
-def _pieces_at(array: jax.Array, axis: WindowAxis, start: int, count: int, stride: int) -> jax.Array:
-    """The pieces that start `start` cells into each of `count` windows."""
-    first = start * axis.dilation
-    return lax.slice_in_dim(array, first, first + (count - 1) * stride + 1, stride, axis.axis)
-
-
-def _total(terms: Sequence[jax.Array]) -> jax.Array:
-    """The pairwise sum."""
-    middle = len(terms) // 2
-    return lax.add(_total(terms[:middle]), _total(terms[middle:])) if middle else terms[0]
 
 
 def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Combine the results of a few pieces of the window, themselves made of pieces, log8(kernel) times."""
+    """Combine the cells of every window by `op`, in pairs of pieces."""
+
+    def join(pieces: Sequence[tuple[int, Arrays]]) -> Arrays:
+        return (combine(op, [cells for _, (cells,) in pieces]),)
+
     padded = pad_windows(x, window, identity(op, x.dtype))
-    if op is lax.add:
-        return sum_in_pieces(padded, window)
-    (result,) = fold_in_pieces((padded,), window, lambda first, later, _: (op(first[0], later[0]),))
+    (result,) = _join_pieces(join, (padded,), window)
     return result
 
 
 def select_in_pieces(
     x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
 ) -> Winner:
-    """Take the best winner of a few pieces, log8(kernel) times; a cell in two pieces may be the winner of both."""
+    """Take the best of the winners of the pieces."""
 
-    def join(first: Arrays, later: Arrays, start: int) -> Winner:
-        return better((first[0], first[1]), (later[0], later[1] + times(place_value, start)), op, by_offset=by_offset)
+    def join(pieces: Sequence[tuple[int, Arrays]]) -> Arrays:
+        winners = [(values, within + times(place_value, start)) for start, (values, within) in pieces]
+        return reduce(partial(better, op=op, by_offset=by_offset), winners)
 
     padded, padded_offsets = pad_winners(x, offsets, part, op)
     if padded_offsets is None:
         padded_offsets = jnp.zeros_like(padded, place_value.dtype)
-    values, winners = fold_in_pieces((padded, padded_offsets), part, join)
+    values, winners = _join_pieces(join, (padded, padded_offsets), part)
     return values, winners
+
+
+def _join_pieces(join: Callable[[Sequence[tuple[int, Arrays]]], Arrays], padded: Arrays, window: Window) -> Arrays:
+    """Combine the cells of every window by `join`, in steps.
+
+    It gets where each piece starts, in ascending order, and what is known of it for all windows.
+    """
+    (axis,) = window.axes
+    division = divide_window(Window((replace(axis, size=padded[0].shape[axis.axis], low=0, high=0),)))
+
+    def joined(*sources: Arrays, groups: Sequence[Pieces]) -> Arrays:
+        pieces = []
+        for group, arrays in zip(groups, sources, strict=True):
+            reached = (lax.slice_in_dim(array, group.first, group.end, 1, axis.axis) for array in arrays)
+            of_windows = zip(*(cells_at_offsets(array, group.window, 0) for array in reached), strict=True)
+            pieces += [(group.start + number * group.width, known) for number, known in enumerate(of_windows)]
+        return join(pieces)
+
+    kinds = [padded]
+    for pieces in division.kinds:
+        kinds.append(stage(partial(joined, groups=(pieces,)), kinds[pieces.kind]))
+    return stage(partial(joined, groups=division.groups), *(kinds[pieces.kind] for pieces in division.groups))
+
+
+def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
+    """For every cell, add the windows that hold it, in pieces.
+
+    A window of kernel = blocks·stride + rest cells consists of `blocks` blocks of `stride` cells, and a rest. Block b
+    of window o is block o + b·dilation of the axis. So the cells of a block get a windowed sum of the cotangents, and
+    those of the rests get theirs as from separate windows.
+    """
+    (axis,) = part.axes
+    blocks, rest = divmod(axis.kernel, axis.stride)
+    if not blocks:
+        return spread_by_windows(cotangent, part)
+    reach = (blocks - 1) * axis.dilation
+    windows = WindowAxis(axis.axis, axis.output, blocks, 1, axis.dilation, reach, reach, axis.output + reach)
+    sums = reduce_in_pieces(cotangent, Window((windows,)), lax.add)
+    result = spread_by_windows(sums, Window((replace(axis, kernel=axis.stride, output=axis.output + reach),)))
+    if rest:
+        last = replace(axis, kernel=rest, low=axis.low - blocks * axis.stride * axis.dilation)
+        result += spread_by_windows(cotangent, Window((last,)))
+    return result
+
+
+def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+    """Send each window's entry to the cell at its offset: first to the piece that holds it, then to a piece of that.
+
+    Several windows share a piece. Those with their winner in it agree on which of its cells that is, so one offset per
+    piece is enough. Here pieces start at every cell, and the last one in a window may overlap the one before.
+    """
+    (axis,) = part.axes
+    if axis.stride > 1:
+        array, offsets = (_interleave_zeros(each, axis.axis, axis.stride) for each in (array, offsets))
+    kernel = axis.kernel
+    # Up to 8 pieces per step cost less than two, as every step reads and writes whole arrays.
+    count = next(count for count in itertools.count(1) if 8**count >= kernel)
+    most = next(most for most in itertools.count(2) if most**count >= kernel)
+    while kernel > most:
+        width = -(-kernel // most)
+        starts = [min(start, kernel - width) for start in range(0, kernel, width)]
+        output = array.shape[axis.axis]
+        size = output + starts[-1] * axis.dilation
+        pieces = Window((replace(axis, size=size, kernel=kernel, stride=1, low=0, output=output),))
+        # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
+        route = partial(_route_to_pieces, starts=starts, width=width, windows=pieces)
+        array, offsets = stage(partial(route, op=op), offsets, array), stage(partial(route, op=lax.max), offsets)
+        kernel = width
+    cells = replace(axis, kernel=kernel, stride=1, output=array.shape[axis.axis])
+    return stage(partial(route_by_comparison, part=Window((cells,)), op=op), [array], [offsets])
+
+
+def _route_to_pieces(
+    *arrays: jax.Array, starts: Sequence[int], width: int, windows: Window, op: Operation
+) -> jax.Array:
+    """The entries of the windows with their winner in a piece, or else the winner's offset in the piece; 0 in others.
+
+    The offsets of winners come before the entries.
+    """
+
+    def contribution(start: Any, _: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        offset, *entry = windows
+        number = partial(np.full, (), dtype=offset.dtype)
+        # A cell in the last two pieces counts as one of the first of them.
+        low = -(-start // width) * width
+        chosen = offset >= number(low)
+        if start < starts[-1]:
+            chosen &= offset < number(low + width)
+        sent = entry[0] if entry else offset - number(start)
+        return jnp.where(chosen, sent, jnp.zeros_like(sent))
+
+    return gather_windows(contribution, [(each, 0) for each in arrays], windows, combine=op, offsets=starts)
+
+
+def _interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
+    """Put stride - 1 zeros between the entries of an axis."""
+    shape = [1] * (array.ndim + 1)
+    shape[axis + 1] = stride
+    first = lax.broadcasted_iota(np.int32, shape, axis + 1) == 0
+    spaced = jnp.where(first, jnp.expand_dims(array, axis + 1), np.array(0, array.dtype)[()])
+    return lax.slice_in_dim(merge_axis(spaced, axis), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)

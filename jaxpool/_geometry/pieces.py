@@ -27,14 +27,21 @@ class Pieces:
         kind: Which pieces: how many kinds are shorter, cells included.
         first, end: The pieces that the windows reach, of all those along the axis.
         window: The windows of these pieces.
-        cells: The cells of one window.
+        width: The cells of a piece.
+        start: The first cell of the pieces in a long window.
     """
 
     kind: int
     first: int
     end: int
     window: Window
-    cells: int
+    width: int
+    start: int
+
+    @property
+    def cells(self) -> int:
+        """The cells of one window."""
+        return self.width * self.window.cells
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ def divide_window(window: Window) -> Division:
 def _choices(kernel: int) -> Iterator[tuple[int, ...]]:
     """How many pieces of each kind make one of the next."""
     most = math.ceil(math.log(kernel, _MOST_PIECES))
-    for count in range(1, most + 1):
+    for count in range(int(kernel > _MOST_PIECES), most + 1):
         for factors in itertools.combinations_with_replacement(range(2, _MOST_PIECES + 1), count):
             if kernel // _MOST_PIECES <= math.prod(factors) <= kernel:
                 yield factors
@@ -78,50 +85,38 @@ def _divide(window: Window, factors: tuple[int, ...]) -> Division:
     # A single window has any stride.
     stride = axis.stride if axis.output > 1 else 0
     reached = (axis.output - 1) * stride + axis.extent
-    kinds: list[Pieces] = []
-    # Of every kind: the length of a piece, and the distance between the first cells of two.
+    # Of every kind: the pieces as an axis, the length of a piece, and the distance between the first cells of two.
     sources = [(axis, 1, 1)]
-    for factor in factors:
-        pieces, width, step = sources[-1]
-        longer = width * factor
+
+    def windows(kind: int, start: int, count: int, distance: int, output: int) -> Pieces:
+        """Windows of so many pieces, the first one from cell `start` on, the padding included."""
+        pieces, width, step = sources[kind]
+        spacing, skipped = width * axis.dilation // step, start * axis.dilation // step - pieces.low
+        stride = distance // step or (count - 1) * spacing + 1
+        end = skipped + (output - 1) * stride + (count - 1) * spacing + 1
+        first, low, high = max(0, skipped), max(0, -skipped), max(0, end - pieces.size)
+        end = min(end, pieces.size)
+        along = WindowAxis(pieces.axis, end - first, count, stride, spacing, low, high, output)
+        made = Window((along,), zeros=0 if kind else window.zeros)
+        return Pieces(kind, first, end, made, width, start)
+
+    kinds: list[Pieces] = []
+    for kind, factor in enumerate(factors):
+        longer = sources[kind][1] * factor
         # Windows start at multiples of the stride, and pieces in them at multiples of their own extent.
-        next_step = math.gcd(stride, longer * axis.dilation)
-        count = (reached - (longer - 1) * axis.dilation - 1) // next_step + 1
-        spacing = width * axis.dilation // step
-        kinds.append(_windows(window, len(kinds), width, pieces, 0, factor, next_step // step, spacing, count))
-        sources.append((replace(axis, size=count, low=0, high=0), longer, next_step))
+        distance = math.gcd(stride, longer * axis.dilation)
+        count = (reached - (longer - 1) * axis.dilation - 1) // distance + 1
+        kinds.append(windows(kind, 0, factor, distance, count))
+        sources.append((replace(axis, size=count, low=0, high=0), longer, distance))
     groups: list[Pieces] = []
     done = 0
-    for kind, (pieces, width, step) in reversed(list(enumerate(sources))):
+    for kind, (_, width, _) in reversed(list(enumerate(sources))):
         count = (axis.kernel - done) // width
         if count:
-            spacing, start = width * axis.dilation // step, done * axis.dilation // step
-            distance = stride // step or (count - 1) * spacing + 1
-            group = _windows(window, kind, width, pieces, start, count, distance, spacing, axis.output)
-            # Others hold padding only.
-            if group.first < group.end or window.zeros:
-                groups.append(group)
+            groups.append(windows(kind, done, count, stride, axis.output))
             done += count * width
-    return Division(tuple(kinds), tuple(groups))
-
-
-def _windows(
-    window: Window,
-    kind: int,
-    width: int,
-    pieces: WindowAxis,
-    start: int,
-    kernel: int,
-    stride: int,
-    dilation: int,
-    output: int,
-) -> Pieces:
-    """So many windows of pieces, the first one from number `start` on, the padding included."""
-    first = max(0, start - pieces.low)
-    end = start - pieces.low + (output - 1) * stride + (kernel - 1) * dilation + 1
-    low, high, end = max(0, pieces.low - start), max(0, end - pieces.size), min(end, pieces.size)
-    along = WindowAxis(pieces.axis, end - first, kernel, stride, dilation, low, high, output)
-    return Pieces(kind, first, end, Window((along,), zeros=0 if kind else window.zeros), width * kernel)
+    # Others hold padding only.
+    return Division(tuple(kinds), tuple(group for group in groups if group.first < group.end or window.zeros))
 
 
 def stacked(count: int) -> Window:

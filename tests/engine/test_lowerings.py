@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import jaxpool
-from jaxpool._engine import overlaps, pieces, reduce_window, slices
+from jaxpool._engine import gather, overlaps, pieces, reduce_window, slices
 from jaxpool._engine.cpu import choose, choose_selection
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.xla import reduce as xla_reduce
@@ -42,6 +42,10 @@ LINES = {
     "31": along(40, 31, 5, 15),
     "45 dilated": along(100, 45, 1, 20, 2),
     "70": along(150, 70, 3, ((10, 0),), 1, True),
+    "70 dilated": along(190, 70, 4, ((20, 0),), 2),
+    "70 apart": along(230, 70, 80, 5),
+    "90 few": along(300, 90, 60, 5, 2),
+    "256": along(300, 256, 1, 3),
 }
 PLANE = make_window("test", (2, 9, 8), (3, 2), (2, 1), ((1, 0), (0, 1)), (2, 3), False, None)
 
@@ -72,8 +76,28 @@ def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
         np.testing.assert_allclose(result, results[0], rtol=1e-13, atol=1e-13)
 
 
+def spread_by_padded_terms(cotangent: Any, window: Window) -> jax.Array:
+    def contribution(_: Any, covered: Any, windows: Any, cells: Any) -> jax.Array:
+        return jnp.where(covered, windows[0], 0)
+
+    return gather.gather_windows(contribution, [(cotangent, 0)], window, pads_terms=True)
+
+
 @pytest.mark.parametrize(
-    "name", ["2", "3 lopsided", "3 stride 2", "8 blocks", "9 padded", "13 ceil", "45 dilated", "70"]
+    "name",
+    [
+        "2",
+        "3 lopsided",
+        "3 stride 2",
+        "8 blocks",
+        "9 padded",
+        "13 ceil",
+        "45 dilated",
+        "70",
+        "70 dilated",
+        "70 apart",
+        "90 few",
+    ],
 )
 def test_lowerings_of_spreading_agree(name: str) -> None:
     window = LINES[name]
@@ -83,17 +107,20 @@ def test_lowerings_of_spreading_agree(name: str) -> None:
         cpu_reduce.spread,
         xla_reduce.spread,
         overlaps.spread_by_windows,
-        overlaps.spread_in_pieces,
+        pieces.spread_in_pieces,
+        spread_by_padded_terms,
         reduce_window.spread_by_reduce_window,
     ]
-    if axis.stride == 1:
-        lowerings.append(overlaps.spread_by_offsets)
     results = [jax.jit(lowering, static_argnums=1)(cotangent, window) for lowering in lowerings]
     (expected,) = jax.linear_transpose(
         lambda x: reduce_window.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
     )(cotangent)
     for result in results:
         np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
+
+
+def route_by_comparison(array: jax.Array, offsets: jax.Array, window: Window, op: Any) -> jax.Array:
+    return overlaps.route_by_comparison([array], [offsets], window, op)
 
 
 # Minima are the same as maxima with the comparison reversed.
@@ -119,8 +146,8 @@ def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> No
     def everything(x: jax.Array, inner: jax.Array, cotangent: jax.Array) -> Any:
         results = []
         for select_cells, route_back in [
-            (slices.select_by_slices, overlaps.route_by_comparison),
-            (pieces.select_in_pieces, overlaps.route_in_pieces),
+            (slices.select_by_slices, route_by_comparison),
+            (pieces.select_in_pieces, pieces.route_in_pieces),
         ]:
             values, offsets = select_cells(x, inner, number.type(4), window, op)
             outer, rest = offsets // number.type(4), offsets % number.type(4)

@@ -114,16 +114,6 @@ def sums_pieces(part: Window) -> bool:
     return not part.tiles and all(axis.kernel > 64 or axis.kernel > max(16, 8 * axis.stride) for axis in part.axes)
 
 
-def spreads_offsets(part: Window) -> bool:
-    """Whether the transpose of a sum adds what the windows send to each offset, instead of the windows of each cell.
-
-    For up to 2×2 cells and strides of 1 this takes half to two thirds of the time: one loop pads all terms. Each term
-    divides the cotangents again, so more cells take up to three times as long.
-    """
-    strides_are_1 = all(axis.stride == 1 for axis in part.axes)
-    return len(part.axes) > 1 and part.cells <= 4 and strides_are_1 and not has_bins(part)
-
-
 def spreads_pieces(part: Window) -> bool:
     """Whether the transpose of a sum adds the windows that hold a cell in pieces, instead of one by one.
 
@@ -177,14 +167,6 @@ def keeps_terms(window: Window, shape: Sequence[int]) -> bool:
     except along the innermost axis, where terms of a slice with a stride are not computed in vectors.
     """
     return not window.tiles or is_innermost(window, shape)
-
-
-def blurs_in_stages(window: Window) -> bool:
-    """Whether weighted sums along different axes are separate stages.
-
-    Otherwise all cells of a window are summed at once, which is up to twice as fast for up to 25 cells.
-    """
-    return window.cells > 25
 
 
 def selects_by_network(window: Window) -> bool:

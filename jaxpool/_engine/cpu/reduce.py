@@ -12,9 +12,8 @@ from jaxpool._engine.blocks import reduce_blocks
 from jaxpool._engine.cpu import choose
 from jaxpool._engine.cpu.bins import reduce_bins, spread_bins
 from jaxpool._engine.operations import Operation, barrier, identity
-from jaxpool._engine.overlaps import spread_by_offsets, spread_by_windows, spread_in_pieces
-from jaxpool._engine.pieces import reduce_in_pieces
-from jaxpool._engine.platforms import on_one_device
+from jaxpool._engine.overlaps import spread_by_windows
+from jaxpool._engine.pieces import reduce_in_pieces, spread_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
 from jaxpool._engine.window_offsets import pad_windows
@@ -47,8 +46,6 @@ def reduce_by_blocks(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
-    if choose.spreads_offsets(window) and on_one_device():
-        return spread_by_offsets(cotangent, window)
     for part in reversed(choose.reduction_order(window, lax.add, cotangent.shape)):
         bins = choose.gathered_bins(part)
         if bins is not None:

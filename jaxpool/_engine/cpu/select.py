@@ -11,8 +11,8 @@ from jaxpool._engine.blocks import first_in_blocks
 from jaxpool._engine.cpu import choose, choose_selection
 from jaxpool._engine.cpu.bins import route_in_bins, select_in_bins
 from jaxpool._engine.operations import Operation, barrier, identity
-from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
-from jaxpool._engine.pieces import select_in_pieces
+from jaxpool._engine.overlaps import route_by_comparison
+from jaxpool._engine.pieces import route_in_pieces, select_in_pieces
 from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._engine.winners import PlatformSelection
@@ -64,8 +64,8 @@ def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) ->
     # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
     step = partial(route_by_comparison, part=part, op=op)
     if choose_selection.is_stage(part, array.shape):
-        return stage(step, array, offsets)
-    return barrier(step(array, offsets))
+        return stage(step, [array], [offsets])
+    return barrier(step([array], [offsets]))
 
 
 SELECTION = PlatformSelection(choose_selection.selection_order, _select, _route)

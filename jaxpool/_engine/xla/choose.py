@@ -57,11 +57,6 @@ def gathers(part: Window) -> bool:
     return overlaps(part) <= _MOST_TERMS
 
 
-def dilates_outputs(window: Window) -> bool:
-    """Whether a TPU maps windows back to their cells by base dilation, with a term per cell of a window."""
-    return window.cells <= _MOST_TERMS and not has_bins(window)
-
-
 def terms_order(window: Window) -> tuple[Window, ...]:
     """The windows that a pool of weighted cells is taken over, one after the other, the last one first."""
     return (window,) if window.cells <= _MOST_TERMS else window.split()

@@ -6,8 +6,8 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.overlaps import spread_by_windows, spread_in_pieces
-from jaxpool._engine.pieces import reduce_in_pieces
+from jaxpool._engine.overlaps import spread_by_windows
+from jaxpool._engine.pieces import reduce_in_pieces, spread_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
 from jaxpool._engine.window_offsets import pad_windows

@@ -12,8 +12,8 @@ from jaxpool._engine import winners
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.operations import Arrays, Operation, identity
-from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
-from jaxpool._engine.pieces import select_in_pieces
+from jaxpool._engine.overlaps import route_by_comparison
+from jaxpool._engine.pieces import route_in_pieces, select_in_pieces
 from jaxpool._engine.shards import by_shards
 from jaxpool._engine.slices import Inner, Winner, better, pad_winners, select_by_slices, select_present_by_slices
 from jaxpool._engine.winners import Masked, PlatformSelection, Winners
@@ -78,7 +78,7 @@ def select_by_axes(x: jax.Array, offsets: Inner, place_value: Any, part: Window,
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     if choose.is_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
-    return route_by_comparison(array, offsets, part, op)
+    return route_by_comparison([array], [offsets], part, op)
 
 
 SELECTION = PlatformSelection(lambda window, _: choose.order(window), select, _route)
