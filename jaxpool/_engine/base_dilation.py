@@ -15,7 +15,13 @@ from jax import lax
 
 from jaxpool._engine.operations import Operation, private_copy
 from jaxpool._engine.window_offsets import offsets_in
+from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
+
+
+def dilates_outputs(window: Window) -> bool:
+    """Whether a TPU maps windows back to their cells by base dilation: with a term per cell of a window, up to 16."""
+    return window.cells <= 16 and not has_bins(window)
 
 
 def gather_by_base_dilation(

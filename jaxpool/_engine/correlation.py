@@ -13,11 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.cpu.choose import blurs_in_stages, spreads_offsets
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, separate_term
-from jaxpool._engine.overlaps import spread_by_offsets
-from jaxpool._engine.platforms import known_platform, on_one_device
+from jaxpool._engine.overlaps import adds_offsets, spread_by_offsets
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
@@ -31,7 +29,7 @@ Order = Callable[[Window], Sequence[Window]]
 def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
     """Sum every window with a weight for each offset; padded cells are 0."""
     for number, (part, of_cells) in enumerate(_parts(window, weights, order)):
-        x = materialize(x) if number and blurs_in_stages(window) else x
+        x = materialize(x) if number and _sums_in_stages(window) else x
         table = of_cells.astype(x.dtype)
         terms = [cells * weight for cells, weight in zip(cells_at_offsets(x, part, 0), table, strict=True)]
         if len(set(of_cells)) == 1:
@@ -42,7 +40,7 @@ def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> j
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
     """The transpose of `correlate`."""
-    if known_platform() == "cpu" and spreads_offsets(window) and on_one_device():
+    if adds_offsets(window):
         ((_, of_cells),) = _parts(window, weights, lambda window: (window,))
         # What reads it, the transpose of an extension say, would evaluate all of its padded terms again.
         return materialize(spread_by_offsets(cotangent, window, of_cells.astype(cotangent.dtype)))
@@ -52,7 +50,7 @@ def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights
         return sent if covered is True else jnp.where(covered, sent, jnp.zeros_like(sent))
 
     for number, (part, of_cells) in enumerate(reversed(list(_parts(window, weights, order)))):
-        cotangent = materialize(cotangent) if number and blurs_in_stages(window) else cotangent
+        cotangent = materialize(cotangent) if number and _sums_in_stages(window) else cotangent
         table = of_cells.astype(cotangent.dtype)
 
         def weight_of(numbers: Any, table: np.ndarray = table) -> Any:
@@ -62,6 +60,14 @@ def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights
 
         cotangent = gather_windows(contribution, [(cotangent, 0)], part, table=weight_of)
     return cotangent
+
+
+def _sums_in_stages(window: Window) -> bool:
+    """Whether weighted sums along different axes are separate stages on a CPU.
+
+    Otherwise all cells of a window are summed at once, which is up to twice as fast for up to 25 cells.
+    """
+    return window.cells > 25
 
 
 def _parts(window: Window, weights: Weights, order: Order) -> Iterator[tuple[Window, np.ndarray]]:

@@ -16,12 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.base_dilation import gather_by_base_dilation
-from jaxpool._engine.bins_as_tiles import as_tiles, combine_copies, copy_to_tiles
+from jaxpool._engine.base_dilation import dilates_outputs, gather_by_base_dilation
+from jaxpool._engine.bins_as_tiles import as_tiles, by_table, combine_copies, copy_to_tiles, gather_from_bins
 from jaxpool._engine.operations import Arrays, Operation, constant
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.split_axes import Covered, SplitAxis, outputs_at, pad_and_keep
-from jaxpool._engine.xla import choose
 from jaxpool._geometry.window import Window
 
 Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]
@@ -43,7 +42,9 @@ def gather_windows(
     entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other. It
     returns an array, and `combine` adds these up. A `table`, if given, is applied to the numbers while tracing.
     """
-    if known_platform() == "tpu" and choose.dilates_outputs(window):
+    if by_table(window):
+        return gather_from_bins(contribution, outputs, window, inputs, combine, table)
+    if known_platform() == "tpu" and dilates_outputs(window):
         return gather_by_base_dilation(contribution, outputs, window, inputs, combine, table)
     axes = [SplitAxis(axis) for axis in as_tiles(window).axes]
     around = [outputs_at(array, fill, axes) for array, fill in outputs]

@@ -7,7 +7,7 @@ ones; it reaches the windows that hold it and no others. Rounding: sums are kept
 callers widen first unless an entry point says that it does so; the error grows with the logarithm of the window along
 axes where it has more than 64 cells. No map scatters, so results do not depend on the order in which a device works.
 
-An entry point is the same for all platforms, or it has a lowering in `cpu/` and one in `xla/`, for GPUs and for TPUs
+An entry point is the same for all platforms, or it has a lowering in `cpu/` and one in `gpu`, for GPUs and for TPUs
 without a lowering of their own. `lowerings` puts the choice into the traced program. Inside a lowering an entry point
 is a plain call.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from jaxpool._engine import correlation, gather, loops, portable, ranks, reading, window_offsets, winners
+from jaxpool._engine import correlation, gather, gpu, loops, portable, ranks, slices, tpu, window_offsets, winners
 from jaxpool._engine.by_parts import reduce_by_parts, spread_by_parts
 from jaxpool._engine.correlation import Order, Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
@@ -33,15 +33,11 @@ from jaxpool._engine.ranks import Rank
 from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
-from jaxpool._engine.xla import choose as xla_choose
-from jaxpool._engine.xla import reduce as xla_reduce
-from jaxpool._engine.xla import select as xla_select
-from jaxpool._engine.xla import tpu
 from jaxpool._geometry.window import Window
 
-_SELECTIONS = (cpu_select.SELECTION, xla_select.SELECTION, xla_select.SELECTION, portable.SELECTION)
+_SELECTIONS = (cpu_select.SELECTION, gpu.SELECTION, gpu.SELECTION, portable.SELECTION)
 # One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
-_CORRELATION_ORDERS = (Window.split, xla_choose.correlation_order, Window.split)
+_CORRELATION_ORDERS = (Window.split, gpu.correlation_order, Window.split)
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -50,7 +46,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
         return reduce_by_parts(partial(lowering, op=op), window, x, op)
 
-    lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows, portable.reduce_windows)
+    lowerings = (cpu_reduce.reduce_windows, gpu.reduce_windows, tpu.reduce_windows, portable.reduce_windows)
     return _choose((partial(reduced, lowering=lowering) for lowering in lowerings), x)
 
 
@@ -62,7 +58,7 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
 
     def on_gpu(cotangent: jax.Array) -> jax.Array:
         # Dividing the outputs first, which are read many times, would be a separate kernel.
-        return divided(sent(cotangent, xla_reduce.spread), divisor)
+        return divided(sent(cotangent, gpu.spread), divisor)
 
     def sent(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
         return spread_by_parts(lowering, window, cotangent)
@@ -79,7 +75,7 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
     offset to which no cotangent is sent.
     """
     plain = winners.first_winners
-    by_selection = zip((plain, xla_select.first_winners, plain, plain), _SELECTIONS, strict=True)
+    by_selection = zip((plain, gpu.first_winners, plain, plain), _SELECTIONS, strict=True)
     select = (partial(one, selection=selection, groups=tuple(groups), op=op) for one, selection in by_selection)
     return _choose(select, x, masked)
 
@@ -106,7 +102,7 @@ class ReadWinners(LinearMap):
     groups: tuple[Window, ...]
 
     def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return on_every_platform(partial(reading.read_winners, groups=self.groups), x, offsets)
+        return on_every_platform(partial(slices.read_winners, groups=self.groups), x, offsets)
 
     def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
         return route_to_winners(cotangent, offsets, self.groups)
@@ -128,9 +124,9 @@ class FindWinners(LinearMap):
 
     def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
         exact = partial(winners.send_to_winners, window=self.window, op=self.op)
-        cpu, gpu = (partial(exact, selection=selection) for selection in _SELECTIONS[:2])
+        on_cpu, on_gpu = (partial(exact, selection=selection) for selection in _SELECTIONS[:2])
         native = partial(tpu.send_to_winners, window=self.window, op=self.op)
-        return by_platform(cotangent, x, values, cpu=cpu, gpu=gpu, tpu=native)
+        return by_platform(cotangent, x, values, cpu=on_cpu, gpu=on_gpu, tpu=native)
 
 
 def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None) -> Any:
@@ -199,7 +195,7 @@ def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> lis
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset, which must be that of a cell of the array."""
-    return on_every_platform(lambda x, offsets: reading.read_winners(x, (offsets,), (window,)), x, offsets)
+    return on_every_platform(lambda x, offsets: slices.read_winners(x, (offsets,), (window,)), x, offsets)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
