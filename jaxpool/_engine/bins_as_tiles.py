@@ -1,14 +1,20 @@
-"""Bins of unequal sizes laid out as windows of one size, and back.
+"""Bins of unequal sizes: their cells, and the bins that hold a cell, by tables that are known while tracing.
 
-Neighbouring bins may share a cell. `copy_to_tiles` gives every bin a copy of its cells, side by side and filled up to
-the size of the largest bin. The bins are then windows that tile the axis, and any code for windows can evaluate them.
-`combine_copies` is the inverse. The two mirror each other. Bin o of m holds the cells of n that overlap it when both
-axes are drawn at the same length, so cell u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins
-with m and n exchanged. Each map is one gather from positions known while tracing, at a cost linear in the cells. If m
-and n have a common divisor, the pattern repeats, and each period is gathered separately, so that a sharded axis needs
-no cells from other shards if each shard holds whole periods.
+The cells at one place of all bins are entries of the axis, and so are the bins that hold the cells, of which there are
+two at most if there are fewer bins than cells. Compilers fuse such gathers into the loop that combines them. The two
+mirror each other. Bin o of m holds the cells of n that overlap it when both axes are drawn at the same length, so cell
+u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins with m and n exchanged. If m and n have a
+common divisor, the pattern repeats, and each period is gathered separately, so that a sharded axis needs no cells from
+other shards if each shard holds whole periods.
+
+Where bins have many cells, or hold a cell many times, `copy_to_tiles` gives every bin a copy of its cells, side by side
+and filled up to the size of the largest bin. The bins are then windows that tile the axis, and any code for windows can
+evaluate them. `combine_copies` is the inverse. Each is one gather, at a cost linear in the cells.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,6 +27,82 @@ from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
 
+# The most cells of bins that are gathered place by place; elsewhere bins are always copied.
+_MOST_PLACES = {"cpu": 64, "gpu": 16}
+
+
+def by_table(window: Window) -> bool:
+    """Whether bins are gathered place by place, instead of copied to tiles: few cells along one axis, in few bins."""
+    (axis, *others) = window.axes
+    few = axis.kernel <= _MOST_PLACES.get(known_platform() or "", 0) and axis.output <= axis.size
+    return isinstance(axis, BinAxis) and few and not others
+
+
+def in_periods(step: Callable[..., Any], window: Window, *arrays: jax.Array | None) -> Any:
+    """Evaluate `step(*arrays, window)`, whose results are arrays of bins, on the periods of bins along one axis.
+
+    The axis of periods, even of one, keeps a CPU's compiler from writing the results of gathers in another layout.
+    """
+    (axis,) = window.axes
+    assert isinstance(axis, BinAxis)
+    period = replace(axis.period(), axis=axis.axis + 1)
+    split = (None if array is None else _split(array, axis, period.size) for array in arrays)
+    return jax.tree.map(lambda result: _merge(result, axis), step(*split, Window((period,))))
+
+
+def cells_at_place(array: jax.Array, window: Window, place: int, fill: Any) -> jax.Array:
+    """The cells at one place of all bins, along one axis; `fill` where a bin has fewer cells."""
+    (axis,) = window.axes
+    assert isinstance(axis, BinAxis)
+    return _take_in_periods(array, axis, _cells_of_bins(axis.period())[:, place], fill)
+
+
+def gather_from_bins(
+    contribution: Callable[..., jax.Array],
+    outputs: Sequence[tuple[jax.Array, Any]],
+    window: Window,
+    inputs: Sequence[tuple[jax.Array, Any]],
+    combine: Operation,
+    table: Callable[[Any], Any] | None,
+) -> jax.Array:
+    """Compute `gather.gather_windows` for bins along one axis: a term for each of the bins that may hold a cell."""
+    (axis,) = window.axes
+    assert isinstance(axis, BinAxis)
+    period = axis.period()
+    bins, cells = (
+        tuple(_split(array, axis, size) for array, _ in arrays)
+        for arrays, size in ((outputs, period.output), (inputs, period.size))
+    )
+    total = None
+    for numbers, covered, bins_at in _holders(period, bins[0].ndim):
+        windows = tuple(bins_at(array) if array.shape[axis.axis + 1] > 1 else array for array in bins)
+        added = contribution(numbers if table is None else table(numbers), covered, windows, cells)
+        total = added if total is None else combine(total, added)
+    assert total is not None, "every cell is in a bin"
+    return _merge(total, axis)
+
+
+def _holders(period: BinAxis, rank: int) -> Iterator[tuple[Any, Any, Callable[[jax.Array], jax.Array]]]:
+    """The bins that may hold each cell of a period: the place of the cell, whether they do, and how to take them.
+
+    Along the last axis a CPU does not compute gathers in vectors: there every one of up to 8 bins may hold every cell,
+    which takes half to three quarters of the time; 20 bins take as long, 50 twice as long.
+    """
+    entries = period.axis + 1
+    if known_platform() == "cpu" and entries == rank - 1 and period.output <= 8:
+        # Not a table, which the loop would read from memory.
+        cells = lax.broadcasted_iota(np.int32, [1] * entries + [period.size], entries)
+        for number, (start, count) in enumerate(zip(period.starts, period.counts(padding=False), strict=True)):
+            places = cells - np.int32(start)
+            covered = (places >= 0) & (places < np.int32(count))
+            yield places, covered, partial(lax.slice_in_dim, start_index=number, limit_index=number + 1, axis=entries)
+        return
+    along = replace(period, axis=entries)
+    for bins, held in zip(*_bins_of_cells(period), strict=True):
+        places = np.where(held, np.arange(period.size) - period.starts[bins], 0).astype(np.int32)
+        covered = True if held.all() else along.along(held, rank)
+        yield along.along(places, rank), covered, partial(take, positions=bins, axis=entries, fill=0, unique=False)
+
 
 def as_tiles(window: Window) -> Window:
     """Return the windows on the result of `copy_to_tiles`."""
@@ -31,11 +113,8 @@ def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Give every bin a copy of its cells; smaller bins are filled up with `fill`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
-            period = axis.period()
             # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
-            periods = split_periods(barrier(array), axis, period.size)
-            bins = take(periods, _cells_of_bins(period), axis.axis + 1, fill, unique=False)
-            array = merge_periods(lax.collapse(bins, axis.axis + 1, axis.axis + 3), axis)
+            array = _take_in_periods(barrier(array), axis, _cells_of_bins(axis.period()).ravel(), fill)
     return array
 
 
@@ -47,59 +126,67 @@ def combine_copies(array: jax.Array, window: Window, op: Operation) -> jax.Array
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             period = axis.period()
-            periods = split_periods(array, axis, period.output * period.kernel)
-            copies = take(periods, _copies_of_cells(period), axis.axis + 1, 0, unique=True)
-            array = merge_periods(lax.squeeze(fold(copies, (axis.axis + 1,), op), (axis.axis + 1,)), axis)
+            bins, held = _bins_of_cells(period)
+            size = period.output * period.kernel
+            # All numbers must be distinct, including those beyond the array.
+            missing = size + np.arange(bins.size).reshape(bins.shape)
+            copies = np.where(held, bins * period.kernel + np.arange(period.size) - period.starts[bins], missing)
+            copied = take(_split(array, axis, size), copies, axis.axis + 1, 0, unique=True)
+            array = _merge(lax.squeeze(fold(copied, (axis.axis + 1,), op), (axis.axis + 1,)), axis)
     return array
-
-
-def split_periods(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
-    """Split the pooled axis into two: periods, and the `size` entries in each."""
-    shape = array.shape
-    return array.reshape((*shape[: axis.axis], shape[axis.axis] // size, size, *shape[axis.axis + 1 :]))
-
-
-def merge_periods(array: jax.Array, axis: BinAxis) -> jax.Array:
-    """Merge the axes of periods and of their entries into the pooled axis."""
-    return lax.collapse(array, axis.axis, axis.axis + 2)
 
 
 def _cells_of_bins(axis: BinAxis) -> np.ndarray:
     """The cells of each bin, of shape (bins, kernel); numbers beyond the axis where a bin has fewer."""
-    positions = np.arange(axis.kernel)
-    cells = axis.starts[:, None] + positions
-    return np.where(positions < axis.counts(padding=False)[:, None], cells, axis.size)
+    places = np.arange(axis.kernel)
+    return np.where(places < axis.counts(padding=False)[:, None], axis.starts[:, None] + places, axis.size)
 
 
-def bins_of_cells(axis: BinAxis) -> tuple[np.ndarray, np.ndarray]:
+def _bins_of_cells(axis: BinAxis) -> tuple[np.ndarray, np.ndarray]:
     """Bins that may hold each cell, of shape (most copies, cells), and which of them do."""
     first, last = (bound(axis.output, axis.size) for bound in (first_cells, last_cells))
     bins = first + np.arange(np.max(last - first))[:, None]
     return np.minimum(bins, axis.output - 1), bins < last
 
 
-def _copies_of_cells(axis: BinAxis) -> np.ndarray:
-    """Positions of the copies of each cell, of shape (most copies, cells); beyond the array where there is none."""
-    bins, held = bins_of_cells(axis)
-    # All numbers must be distinct, including those beyond the array.
-    missing = axis.output * axis.kernel + np.arange(bins.size).reshape(bins.shape)
-    return np.where(held, bins * axis.kernel + np.arange(axis.size) - axis.starts[bins], missing)
+def _take_in_periods(array: jax.Array, axis: BinAxis, cells: np.ndarray, fill: Any) -> jax.Array:
+    """These cells of every period; `fill` for those beyond it."""
+    size = axis.period().size
+    if size == axis.size:
+        return take(array, cells, axis.axis, fill, unique=False)
+    return _merge(take(_split(array, axis, size), cells, axis.axis + 1, fill, unique=False), axis)
+
+
+def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
+    """Split the pooled axis into two: periods, and the `size` entries in each."""
+    shape = array.shape
+    if shape[axis.axis] == 1:
+        # Constant along the axis.
+        return lax.expand_dims(array, [axis.axis])
+    return array.reshape((*shape[: axis.axis], shape[axis.axis] // size, size, *shape[axis.axis + 1 :]))
+
+
+def _merge(array: jax.Array, axis: BinAxis) -> jax.Array:
+    return lax.collapse(array, axis.axis, axis.axis + 2)
 
 
 def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
-    """Replace an axis by the entries at `positions`, which have two axes; those beyond the axis are `fill`."""
+    """Replace an axis by the entries at `positions`, in their shape; those beyond the axis are `fill`."""
+    added = positions.ndim - 1
     behind = tuple(n for n in range(array.ndim) if n != axis)
-    before = tuple(n if n < axis else n + 1 for n in behind)
+    before = tuple(n if n < axis else n + added for n in behind)
     starts = positions[..., None].astype(np.int32)
+    inside = bool((positions < array.shape[axis]).all())
     if known_platform() == "gpu":
         # Single entries, in the order of the result. For whole slices the GPU compiler would put the positions first
         # and transpose the array in a separate kernel.
         numbers = lax.GatherDimensionNumbers((), (axis,), (axis,), behind, before)
         sizes = (1,) * array.ndim
         shape = (*array.shape[:axis], *positions.shape, *array.shape[axis + 1 :], 1)
-        starts = lax.broadcast_in_dim(starts, shape, (axis, axis + 1, len(shape) - 1))
+        starts = lax.broadcast_in_dim(starts, shape, (*range(axis, axis + added + 1), len(shape) - 1))
     else:
         # Whole slices: entries along all other axes are copied together.
         numbers = lax.GatherDimensionNumbers(before, (axis,), (axis,))
         sizes = tuple(1 if n == axis else size for n, size in enumerate(array.shape))
-    return lax.gather(array, starts, numbers, sizes, unique_indices=unique, mode="fill", fill_value=fill)
+    mode = "promise_in_bounds" if inside else "fill"
+    return lax.gather(array, starts, numbers, sizes, unique_indices=unique, mode=mode, fill_value=fill)

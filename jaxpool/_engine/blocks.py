@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.cpu import choose
 from jaxpool._engine.operations import Operation, combine, identity, in_integer_order
 from jaxpool._engine.platforms import most_devices, on_one_cpu
 from jaxpool._engine.stages import materialize, stage
@@ -106,12 +105,29 @@ def _from_ordered(array: jax.Array, dtype: np.dtype) -> jax.Array:
 
 def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:
     """Combine cells of the axis that are adjacent in memory, or slices of it that are far apart."""
-    rows = choose.adjacent_rows(array.shape, axis) if on_one_cpu(array) else None
+    rows = adjacent_rows(array.shape, axis) if on_one_cpu(array) else None
     if rows is not None:
         return materialize(_combine_rows(array, rows, op))
     cells = array.shape[axis]
-    width = -(-cells // choose.slices_at_once(cells))
+    width = -(-cells // slices_at_once(cells))
     return reduce(op, _slices(array, axis, width, op))
+
+
+def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
+    """How many adjacent rows of 8 cells each step combines in a fold of an axis; None for slices far apart.
+
+    Memory is then read in order: a last axis of 3136 cells takes 0.6 to 0.75 times as long. Rows of other lengths take
+    up to twice as long as slices, and along other axes slices are fast.
+    """
+    cells = shape[axis]
+    if axis != len(shape) - 1 or cells < 256:
+        return None
+    return max((rows for rows in range(16, 65) if cells % (8 * rows) == 0), default=None)
+
+
+def slices_at_once(cells: int) -> int:
+    """How many slices each step combines in a fold of so many cells."""
+    return 12 if cells <= 256 else 16
 
 
 def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:

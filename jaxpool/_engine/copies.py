@@ -46,10 +46,7 @@ def _extend(array: jax.Array, window: Window) -> jax.Array:
 def _copy(array: jax.Array, axis: WindowAxis, word: str) -> jax.Array:
     """Extend the array along one axis; on GPUs by reading it cell by cell, which fuses with the consumer."""
     cells = copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, word)
-
-    def read(array: jax.Array) -> jax.Array:
-        return lax.squeeze(take(array, cells[None], axis.axis, 0, unique=False), [axis.axis])
-
+    read = partial(take, positions=cells, axis=axis.axis, fill=0, unique=False)
     return by_platform(array, cpu=partial(_concatenate, axis=axis, word=word), gpu=read)
 
 

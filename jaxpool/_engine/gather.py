@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.axes import merge_axis, split_axis
-from jaxpool._engine.bins_as_tiles import as_tiles, combine_copies, copy_to_tiles
+from jaxpool._engine.bins_as_tiles import as_tiles, by_table, combine_copies, copy_to_tiles, gather_from_bins
 from jaxpool._engine.operations import Arrays, Operation, pad
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.stages import barrier, numbers_along
@@ -55,6 +55,8 @@ def gather_windows(
     With `offsets`, in ascending order, only cells at these offsets along every axis count; for a stride of 1, where
     numbers are ints. With `pads_terms` the outputs are padded for every term, instead of once and then sliced.
     """
+    if by_table(window):
+        return gather_from_bins(contribution, outputs, window, inputs, combine, table)
     axes = _rows_of(window, offsets)
     rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)
     windows_at = [_outputs_at(array, fill, axes, pads_terms) for array, fill in outputs]

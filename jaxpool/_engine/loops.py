@@ -56,7 +56,7 @@ def fold_offsets(
     # A block at a known place is copied before the loop: after `start`, or those of all loops would be kept in memory.
     padded = tuple(materialize(array, *jax.tree.leaves(start)) for array in padded)
 
-    def of_block(result: Any, first: Any, block: Window) -> Any:
+    def fold_block(result: Any, first: Any, block: Window) -> Any:
         starts = _starts(first, window, padded[0].ndim)
         # Otherwise the CPU compiler would compute the place of the block again at every cell, without vectorizing.
         slices = [materialize(lax.dynamic_slice(array, starts, _block_shape(array.shape, block))) for array in padded]
@@ -65,7 +65,7 @@ def fold_offsets(
         return result
 
     start = jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start)
-    return _fold_blocks(of_block, start, window, most_in_block)
+    return _fold_blocks(fold_block, start, window, most_in_block)
 
 
 def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.Array) -> jax.Array:
@@ -95,10 +95,10 @@ def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Wi
     def along_cut(number: Any, result: Any) -> Any:
         first = number * (kernels[cut] * inner)
 
-        def one(index: Any, result: Any) -> Any:
+        def whole_block(index: Any, result: Any) -> Any:
             return step(result, first + index * (size * inner), block(size))
 
-        result = lax.fori_loop(0, whole, one, result)
+        result = lax.fori_loop(0, whole, whole_block, result)
         return step(result, first + whole * size * inner, block(left)) if left else result
 
     return lax.fori_loop(0, outer, along_cut, start) if outer > 1 else along_cut(0, start)
@@ -131,16 +131,16 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
         shape[axis.axis] = axis.low + axis.size + axis.overhang
     zero = np.zeros((), cotangents[0].dtype)[()]
 
-    def of_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
+    def route_to_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
         sizes = _block_shape(total.shape, block)
-        here_alone = Window(tuple(replace(axis, size=sizes[axis.axis], low=0, high=0) for axis in block.axes))
+        alone = Window(tuple(replace(axis, size=sizes[axis.axis], low=0, high=0) for axis in block.axes))
         within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
-        here = [each < np.array(block.cells, each.dtype) for each in within]
-        sent = [jnp.where(chosen, each, zero) for chosen, each in zip(here, cotangents, strict=True)]
-        sums = route_by_comparison(sent, within, here_alone, lax.add)
+        inside = [each < np.array(block.cells, each.dtype) for each in within]
+        sent = [jnp.where(chosen, each, zero) for chosen, each in zip(inside, cotangents, strict=True)]
+        sums = route_by_comparison(sent, within, alone, lax.add)
         starts = _starts(first, window, total.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
     total, *_ = vary_together(zeros_after(shape, zero.dtype, window, *offsets), *cotangents, *offsets)
-    total = _fold_blocks(of_block, total, window, MOST_IN_BLOCK)
+    total = _fold_blocks(route_to_block, total, window, MOST_IN_BLOCK)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)

@@ -7,7 +7,7 @@ ones; it reaches the windows that hold it and no others. Rounding: sums are kept
 callers widen first unless an entry point says that it does so; the error grows with the logarithm of the window along
 axes where it has more than 64 cells. No map scatters, so results do not depend on the order in which a device works.
 
-An entry point is the same for all platforms, or it has a lowering in `cpu/` and one in `xla/`, for GPUs and for TPUs
+An entry point is the same for all platforms, or it has a lowering in `cpu/` and one in `gpu`, for GPUs and for TPUs
 without a lowering of their own. `lowerings` puts the choice into the traced program. Inside a lowering an entry point
 is a plain call.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxpool._engine import correlation, gather, loops, portable, ranks, reading, window_offsets, winners
+from jaxpool._engine import correlation, gather, gpu, loops, portable, ranks, slices, tpu, window_offsets, winners
 from jaxpool._engine.by_parts import reduce_by_parts, spread_by_parts
 from jaxpool._engine.correlation import Order, Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
@@ -34,22 +34,18 @@ from jaxpool._engine.ranks import Rank
 from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
-from jaxpool._engine.xla import choose as xla_choose
-from jaxpool._engine.xla import reduce as xla_reduce
-from jaxpool._engine.xla import select as xla_select
-from jaxpool._engine.xla import tpu
 from jaxpool._geometry.window import Window
 
 # What platforms do differently. TPUs do as GPUs do if nothing else is said.
 _REDUCTIONS = {
     "cpu": cpu_reduce.reduce_windows,
-    "gpu": xla_reduce.reduce_windows,
+    "gpu": gpu.reduce_windows,
     "tpu": tpu.reduce_windows,
     PORTABLE: portable.reduce_windows,
 }
-_SELECTIONS = {"cpu": cpu_select.SELECTION, "gpu": xla_select.SELECTION, PORTABLE: portable.SELECTION}
+_SELECTIONS = {"cpu": cpu_select.SELECTION, "gpu": gpu.SELECTION, PORTABLE: portable.SELECTION}
 # One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
-_CORRELATION_ORDERS = {"cpu": Window.split, "gpu": xla_choose.correlation_order, "tpu": Window.split}
+_CORRELATION_ORDERS = {"cpu": Window.split, "gpu": gpu.correlation_order, "tpu": Window.split}
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -72,7 +68,7 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
         return divided(spread_by_parts(lowering, window, cotangent), last)
 
     # On GPUs, dividing the outputs first, which are read many times, would be a separate kernel.
-    on_gpu = partial(sent, lowering=xla_reduce.spread, first=1.0, last=divisor)
+    on_gpu = partial(sent, lowering=gpu.spread, first=1.0, last=divisor)
     on_cpu, on_tpu = (partial(sent, lowering=each.spread, first=divisor, last=1.0) for each in (cpu_reduce, tpu))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
 
@@ -85,7 +81,7 @@ def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked:
     offset to which no cotangent is sent.
     """
     lowerings = _on_each(partial(winners.first_winners, groups=tuple(groups), op=op), selection=_SELECTIONS)
-    on_gpu = partial(xla_select.first_winners, groups=tuple(groups), op=op, selection=xla_select.SELECTION)
+    on_gpu = partial(gpu.first_winners, groups=tuple(groups), op=op, selection=gpu.SELECTION)
     dtypes = [np.min_scalar_type(group.cells - 1) for group in groups]
     like = winners.winners_like(x, groups, dtypes if masked is None else [first.dtype for first in masked[1]])
     return by_platform(x, masked, **(lowerings | {"gpu": on_gpu, "tpu": lowerings["gpu"]}), like=like)
@@ -114,7 +110,7 @@ class ReadWinners(LinearMap):
     groups: tuple[Window, ...]
 
     def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return on_every_platform(partial(reading.read_winners, groups=self.groups), x, offsets)
+        return on_every_platform(partial(slices.read_winners, groups=self.groups), x, offsets)
 
     def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
         return route_to_winners(cotangent, offsets, self.groups)
@@ -209,7 +205,7 @@ def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> lis
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset, which must be that of a cell of the array."""
-    return on_every_platform(lambda x, offsets: reading.read_winners(x, (offsets,), (window,)), x, offsets)
+    return on_every_platform(lambda x, offsets: slices.read_winners(x, (offsets,), (window,)), x, offsets)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:

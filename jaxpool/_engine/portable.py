@@ -10,24 +10,17 @@ import functools
 import jax
 from jax import lax
 
-from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
+from jaxpool._engine import gpu
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.slices import replaces, select_by_slices
 from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._engine.winners import PlatformSelection
-from jaxpool._engine.xla.select import SELECTION as ON_GPU
 from jaxpool._geometry.window import Window
 
 SELECTION = PlatformSelection(
     lambda window, _: window.split(),
-    lambda x, offsets, place_value, part, op: select_by_slices(
-        copy_to_tiles(x, part, identity(op, x.dtype)),
-        None if offsets is None else copy_to_tiles(offsets, part, 0),
-        place_value,
-        as_tiles(part),
-        op,
-    ),
-    ON_GPU.route,
+    select_by_slices,
+    gpu.SELECTION.route,
 )
 
 
@@ -38,7 +31,6 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         return lax.select(replaces(first, later, op), later, first)
 
     for part in window.split():
-        fill = identity(op, x.dtype)
-        cells = cells_at_offsets(copy_to_tiles(x, part, fill), as_tiles(part), fill)
+        cells = cells_at_offsets(x, part, identity(op, x.dtype))
         x = functools.reduce(lax.add if op is lax.add else best, cells)
     return x

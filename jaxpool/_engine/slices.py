@@ -2,10 +2,16 @@
 
 A winner is recorded as its row-major offset in the window. Only a strictly better cell replaces an earlier one, so the
 first of several equal cells wins. NaN wins over every number, and the first NaN over later ones.
+
+Reading the cell at every window's recorded offset is the tangent map of every pool that selects. Like its transpose, it
+compares the offsets with the numbers of the cells, so it is one loop over slices, and data along sharded axes stays in
+place.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -13,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.blocks import join_blocks, split_blocks
+from jaxpool._engine.by_parts import read_by_parts
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
@@ -20,40 +28,30 @@ from jaxpool._geometry.window import Window
 # The extreme and its offset, in a window or a part of it; and the offsets in the parts evaluated before, if any.
 Winner = tuple[jax.Array, jax.Array]
 Inner = jax.Array | None
+# With more cells, reading at a position that is data is faster than a comparison for each cell.
+_MOST_COMPARISONS = 64
 
 
 def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Combine one shifted slice per cell of the window elementwise, which keeps NaN whatever the overlap."""
-    result = None
-    for cells in cells_at_offsets(x, window, identity(op, x.dtype)):
-        result = cells if result is None else op(result, cells)
-    assert result is not None
-    return result
+    return reduce(op, cells_at_offsets(x, window, identity(op, x.dtype)))
 
 
 def select_by_slices(
     x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
 ) -> Winner:
-    """Compare one shifted slice per cell of the window with the winner of those before it."""
+    """Compare one shifted slice per cell of the window with the winner of those before it.
+
+    The offset of a cell is its number in the window times `place_value`, plus its entry in `offsets`.
+    """
     values = cells_at_offsets(x, part, identity(op, x.dtype))
     inner = itertools.repeat(None, part.cells) if offsets is None else cells_at_offsets(offsets, part, 0)
-    return winner_among(values, inner, place_value, op, by_offset=by_offset)
-
-
-def winner_among(
-    values: Iterable[jax.Array], inner: Iterable[Inner], place_value: Any, op: Operation, *, by_offset: bool = False
-) -> Winner:
-    """The winner among arrays of cells, in order, and its number times `place_value`, plus its entry in `inner`."""
-    best = None
-    for number, (cells, within) in enumerate(zip(values, inner, strict=True)):
-        added = times(place_value, number)
-        if within is None:
-            here = cells, jnp.full_like(cells, added, place_value.dtype)
-        else:
-            here = cells, within + added
-        best = here if best is None else better(best, here, op, by_offset=by_offset)
-    assert best is not None
-    return best
+    added = (times(place_value, number) for number in range(part.cells))
+    candidates = (
+        (cells, jnp.full_like(cells, each, place_value.dtype) if within is None else within + each)
+        for cells, within, each in zip(values, inner, added, strict=True)
+    )
+    return reduce(partial(better, op=op, by_offset=by_offset), candidates)
 
 
 def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
@@ -108,3 +106,49 @@ def is_equal(first: jax.Array, later: jax.Array) -> jax.Array:
     """Whether two cells are equal, as NaN and NaN are."""
     equal = first == later
     return equal | ((first != first) & (later != later)) if jnp.issubdtype(first.dtype, jnp.floating) else equal
+
+
+def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
+    """Read the cell at each winner's offsets, in one group of axes after the other, as recorded."""
+    for group, group_offsets in zip(groups, offsets, strict=True):
+        x = read_by_parts(_read_at_offsets, group, x, group_offsets)
+    return x
+
+
+def _read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Read the cell of every window at its row-major offset; 0 at the offset that no cell has."""
+    if window.cells <= _MOST_COMPARISONS:
+        return _read_by_comparison(x, offsets, window)
+    return (_read_in_blocks if window.tiles else _read_at_positions)(pad_windows(x, window, 0), offsets, window)
+
+
+def _read_by_comparison(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    result = jnp.zeros(offsets.shape, x.dtype)
+    for number, cells in enumerate(cells_at_offsets(x, window, 0)):
+        result = jnp.where(offsets == np.array(number, offsets.dtype)[()], cells, result)
+    return result
+
+
+def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Sum the cells of every window, with all but one set to 0; for windows that share no cells."""
+    cells, axes = split_blocks(padded, window)
+    one_cell_each = (replace(axis, size=axis.output, kernel=1, stride=1, low=0, high=0) for axis in window.axes)
+    wanted, _ = split_blocks(offsets, Window(tuple(one_cell_each)))
+    numbers, step = np.zeros((), np.int32), window.cells
+    for axis in axes:
+        step //= cells.shape[axis]
+        numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
+    read = jnp.where(numbers == wanted.astype(np.int32), cells, jnp.zeros_like(cells))
+    total = lax.reduce(read, np.zeros((), read.dtype)[()], lax.add, axes)
+    return join_blocks(lax.expand_dims(total, axes), axes, window)
+
+
+def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    positions: list[jax.Array] = [lax.broadcasted_iota(np.int32, offsets.shape, axis) for axis in range(padded.ndim)]
+    rest, step = offsets.astype(np.int32), window.cells
+    for axis in window.axes:
+        step //= axis.kernel
+        offset, rest = lax.div(rest, np.int32(step)), lax.rem(rest, np.int32(step))
+        positions[axis.axis] = positions[axis.axis] * axis.stride + offset * axis.dilation
+    cells = padded.at[tuple(positions)].get(mode="clip")
+    return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))

@@ -1,10 +1,13 @@
-"""Windows seen as shifted slices: the cells at one offset of all windows, as an array of the output's shape.
+"""The cells at one offset of all windows, as an array of the output's shape: what everything elementwise rests on.
 
 An *offset* identifies a cell of a window: by an int for each pooled axis, or by its row-major number. Whatever
-`lax.reduce_window` cannot do, the engine does with a loop over offsets, unrolled in the traced program.
+`lax.reduce_window` cannot do, the engine does with a loop over offsets, unrolled in the traced program. The cells are a
+strided slice of the padded array or, for bins of unequal sizes, a gather from a table of their places; `loops` cuts
+them out of a block of a large window.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpool._engine.bins_as_tiles import by_table, cells_at_place, copy_to_tiles
 from jaxpool._engine.blocks import fold, most_sharing
 from jaxpool._engine.operations import Arrays, barrier, pad
 from jaxpool._engine.platforms import known_platform
@@ -26,25 +30,29 @@ def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
 def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Extend x by `fill`, and crop the cells that no window reaches, so that the windows cover it exactly.
 
+    Bins that are not gathered by tables become tiles, so that the result is the same as for other windows.
     The barrier keeps the compiler's simplifier from merging the padding with the slices that read it. It does not
     restrict fusion on the CPU, which drops barriers first.
     """
     # On a TPU a crop is a pass over the array, and slices do not need it.
     crops = known_platform() != "tpu" or window.tiles
     above = {axis.axis: axis.overhang if crops else max(axis.overhang, 0) for axis in window.axes}
+    x = barrier(x) if by_table(window) else copy_to_tiles(x, window, fill)
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
     return barrier(padded) if grown else padded
 
 
 def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
-    """The cells of all windows at every offset, in row-major order; padded cells hold `fill`."""
+    """The cells of all windows at every offset, in row-major order; padded and absent cells hold `fill`."""
     padded = pad_windows(x, window, fill)
-    return (at_offset(padded, window, offset) for offset in offsets_in(window))
+    return (at_offset(padded, window, offset, fill) for offset in offsets_in(window))
 
 
-def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax.Array:
-    """The cells of all windows at an offset, from the result of `pad_windows`."""
+def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...], fill: Any = 0) -> jax.Array:
+    """The cells of all windows at an offset, from the result of `pad_windows`; `fill` where a bin has no such cell."""
+    if by_table(window):
+        return cells_at_place(padded, window, offset[0], fill)
     starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
     for axis, along in zip(window.axes, offset, strict=True):
         start = along * axis.dilation
@@ -111,6 +119,13 @@ def _cells_first(array: jax.Array, window: Window) -> jax.Array:
         shape = (*array.shape[:at], axis.output, axis.kernel, *array.shape[at + 1 :])
         array = jnp.moveaxis(array.reshape(shape), at + 1, 0)
     return array
+
+
+def is_innermost(window: Window, shape: Sequence[int], *, channels: int = 16) -> bool:
+    """Whether windows run along the axis whose cells are adjacent in memory, or with fewer channels behind it."""
+    behind = shape[window.axes[-1].axis + 1 :]
+    # A symbolic size may have any value.
+    return all(isinstance(size, int) for size in behind) and math.prod(behind) < channels
 
 
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:

@@ -25,6 +25,11 @@ class BinAxis(WindowAxis):
     """
 
     @property
+    def overhang(self) -> int:
+        """No bin needs cells beyond the axis."""
+        return 0
+
+    @property
     def starts(self) -> np.ndarray:
         """The number of the first cell of each bin."""
         return first_cells(self.size, self.output)

@@ -13,10 +13,9 @@ import pytest
 from jax import lax
 
 import jaxpool
-from jaxpool._engine import gather, overlaps, pieces, reduce_window, slices
-from jaxpool._engine.cpu import choose, choose_selection
+from jaxpool._engine import blocks, gather, gpu, overlaps, pieces, reduce_window, slices
 from jaxpool._engine.cpu import reduce as cpu_reduce
-from jaxpool._engine.xla import reduce as xla_reduce
+from jaxpool._engine.cpu.select import selection_order
 from jaxpool._geometry.window import Window, make_window
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
@@ -65,7 +64,7 @@ def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
         x.flat[[3, 17]] = np.nan
     lowerings = [
         cpu_reduce.reduce_windows,
-        xla_reduce.reduce_windows,
+        gpu.reduce_windows,
         reduce_window.reduce_by_reduce_window,
         slices.reduce_by_slices,
     ]
@@ -105,7 +104,7 @@ def test_lowerings_of_spreading_agree(name: str) -> None:
     cotangent = np.random.default_rng(0).normal(size=(2, axis.output))
     lowerings = [
         cpu_reduce.spread,
-        xla_reduce.spread,
+        gpu.spread,
         overlaps.spread_by_windows,
         pieces.spread_in_pieces,
         spread_by_padded_terms,
@@ -213,7 +212,7 @@ def test_orders_of_axes_depend_on_the_layout() -> None:
     # A control: the test above compares different programs.
     def first_axes(shape: tuple[int, ...], axis: tuple[int, ...], kernel_size: tuple[int, ...]) -> list[int]:
         window = make_window("test", shape, kernel_size, 4, 1, 1, False, axis)
-        return [part.axes[0].axis for part in choose_selection.selection_order(window, shape)]
+        return [part.axes[0].axis for part in selection_order(window, shape)]
 
     assert first_axes((2, 16, 30, 24), (2, 3), (9, 9)) == [2, 3]
     assert first_axes((2, 30, 24, 16), (1, 2), (9, 9)) == [2, 1]
@@ -227,7 +226,7 @@ def test_volumes_with_channels_last(channels: int, stride: int) -> None:
     x_last = np.moveaxis(x, 1, -1)
     pool = partial(jaxpool.max_pool, kernel_size=(3, 3, 3), stride=stride, padding=1)
     window = make_window("test", x_last.shape, (3, 3, 3), stride, 1, 1, False, (1, 2, 3))
-    at_once = len(choose_selection.selection_order(window, x_last.shape)) == 1
+    at_once = len(selection_order(window, x_last.shape)) == 1
     assert at_once == (channels >= 6 and stride == 2)
 
     @compiled_as_usual
@@ -243,7 +242,7 @@ def test_volumes_with_channels_last(channels: int, stride: int) -> None:
 
 @pytest.mark.parametrize("cells", [256, 784, 1024, 3136])
 def test_adjacent_rows_of_long_axes(cells: int) -> None:
-    rows = choose.adjacent_rows((3, 2, cells), 2)
+    rows = blocks.adjacent_rows((3, 2, cells), 2)
     assert rows
     assert cells % (8 * rows) == 0
     x = np.random.default_rng(cells).normal(size=(3, 2, cells)).astype(np.float32)

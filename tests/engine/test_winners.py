@@ -17,9 +17,9 @@ from jax import lax
 
 import jaxpool
 from jaxpool._arguments import Rule
+from jaxpool._engine import gpu
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.winners import PlatformSelection, route_to_winners
-from jaxpool._engine.xla import select as xla_select
 from jaxpool._geometry.window import make_window
 from tests.harness.compilation import compiled_fast
 from tests.reference import sliding
@@ -135,7 +135,7 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
 
 
 # Operation by operation, since within a program a CPU keeps more than 16 bits anyway.
-@pytest.mark.parametrize("selection", [cpu_select.SELECTION, xla_select.SELECTION], ids=["cpu", "xla"])
+@pytest.mark.parametrize("selection", [cpu_select.SELECTION, gpu.SELECTION], ids=["cpu", "gpu"])
 def test_cotangents_of_one_winner_are_rounded_once(selection: PlatformSelection) -> None:
     # The cell in the middle wins all windows. In 16 bits the small cotangents added to 1 would be lost one by one,
     # whether they come before or after it.

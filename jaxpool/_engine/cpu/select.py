@@ -1,45 +1,55 @@
-"""Winners and the routing of cotangents to them on the CPU, where the steps of a program have to be kept separate."""
+"""Winners and the routing of cotangents to them on the CPU, and which lowering does so for which window.
 
+The steps of a program have to be kept separate here. All thresholds are from measurements.
+"""
+
+import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
+from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import first_in_blocks
-from jaxpool._engine.cpu import choose, choose_selection
-from jaxpool._engine.cpu.bins import route_in_bins, select_in_bins
-from jaxpool._engine.operations import Operation, barrier, identity
+from jaxpool._engine.cpu.reduce import folds_pieces
+from jaxpool._engine.operations import Operation, barrier
 from jaxpool._engine.overlaps import route_by_comparison
 from jaxpool._engine.pieces import route_in_pieces, select_in_pieces
 from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
-from jaxpool._engine.stages import materialize, stage
+from jaxpool._engine.stages import marked, materialize, stage
+from jaxpool._engine.window_offsets import is_innermost
 from jaxpool._engine.winners import PlatformSelection
+from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 
 def _select(
     x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
 ) -> Winner:
-    bins = choose.gathered_bins(part)
-    if bins is not None:
-        return select_in_bins(x, offsets, place_value, bins, op, by_offset=by_offset)
-    if as_tiles(part) != part:
-        # Read more than once: for the extreme, and again for the cell that has it.
-        x = materialize(copy_to_tiles(x, part, identity(op, x.dtype)))
-        offsets, part = None if offsets is None else copy_to_tiles(offsets, part, 0), as_tiles(part)
-    if choose_selection.selects_in_blocks(part):
+    if by_table(part):
+
+        def select_cells(x: jax.Array, offsets: Inner, part: Window) -> Winner:
+            return select_by_slices(x, offsets, place_value, part, op, by_offset=by_offset)
+
+        # Two loops with separate gathers: the results of gathers that both loops read would be stored.
+        values, offsets = (
+            materialize(in_periods(select_cells, part, marked(x, mark), offsets)[number])
+            for number, mark in enumerate(("values of bins", "offsets in bins"))
+        )
+        return values, offsets
+    if selects_in_blocks(part):
         lowering = select_by_blocks
-    elif choose.folds_pieces(part):
+    elif folds_pieces(part):
         lowering = partial(select_in_pieces, by_offset=by_offset)
     else:
         lowering = partial(select_by_slices, by_offset=by_offset)
     step = partial(lowering, place_value=place_value, part=part, op=op)
-    if choose_selection.is_stage(part, x.shape):
+    if is_stage(part, x.shape):
         return stage(step, x, offsets)
     values, offsets = step(x, offsets)
-    if choose_selection.materializes_offsets(part):
+    if materializes_offsets(part):
         return (materialize if part.tiles else barrier)(values), materialize(offsets)
     return barrier(values), offsets
 
@@ -47,25 +57,122 @@ def _select(
 def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
     """Find the extreme, then the lowest offset of the cells that equal it; for windows that share no cells."""
     padded, padded_offsets = pad_winners(x, offsets, part, op)
+    if has_bins(part):
+        # Read more than once: for the extreme, and again for the cell that has it.
+        padded = materialize(padded)
     return first_in_blocks(padded, padded_offsets, place_value, part, op)
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    bins = choose.gathered_bins(part)
-    if bins is not None:
-        return route_in_bins(array, offsets, bins, op)
-    if choose_selection.routes_in_pieces(part):
+    if by_table(part):
+        return route_by_comparison(materialize(array), materialize(offsets), part, op)
+    if routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     if len(part.axes) == 1 and part.cells > 8 * part.axes[0].stride:
         # Padded before the winners are found, it would fill memory until then. Other windows take longer this way.
         array = materialize(array, offsets)
-    if choose_selection.compares_floats(part, array):
+    if compares_floats(part, array):
         offsets = offsets.astype(np.float32)
     # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
     step = partial(route_by_comparison, part=part, op=op)
-    if choose_selection.is_stage(part, array.shape):
+    if is_stage(part, array.shape):
         return stage(step, [array], [offsets])
     return barrier(step([array], [offsets]))
 
 
-SELECTION = PlatformSelection(choose_selection.selection_order, _select, _route)
+def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
+    """The windows that a selection applies one after the other: all axes at once, or each in turn.
+
+    All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window. With 6 channels last
+    or more, it is 1.3 to 4 times as fast for windows of up to 27 cells that share few of them.
+    """
+    share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes)) and not has_bins(window)
+    at_once = selects_at_once(window) or (share_few and not is_innermost(window, shape, channels=6))
+    if at_once:
+        return (window,)
+    return window.split()[::-1] if starts_with_first_axis(window, shape) else window.split()
+
+
+def starts_with_first_axis(window: Window, shape: Sequence[int]) -> bool:
+    """Whether a selection that takes each axis in turn starts with the first one, and not with the last one.
+
+    Rows of cells are then compared in vectors, and only the few rows that are left cell by cell: a third to two thirds
+    of the time, if at most a quarter of the rows is left.
+    """
+    return is_innermost(window, shape) and math.prod(axis.size / axis.output for axis in window.axes[:-1]) >= 4
+
+
+def selects_at_once(window: Window) -> bool:
+    """Whether a selection applies all axes at once, whatever the layout."""
+    return not has_bins(window) and (window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64)))
+
+
+def selects_in_blocks(part: Window) -> bool:
+    """Whether a selection folds windows that share no cells as blocks, instead of strided slices.
+
+    That is faster for a single window, and keeps the program short beyond 64 cells.
+    """
+    return part.tiles and (part.cells > 64 or part.is_single)
+
+
+def winner_groups(window: Window) -> tuple[Window, ...]:
+    """Groups of axes, the last ones first, for which a selection records the winners' offsets separately.
+
+    An axis in a group of its own needs an offset for each of its outputs, at every cell of the axes before it. That is
+    faster than carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
+    """
+    if selects_at_once(window):
+        return (window,)
+    limit = 2.25 if all(axis.stride == 1 for axis in window.axes) else 4
+    for rest in range(len(window.axes)):
+        groups = (*Window(window.axes[rest:]).split(), *([Window(window.axes[:rest])] if rest else []))
+        if sum(_bytes(groups, number) for number in range(len(groups))) <= limit:
+            return groups
+    return (window,)
+
+
+def _bytes(groups: Sequence[Window], number: int) -> float:
+    """Bytes per output for the offsets of one group."""
+    cells = math.prod(axis.size / axis.output for group in groups[number + 1 :] for axis in group.axes)
+    return cells * np.min_scalar_type(groups[number].cells - 1).itemsize
+
+
+def is_stage(part: Window, shape: Sequence[int]) -> bool:
+    """Whether the step that selects or routes along these axes of an array is a separate stage.
+
+    A loop that pads the innermost axis is 5 times slower if the previous step is fused into it; along other axes
+    padding costs nothing. Up to 4 cells, selecting again while routing is as fast. If windows share no cells, it is
+    enough to materialize the winners.
+    """
+    if part.tiles and part.cells <= 64:
+        return False
+    return part.cells > 4 and (len(part.axes) > 1 or is_innermost(part, shape))
+
+
+def materializes_offsets(part: Window) -> bool:
+    """Whether the offsets of a step that is not a stage are materialized.
+
+    A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as
+    long. So does one that selects again for every cell of windows that share none.
+    """
+    return (len(part.axes) == 1 or part.tiles) and part.cells > 2
+
+
+def compares_floats(part: Window, array: jax.Array) -> bool:
+    """Whether cotangents are routed by offsets in float32, as wide as themselves, in place of bytes.
+
+    Loops that interleave the cells of windows along the innermost axis are then computed in vectors: 2×2 at stride 2
+    takes 0.3 to 0.6 times as long. Where windows overlap it takes up to 1.7 times as long.
+    """
+    return part.tiles and array.dtype == np.float32 and part.cells <= 2**24 and is_innermost(part, array.shape)
+
+
+def routes_in_pieces(part: Window) -> bool:
+    """Whether cotangents are routed to the piece of the window that holds the winner, and then to the cell in it.
+
+    The alternative is a comparison for each of the windows that hold a cell.
+    """
+    return len(part.axes) == 1 and all(axis.kernel > 8 and axis.extent > 16 * axis.stride for axis in part.axes)
+
+
+SELECTION = PlatformSelection(selection_order, _select, _route)

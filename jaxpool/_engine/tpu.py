@@ -1,39 +1,50 @@
 """Lowerings for TPUs where they differ from a GPU's: native windowed operations, which make better programs there."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._engine import winners
-from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
-from jaxpool._engine.operations import Operation, accumulation_dtype, any_in_batch, identity
+from jaxpool._engine import gpu, winners
+from jaxpool._engine.operations import Operation, accumulation_dtype, any_in_batch
 from jaxpool._engine.overlaps import spread_by_windows
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
-from jaxpool._engine.xla import choose
-from jaxpool._engine.xla.reduce import reduce_by_axes
-from jaxpool._engine.xla.select import SELECTION
+from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
-    for part in choose.order(window):
-        if choose.reduces_whole_axes(part):
-            x = reduce_by_axes(x, part, op)
+    for part in gpu.order(window):
+        if gpu.reduces_whole_axes(part):
+            x = gpu.reduce_by_axes(x, part, op)
         else:
-            x = reduce_by_reduce_window(copy_to_tiles(x, part, identity(op, x.dtype)), as_tiles(part), op)
+            x = reduce_by_reduce_window(x, part, op)
     return x
 
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
-    for part in reversed(choose.order(window)):
-        lowering = spread_by_reduce_window if as_tiles(part) == part else spread_by_windows
+    for part in reversed(gpu.order(window)):
+        lowering = spread_by_windows if has_bins(part) else spread_by_reduce_window
         cotangent = lowering(cotangent, part)
     return cotangent
+
+
+def keeps_cells(window: Window, dtype: Any) -> bool:
+    """Whether a selection keeps its cells instead of offsets, and routes cotangents by `select-and-scatter`.
+
+    `select-and-scatter` has no dilation and handles all axes at once.
+    """
+    return (
+        dtype in (jnp.float32, jnp.bfloat16)
+        and window.cells <= gpu.MOST_READS
+        and not has_bins(window)
+        and all(axis.dilation == 1 for axis in window.axes)
+    )
 
 
 def send_to_winners(
@@ -51,7 +62,7 @@ def send_to_winners(
         _, pull_back = jax.vjp(partial(native_reduce_window, window=window, op=op), x.astype(wide))
         return pull_back(cotangent.astype(wide))[0].astype(cotangent.dtype)
 
-    exact = partial(winners.send_to_winners, x=x, selection=SELECTION, window=window, op=op)
+    exact = partial(winners.send_to_winners, x=x, selection=gpu.SELECTION, window=window, op=op)
     is_right = (axis.devices == 1 or axis.extent < 2 * axis.stride for axis in window.axes)
     if not (on_one_device() or all(is_right)):
         return exact(cotangent)

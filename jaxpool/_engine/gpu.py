@@ -1,0 +1,164 @@
+"""Lowerings for GPUs, and for TPUs where they have no other: which one evaluates which window, and what they share.
+
+Loops are bound by memory bandwidth. A loop's repeated reads come from a cache, about nine times as fast as memory: up
+to about fifty reads per result cost less than writing and reading one more array. All numbers here follow from that,
+none from a measurement.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from jaxpool._engine import winners
+from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
+from jaxpool._engine.operations import Arrays, Operation, identity
+from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
+from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
+from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
+from jaxpool._engine.shards import by_shards
+from jaxpool._engine.slices import (
+    Inner,
+    Winner,
+    better,
+    pad_winners,
+    reduce_by_slices,
+    select_by_slices,
+    select_present_by_slices,
+)
+from jaxpool._engine.window_offsets import pad_windows
+from jaxpool._engine.winners import Masked, PlatformSelection, Winners
+from jaxpool._geometry.bins import has_bins
+from jaxpool._geometry.window import Window
+
+# The most reads per result in one loop: windows of 7×7 cells.
+MOST_READS = 49
+# The most terms per result that are unrolled, or that are powers or exponentials.
+MOST_TERMS = 16
+
+
+def order(window: Window) -> tuple[Window, ...]:
+    """The windows that a reduction or a selection applies one after the other, the last axes first."""
+    at_once = window.cells <= MOST_READS or reduces_whole_axes(window)
+    return (window,) if at_once else window.split()
+
+
+def correlation_order(window: Window) -> tuple[Window, ...]:
+    """The windows that a weighted sum is taken over, one after the other, the last one first."""
+    return (window,) if window.cells <= MOST_READS else window.split()
+
+
+def reduces_whole_axes(window: Window) -> bool:
+    """Whether windows are reduced as whole axes: large windows that share no cells."""
+    return window.tiles and window.cells > MOST_READS and not has_bins(window)
+
+
+def is_in_pieces(part: Window) -> bool:
+    """Whether windows are assembled from pieces: beyond 64 cells along an axis, so that work grows logarithmically."""
+    return len(part.axes) == 1 and part.cells > 64 and not part.tiles
+
+
+def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
+    for part in order(window):
+        if reduces_whole_axes(part):
+            x = reduce_by_axes(x, part, op)
+        elif is_in_pieces(part):
+            x = reduce_in_pieces(x, part, op)
+        elif part.cells <= MOST_TERMS:
+            x = reduce_by_slices(x, part, op)
+        else:
+            # It computes four results at once.
+            x = reduce_by_reduce_window(x, part, op)
+    return x
+
+
+def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Reduce whole axes, for windows that share no cells: each axis becomes one of windows and one of their cells."""
+    fill = identity(op, x.dtype)
+    cells, axes = split_blocks(pad_windows(x, window, fill), window)
+    if max(devices_of(window)) > 1:
+        reduced = combine_devices(cells, axes, op)
+    else:
+        reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
+    return join_blocks(reduced, axes, window)
+
+
+def spread(cotangent: jax.Array, window: Window) -> jax.Array:
+    """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
+    for part in reversed(order(window)):
+        # The windows that hold a cell are added one by one if they are few.
+        overlap = math.prod(-(-axis.extent // axis.stride) for axis in part.axes)
+        if is_in_pieces(part):
+            cotangent = spread_in_pieces(cotangent, part)
+        elif overlap <= MOST_TERMS:
+            cotangent = spread_by_windows(cotangent, part)
+        else:
+            cotangent = spread_by_reduce_window(cotangent, part)
+    return cotangent
+
+
+def first_winners(
+    x: jax.Array, masked: Masked | None, selection: PlatformSelection, groups: Sequence[Window], op: Operation
+) -> Winners:
+    """The extreme of every window by `op` and the offset of its cell; see `winners.first_winners`.
+
+    Small windows read a mask at every cell, instead of filling masked cells beforehand.
+    """
+    if masked is None or len(groups) > 1 or groups[0].cells > MOST_READS:
+        return winners.first_winners(x, masked, selection, groups, op)
+    (window,) = groups
+
+    def select_shard(x: jax.Array, mask: jax.Array, window: Window) -> Winner:
+        return select_present_by_slices(x, mask, winners.no_offset(window), window, op)
+
+    values, offsets = by_shards(select_shard, window, [(x, identity(op, x.dtype)), (masked[0], False)])
+    return values, (offsets,)
+
+
+def select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
+    """The extreme of every window, and its offset times `place_value` plus the offset already recorded for its cell."""
+    if reduces_whole_axes(part):
+        return select_by_axes(x, offsets, place_value, part, op)
+    lowering = select_in_pieces if is_in_pieces(part) else select_by_slices
+    return lowering(x, offsets, place_value, part, op)
+
+
+def select_by_axes(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
+    """Reduce whole axes of pairs of a cell and its offset, for windows that share no cells."""
+    padded, inner = pad_winners(x, offsets, part, op)
+    cells, axes = split_blocks(padded, part)
+    # Zeros with the sharding of the cells, which vary over the same devices.
+    numbers = (cells != cells).astype(np.int32) * np.int32(0)
+    if inner is not None:
+        numbers += split_blocks(inner, part)[0].astype(np.int32)
+    step = int(place_value) * math.prod(cells.shape[axis] for axis in axes)
+    for axis in axes:
+        step //= cells.shape[axis]
+        numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
+
+    def first(one: Arrays, other: Arrays) -> Winner:
+        # Whatever the order of the pairs, the one with the lower offset counts as the first.
+        swapped = one[1] > other[1]
+        early = lax.select(swapped, other[0], one[0]), lax.min(one[1], other[1])
+        late = lax.select(swapped, one[0], other[0]), lax.max(one[1], other[1])
+        return better(early, late, op)
+
+    start = (identity(op, x.dtype), np.int32(np.iinfo(np.int32).max))
+    values, found = lax.reduce((cells, numbers), start, first, axes)
+    return (
+        join_blocks(lax.expand_dims(values, axes), axes, part),
+        join_blocks(lax.expand_dims(found, axes), axes, part).astype(place_value.dtype),
+    )
+
+
+def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+    if is_in_pieces(part):
+        return route_in_pieces(array, offsets, part, op)
+    return route_by_comparison([array], [offsets], part, op)
+
+
+SELECTION = PlatformSelection(lambda window, _: order(window), select, _route)

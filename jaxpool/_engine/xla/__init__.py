@@ -1,1 +1,0 @@
-"""Lowerings for GPUs and TPUs, where a map should be a single loop over its results that reads every array once."""
