@@ -65,7 +65,7 @@ def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Windo
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     if by_table(part):
-        return route_by_comparison(materialize(array), materialize(offsets), part, op)
+        return route_by_comparison([materialize(array)], [materialize(offsets)], part, op)
     if routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     if len(part.axes) == 1 and part.cells > 8 * part.axes[0].stride:
