@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._geometry.window import check_pooled_axis
+from jaxpool._geometry.sizes import check_pooled_axis
 
 
 class Along(NamedTuple):

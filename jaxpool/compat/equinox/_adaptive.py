@@ -11,8 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._geometry.sizes import Sizes, sizes
-from jaxpool._geometry.window import check_pooled_axis
+from jaxpool._geometry.sizes import Sizes, check_pooled_axis, sizes
 from jaxpool.compat._windows import quotient_dtype
 from jaxpool.compat.equinox._arguments import channels_first
 

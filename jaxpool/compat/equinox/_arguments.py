@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_array
+from jaxpool._call import check_array
 from jaxpool._geometry.sizes import Sizes, sizes
 
 Padding = Sizes | Sequence[Sequence[int]]
