@@ -66,7 +66,7 @@ def adaptive_max_pool_with_indices(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Adaptive max pooling with indices: the largest cell of every bin, and where it is in x.
+    """Adaptive max pooling with indices (argmax): the largest cell of every bin, and where it is in x.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of bin o, in row-major order, that holds its maximum; bin o of m
     along an axis of n cells holds those with floor(o·n/m) ≤ i < ceil((o+1)·n/m).

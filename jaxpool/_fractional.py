@@ -98,7 +98,7 @@ def fractional_max_pool_with_indices(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Fractional max pooling with indices: the largest cell of every randomly placed window, and where it is in x.
+    """Fractional max pooling with indices (argmax): the largest cell of every randomly placed window, and where it is.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum; the
     windows are those of `fractional_max_pool`: s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ is the first cell of window o < m - 1, with
