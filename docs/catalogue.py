@@ -1,53 +1,41 @@
-"""All functions by family, each with the names that the literature has for it: titles, lists and searches use these."""
+"""All functions by family, each with the names that the literature has for it: titles, lists and searches use these.
 
-FAMILIES: dict[str, dict[str, str]] = {
-    "Maxima and minima": {
-        "max_pool": "max pooling",
-        "min_pool": "min pooling",
-        "max_pool_with_indices": "max pooling with indices (argmax)",
-        "max_unpool": "max unpooling",
-    },
-    "Sums and averages": {
-        "avg_pool": "average pooling, mean pooling",
-        "sum_pool": "sum pooling",
-    },
-    "Between average and maximum": {
-        "lp_pool": "Lp pooling, L2 pooling, power-average pooling",
-        "gem_pool": "generalized-mean (GeM) pooling",
-        "smooth_max_pool": "smooth max pooling, log-sum-exp pooling",
-        "mellowmax_pool": "mellowmax pooling",
-        "soft_pool": "softmax-weighted pooling (SoftPool)",
-        "mixed_pool": "mixed max-average pooling",
-        "stochastic_pool": "stochastic pooling",
-    },
-    "Medians and quantiles": {
-        "median_pool": "median pooling, median filter",
-        "quantile_pool": "quantile pooling, percentile filter",
-    },
-    "Anti-aliased pooling": {
-        "blur_pool": "blur pooling, anti-aliased downsampling",
-        "max_blur_pool": "max-blur pooling, anti-aliased max pooling",
-    },
-    "Adaptive pooling": {
-        "adaptive_max_pool": "adaptive max pooling",
-        "adaptive_max_pool_with_indices": "adaptive max pooling with indices (argmax)",
-        "adaptive_avg_pool": "adaptive average pooling",
-        "spatial_pyramid_pool": "spatial pyramid pooling (SPP)",
-    },
-    "Global pooling": {
-        "global_max_pool": "global max pooling",
-        "global_avg_pool": "global average pooling (GAP)",
-        "global_gem_pool": "global generalized-mean (GeM) pooling",
-    },
-    "Fractional max pooling": {
-        "fractional_max_pool": "fractional max pooling",
-        "fractional_max_pool_with_indices": "fractional max pooling with indices (argmax)",
-    },
-    "Regions of interest": {
-        "roi_align": "region of interest (RoI) align",
-        "roi_pool": "region of interest (RoI) max pooling",
-    },
+The families are those of the package's docstring. A function is known as what its own docstring opens with, and as more
+where `_KNOWN_AS` says so.
+"""
+
+import inspect
+import re
+
+import jaxpool
+
+_KNOWN_AS = {
+    "lp_pool": "Lp pooling, L2 pooling, power-average pooling",
+    "smooth_max_pool": "smooth max pooling, log-sum-exp pooling",
+    "mixed_pool": "mixed max-average pooling",
+    "median_pool": "median pooling, median filter",
+    "quantile_pool": "quantile pooling, percentile filter",
+    "max_blur_pool": "max-blur pooling, anti-aliased max pooling",
+    "spatial_pyramid_pool": "spatial pyramid pooling (SPP)",
+    "global_avg_pool": "global average pooling (GAP)",
 }
+
+
+def _known_as(name: str) -> str:
+    opening = (inspect.getdoc(getattr(jaxpool, name)) or "").partition(":")[0].replace(", or ", ", ")
+    return _KNOWN_AS.get(name, opening[:1].lower() + opening[1:])
+
+
+def _families() -> dict[str, dict[str, str]]:
+    """The lines of the package's docstring that list functions, by their titles."""
+    families = {}
+    for line in re.split(r"\n(?! )", jaxpool.__doc__ or ""):
+        title, _, names = line.partition(": ")
+        functions = re.findall(r"\w+", names)
+        if functions and all(inspect.isfunction(getattr(jaxpool, name, None)) for name in functions):
+            families[title] = {name: _known_as(name) for name in functions}
+    return families
+
 
 # Context managers, with what they are for.
 CONTEXTS: dict[str, str] = {
@@ -62,6 +50,8 @@ LIBRARIES: dict[str, str] = {
     "equinox": "Equinox",
     "keras": "Keras",
 }
+
+FAMILIES = {title: names for title, names in _families().items() if not names.keys() & CONTEXTS}
 
 # Names in libraries and papers that a reader may know and search for.
 OTHER_NAMES: dict[str, str] = {

@@ -10,7 +10,7 @@ import io
 from collections.abc import Sequence
 
 import numpy as np
-from evaluation import CALLS, LENGTH, Evaluation, Span, evaluate
+from evaluation import LENGTH, Evaluation, Span, call_of, evaluate
 from matplotlib import image
 
 _WIDTH, _LEFT, _RIGHT = 360, 38, 356
@@ -26,7 +26,7 @@ def figure(name: str) -> str:
     """The figure of a function, in HTML."""
     signal, patch = evaluate(name, 1), evaluate(name, 2)
     negative = min(signal.gradient.min(), patch.gradient.min()) < 0
-    call = CALLS[name]
+    call = call_of(name)
     halves = [
         (_signal(name, signal), call.text(name, 1), "a signal, the results and the gradient"),
         (_patch(name, patch), call.text(name, 2), "a patch of a photograph, the results and the gradient"),
@@ -45,7 +45,7 @@ def _signal(name: str, drawn: Evaluation) -> tuple[str, int]:
     """Bars of the cells, lines of the results, and below them bars of the gradient."""
     wide = LENGTH / len(drawn.given)
     cells = [(wide * cell, wide * (cell + 1)) for cell in range(len(drawn.given))]
-    spans, results = CALLS[name].spans, drawn.result.ravel()
+    spans, results = call_of(name).spans, drawn.result.ravel()
     chart = _Chart(_TITLE, _CHART, [*drawn.given, *results])
     body = [_text(_LEFT, 12, "signal and results"), *chart.frame()]
     body += [chart.bar(span, value, "of-input") for span, value in zip(cells, drawn.given, strict=True)]
@@ -81,7 +81,7 @@ def _patch(name: str, drawn: Evaluation) -> tuple[str, int]:
             f'<rect x="{left}" y="{above}" width="{broad:.4g}" height="{tall:.4g}" class="frame"/>',
         ]
     if name.startswith("roi"):
-        low, high = (side * place / LENGTH for place in (CALLS[name].spans[0][0], CALLS[name].spans[-1][1]))
+        low, high = (side * place / LENGTH for place in (call_of(name).spans[0][0], call_of(name).spans[-1][1]))
         body.append(f'<rect x="{low}" y="{above + low}" width="{high - low}" height="{high - low}" class="box"/>')
     return "\n".join(body) + "\n", above + side + 4
 

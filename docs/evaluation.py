@@ -84,36 +84,31 @@ _WINDOWS, _THREE, _FOUR = _tiles(3, 5), {"kernel_size": 3}, {"output_size": 4}
 _SAMPLES = {"samples": lambda axes: jnp.full(axes, 0.5)}
 _FRACTIONAL = Call(_fractional(), (), {"kernel_size": 3, "output_size": 6}, _SAMPLES)
 
-CALLS: dict[str, Call] = {
-    "max_pool": Call(_WINDOWS, (), _THREE),
-    "min_pool": Call(_WINDOWS, (), _THREE),
-    "max_pool_with_indices": Call(_WINDOWS, (), _THREE),
+_CALLS: dict[str, Call] = {
     "max_unpool": Call(_tiles(1, LENGTH), (), {"output_size": LENGTH}, {"indices": lambda axes: _winners(axes)[1]}),
-    "avg_pool": Call(_WINDOWS, (), _THREE),
-    "sum_pool": Call(_WINDOWS, (), _THREE),
     "lp_pool": Call(_WINDOWS, (2.0,), _THREE),
-    "gem_pool": Call(_WINDOWS, (3.0,), _THREE),
-    "smooth_max_pool": Call(_WINDOWS, (10.0,), _THREE),
-    "mellowmax_pool": Call(_WINDOWS, (10.0,), _THREE),
     "soft_pool": Call(_WINDOWS, (5.0,), _THREE),
-    "mixed_pool": Call(_WINDOWS, (0.5,), _THREE),
     "stochastic_pool": Call(_WINDOWS, (), _THREE, {"key": lambda axes: jax.random.key(8)}),
-    "median_pool": Call(_WINDOWS, (), _THREE),
-    "quantile_pool": Call(_WINDOWS, (0.75,), _THREE),
     "blur_pool": Call(_around(8, 1, 1), (), _THREE),
     "max_blur_pool": Call(_around(7, 1, 2), (), {"kernel_size": 2}),
-    "adaptive_max_pool": Call(_bins(4), (), _FOUR),
-    "adaptive_max_pool_with_indices": Call(_bins(4), (), _FOUR),
-    "adaptive_avg_pool": Call(_bins(4), (), _FOUR),
     "spatial_pyramid_pool": Call([*_bins(1), *_bins(2), *_bins(4)], (), {"levels": (1, 2, 4)}),
-    "global_max_pool": Call([(0, LENGTH)]),
-    "global_avg_pool": Call([(0, LENGTH)]),
-    "global_gem_pool": Call([(0, LENGTH)], (3.0,)),
     "fractional_max_pool": _FRACTIONAL,
     "fractional_max_pool_with_indices": _FRACTIONAL,
     "roi_align": Call(_tiles(3, 3, 3.5), (), {"output_size": 3}, {"boxes": _box(3.5, 12.5)}),
     "roi_pool": Call(_tiles(3, 3, 3), (), {"output_size": 3}, {"boxes": _box(3, 11)}),
 }
+_NUMBERS = {"norm_type": 3.0, "beta": 10.0, "alpha": 0.5, "q": 0.75}
+
+
+def call_of(name: str) -> Call:
+    """The call of a function in its picture: if it has none of its own, windows of 3 cells, 4 bins or all cells."""
+    parameters = inspect.signature(getattr(jaxpool, name)).parameters
+    numbers = [number for parameter, number in _NUMBERS.items() if parameter in parameters]
+    if "kernel_size" in parameters:
+        usual = Call(_WINDOWS, numbers, _THREE)
+    else:
+        usual = Call(_bins(4), numbers, _FOUR) if "output_size" in parameters else Call([(0, LENGTH)], numbers)
+    return _CALLS.get(name, usual)
 
 
 @cache
@@ -135,9 +130,13 @@ def _winners(axes: int) -> tuple[jax.Array, jax.Array]:
 
 def evaluate(name: str, axes: int) -> Evaluation:
     """Call a function on the signal (one axis) or on the patch (two axes)."""
-    call, function = CALLS[name], getattr(jaxpool, name)
+    call, function = call_of(name), getattr(jaxpool, name)
     given = _winners(axes)[0] if name == "max_unpool" else _signal_or_patch(axes)
-    options = {**{key: make(axes) for key, make in call.arrays.items()}, **call.sizes_along(axes), "axis": _AXES[axes]}
+    options = {
+        **{key: make(axes) for key, make in call.arrays.items()},
+        **call.sizes_along(axes),
+        "axis": _AXES[axes],
+    }
 
     def results(x: jax.Array) -> tuple[jax.Array, jax.Array | None]:
         outputs = function(x, *call.numbers, **options)

@@ -1,12 +1,14 @@
 """Pooling for JAX: every variant, any axes, exact derivatives of every order.
 
-Windows: max_pool, min_pool, sum_pool, avg_pool; between average and maximum lp_pool, gem_pool, smooth_max_pool,
-    mellowmax_pool, soft_pool, mixed_pool, stochastic_pool; median_pool, quantile_pool; blur_pool, max_blur_pool.
-Positions of maxima, and back: max_pool_with_indices, max_unpool.
-An output of a given size: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_avg_pool, spatial_pyramid_pool,
-    fractional_max_pool, fractional_max_pool_with_indices.
-Whole axes: global_max_pool, global_avg_pool, global_gem_pool.
-Boxes: roi_align, roi_pool.
+Maxima and minima: max_pool, min_pool, max_pool_with_indices, max_unpool.
+Sums and averages: avg_pool, sum_pool.
+Between average and maximum: lp_pool, gem_pool, smooth_max_pool, mellowmax_pool, soft_pool, mixed_pool, stochastic_pool.
+Medians and quantiles: median_pool, quantile_pool.
+Anti-aliased pooling: blur_pool, max_blur_pool.
+Adaptive pooling: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_avg_pool, spatial_pyramid_pool.
+Global pooling: global_max_pool, global_avg_pool, global_gem_pool.
+Fractional max pooling: fractional_max_pool, fractional_max_pool_with_indices.
+Regions of interest: roi_align, roi_pool.
 For other interpreters of programs, such as jet and exports to ONNX: portable.
 With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
 
@@ -16,6 +18,8 @@ The last axes are pooled, one for each entry of the window: where channels are l
 from jaxpool._adaptive import adaptive_avg_pool as adaptive_avg_pool
 from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
 from jaxpool._adaptive import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices
+from jaxpool._adaptive import global_avg_pool as global_avg_pool
+from jaxpool._adaptive import global_max_pool as global_max_pool
 from jaxpool._average import avg_pool as avg_pool
 from jaxpool._average import sum_pool as sum_pool
 from jaxpool._blur import blur_pool as blur_pool
@@ -24,8 +28,6 @@ from jaxpool._fractional import fractional_max_pool as fractional_max_pool
 from jaxpool._fractional import fractional_max_pool_with_indices as fractional_max_pool_with_indices
 from jaxpool._gem import gem_pool as gem_pool
 from jaxpool._gem import global_gem_pool as global_gem_pool
-from jaxpool._global import global_avg_pool as global_avg_pool
-from jaxpool._global import global_max_pool as global_max_pool
 from jaxpool._lp import lp_pool as lp_pool
 from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices

@@ -1,8 +1,7 @@
-"""Checks of all arguments but sizes, the same for every pool: the array, the rule, learnable numbers."""
+"""Checks of arguments that some pools have: indices, keys, and numbers, static or learnt."""
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import combinations
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
@@ -10,36 +9,9 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpool._call import broadcasts_to, check_is_array, reshaped
+
 Rule = Literal["jvp", "vjp"]
-
-_ORDERED = "bool, integers of 8 to 64 bits, float16, bfloat16, float32, float64"
-_ORDERED_DTYPES = (
-    {np.dtype(np.bool_), np.dtype(jnp.bfloat16)}
-    | {np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
-    | {np.dtype(f"float{bits}") for bits in (16, 32, 64)}
-)
-_COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
-
-
-def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
-    """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
-    check_is_array(function, name, x)
-    if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
-        raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
-    if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
-        allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
-        raise TypeError(
-            f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}"
-            f"{_widened(name, x.dtype)}"
-        )
-    return jnp.asarray(x)
-
-
-def _widened(name: str, dtype: Any) -> str:
-    """How to convert an array of a narrower dtype to an allowed one without loss; empty if there is no way."""
-    wider = {jnp.signedinteger: "int8", jnp.unsignedinteger: "uint8", jnp.floating: "bfloat16"}
-    fits = [word for kind, word in wider.items() if dtype.itemsize == 1 and jnp.issubdtype(dtype, kind)]
-    return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
 
 
 def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
@@ -52,38 +24,6 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
             f"{function}: indices of shape {indices.shape} do not match values of shape {shape}; give one per value"
         )
     return jnp.asarray(indices)
-
-
-def check_is_array(function: str, name: str, given: Any) -> None:
-    """Raise if the argument is not an array."""
-    if not isinstance(given, (jax.Array, np.ndarray)):
-        fix = f"convert it with jnp.asarray({name})"
-        if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
-            fix = f"of (values, indices) give the values, {name}[0]"
-        raise TypeError(f"{function}: {name} must be a JAX or NumPy array, got {type(given).__name__}; {fix}")
-
-
-def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
-    """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
-
-    The other axes keep their given sizes, so that what they share is evaluated once.
-    """
-    if where is None:
-        return None
-    if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
-        raise TypeError(
-            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"
-        )
-    if not isinstance(where, bool) and where.dtype != np.bool_:
-        raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
-    mask = jnp.asarray(where)
-    if not _broadcasts_to(mask.shape, shape):
-        raise ValueError(
-            f"{function}: where of shape {mask.shape} does not broadcast to x {shape}; give a bool for every cell, "
-            f"or an array with 1 along the axes that share them{_reshaped('where', mask.shape, shape)}"
-        )
-    full = (1,) * (len(shape) - mask.ndim) + mask.shape
-    return jnp.broadcast_to(mask.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
 
 
 def check_key(function: str, key: Any) -> jax.Array:
@@ -110,41 +50,6 @@ def check_key(function: str, key: Any) -> jax.Array:
     return jnp.asarray(key)
 
 
-def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, samples: Any) -> jax.Array:
-    """The given samples, or those drawn with the key: one for each entry of the other axes and each axis in `axes`.
-
-    Raise unless exactly one of the two is given, and valid.
-    """
-    if (key is None) == (samples is None):
-        both = "both" if key is not None else "neither"
-        raise ValueError(
-            f"{function}: give a key or samples, got {both}; write key=jax.random.key(0), with another number or a key "
-            f"of jax.random.split in every call"
-        )
-    shape = (*(size for axis, size in enumerate(x.shape) if axis not in axes), len(axes))
-    if samples is None:
-        return jax.random.uniform(
-            check_key(function, key), shape, jnp.float64 if x.dtype == jnp.float64 else jnp.float32
-        )
-    check_is_array(function, "samples", samples)
-    if not jnp.issubdtype(samples.dtype, jnp.floating):
-        raise TypeError(f"{function}: samples must be floats in [0, 1), got dtype {samples.dtype}")
-    if samples.shape != shape:
-        raise ValueError(
-            f"{function}: samples of shape {samples.shape} do not match x {x.shape} pooled along {tuple(axes)}; "
-            f"give the shape {shape}, the sizes of the other axes and one entry per pooled axis"
-        )
-    samples = jnp.asarray(samples)
-    return samples.astype(np.promote_types(samples.dtype, np.float32))
-
-
-def check_rule(function: str, rule: Any) -> str:
-    """Return the rule, or raise if it is unknown."""
-    if not isinstance(rule, str) or rule not in ("jvp", "vjp"):
-        raise ValueError(f"{function}: rule {rule!r} is unknown; use 'jvp' (every mode and order) or 'vjp' (reverse)")
-    return rule
-
-
 def check_parameter(
     function: str,
     name: str,
@@ -167,11 +72,11 @@ def check_parameter(
         value = _float(function, name, value)
     elif not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
         raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
-    elif not _broadcasts_to(value.shape, output_shape):
+    elif not broadcasts_to(value.shape, output_shape):
         raise ValueError(
             f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
             f"give a number, or an array with 1 along the axes that share a value"
-            f"{_reshaped(name, value.shape, output_shape)}"
+            f"{reshaped(name, value.shape, output_shape)}"
         )
     traced = isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not value.is_fully_addressable)
     if not traced:
@@ -186,41 +91,16 @@ def check_parameter(
     return None, float(value)
 
 
-def _broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
-    # Not with NumPy, which does not support symbolic sizes.
-    pairs = zip(reversed(shape), reversed(output_shape), strict=False)
-    return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
-
-
-def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
-    """How to reshape an array so that it broadcasts to `full`; empty if its axes cannot be matched uniquely."""
-    choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
-    if len(choices) != 1 or not shape:
-        return ""
-    aligned = tuple(size if axis in choices[0] else 1 for axis, size in enumerate(full))[choices[0][0] :]
-    return f", as in {name}.reshape{aligned}"
-
-
 def check_least(function: str, name: str, number: Any) -> float | None:
     """Return a lower bound as a float, or None, or raise if it is negative, not finite or not a number."""
     fix = "; use None for no bound"
-    return _check_number(function, name, number, lambda least: least >= 0, "finite and not negative", fix)
+    return check_number(function, name, number, lambda least: least >= 0, "finite and not negative", fix)
 
 
-def check_divisor(function: str, divisor: Any) -> float | None:
-    """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
-    if isinstance(divisor, (jax.Array, np.ndarray)):
-        given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
-        raise TypeError(
-            f"{function}: divisor_override must be a Python number, got {given}; "
-            f"divide the result of sum_pool by it instead"
-        )
-    return _check_number(function, "divisor_override", divisor, lambda number: number != 0, "finite and not 0")
-
-
-def _check_number(
+def check_number(
     function: str, name: str, given: Any, allowed: Callable[[float], bool], words: str, fix: str = ""
 ) -> float | None:
+    """Return a Python number as a float, or None, or raise if it is something else or not `allowed`."""
     if given is None:
         return None
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):

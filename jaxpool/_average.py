@@ -7,18 +7,17 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_divisor
-from jaxpool._call import core, padding_counts, sliding
+from jaxpool._arguments import Rule, check_number
+from jaxpool._call import core, extended, padding_counts, sliding, widened
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread
-from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 
@@ -44,8 +43,7 @@ def sum_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
@@ -72,7 +70,9 @@ def sum_pool(
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("sum_pool", x, sizes, where, rule, complex_allowed=True)
-    return _sums(array, mask, window, rule)
+    if jnp.issubdtype(array.dtype, jnp.inexact):
+        return averages(array, mask, window, True, 1.0, rule)
+    return _integer_sums(array, mask, window)
 
 
 def avg_pool(
@@ -101,8 +101,7 @@ def avg_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells count in the divisor.
@@ -142,17 +141,25 @@ def avg_pool(
     return averages(*call, include_pad, divisor, rule)
 
 
+def check_divisor(function: str, divisor: Any) -> float | None:
+    """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
+    if divisor is None:
+        return None
+    if isinstance(divisor, (jax.Array, np.ndarray)):
+        given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
+        raise TypeError(
+            f"{function}: divisor_override must be a Python number, got {given}; "
+            f"divide the result of sum_pool by it instead"
+        )
+    return check_number(function, "divisor_override", divisor, lambda number: number != 0, "finite and not 0")
+
+
 @core
-def _sums(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
+def _integer_sums(x: jax.Array, mask: jax.Array | None, window: Window) -> jax.Array:
     if x.dtype == np.bool_:
         x = x.astype(jnp.int32)
-    dtype = x.dtype
     x, mask, window = extended(x, mask, window)
-    if mask is not None:
-        x = jnp.where(mask, x, jnp.zeros_like(x))
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return reduce_windows(x, window, lax.add)
-    return _over(x, window, 1.0, rule).astype(dtype)
+    return reduce_windows(x if mask is None else jnp.where(mask, x, jnp.zeros_like(x)), window, lax.add)
 
 
 @core
@@ -160,40 +167,26 @@ def averages(
     x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, divisor: float | None, rule: str
 ) -> jax.Array:
     """The sum of every window over its divisor: the given number, or the number of cells counted."""
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        x = x.astype(jnp.float32)
-    dtype = x.dtype
-    x, mask, window = extended(x, mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
     counts = np.asarray(divisor) if divisor is not None else cells_counted(mask, window, include_pad, x.ndim)
-    if isinstance(counts, np.ndarray) and counts.size == 1:
-        return _over(x, window, float(counts.item()), rule).astype(dtype)
-    sums = _over(x, window, 1.0, rule)
-    return divide(sums, jnp.asarray(counts).astype(jnp.finfo(sums.dtype).dtype)).astype(dtype)
+    is_one_number = isinstance(counts, np.ndarray) and counts.size == 1
+    quotients = _Quotients(window, float(counts.item()) if is_one_number else 1.0)
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
+    values = with_rule(rule, partial(apply_linear_map, quotients, like=like))(x)
+    if not is_one_number:
+        values = divide(values, jnp.asarray(counts).astype(jnp.finfo(x.dtype).dtype))
+    return values.astype(dtype)
 
 
 def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> np.ndarray | jax.Array:
     """The number of unmasked cells in every window and, with `include_pad`, of padded ones; 1 if there are none."""
-    counts = _counts(window, include_pad, rank)
+    counts, real = (window.counts(rank, padding=padding).astype(np.int32) for padding in (include_pad, False))
     if mask is None:
         return counts
-    masked = _counts(window, False, rank) - reduce_windows(mask.astype(np.int32), window, lax.add)
+    masked = real - reduce_windows(mask.astype(np.int32), window, lax.add)
     return jnp.maximum(counts - masked, 1)
-
-
-def _counts(window: Window, include_pad: bool, rank: int) -> np.ndarray:
-    """Cells of every window that are real or, with `include_pad`, declared padding; broadcasts against the output."""
-    counts = np.ones((1,) * rank, np.int64)
-    for axis in window.axes:
-        counts = counts * axis.divisors(include_pad, rank)
-    return counts.astype(np.int32)
-
-
-def _over(x: jax.Array, window: Window, divisor: float, rule: str) -> jax.Array:
-    wide = x.astype(accumulation_dtype(x.dtype))
-    like = jax.ShapeDtypeStruct(window.output_shape(wide.shape), wide.dtype)
-    return with_rule(rule, partial(apply_linear_map, _Quotients(window, divisor), like=like))(wide)
 
 
 # Notation: window o holds the cells W(o) and has the divisor d(o), of a sum 1; a dot marks a tangent, a bar a

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._arguments import Rule
 from jaxpool._average import divide
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
@@ -50,8 +50,7 @@ def blur_pool(
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
             The default is for two axes; for one, write (3,), or 3 and an axis.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
@@ -135,14 +134,12 @@ def max_blur_pool(
     Source: Zhang, "Making convolutional networks shift-invariant again", ICML 2019.
     """
     function = "max_blur_pool"
-    array = check_array(function, x)
-    maxima = make_window(function, array.shape, kernel_size, 1, 0, 1, False, axis, remedies=())
+    array, mask, maxima = sliding(function, x, (kernel_size, 1, 0, 1, False, axis), where, rule, remedies=())
     blurs = sizes(function, "blur_size", blur_size, len(maxima.axes), least=1)
     shape = maxima.output_shape(array.shape)
     strides = kernel_size if stride is None else stride
     window = make_window(function, shape, blurs, strides, padding, 1, False, axis, "blur_size", ("padding",))
-    mask = check_mask(function, where, array.shape, window.pooled_axes)
-    return _max_blurred(array, mask, window, maxima, check_rule(function, rule))
+    return _max_blurred(array, mask, window, maxima, rule)
 
 
 def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axis: Sizes | None) -> None:

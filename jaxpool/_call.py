@@ -6,6 +6,7 @@ which is compiled once for every window and every other static argument.
 
 import inspect
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import jax
@@ -13,12 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_array, check_mask, check_rule
-from jaxpool._engine.copies import extended
+from jaxpool._engine.copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes, check_flag, pooled_axes
-from jaxpool._geometry.window import Window, WindowAxis, check_pooled_axis, make_window
+from jaxpool._geometry.window import Window, make_window
 from jaxpool._sharding import shardable
 
 # The array, the mask and the windows.
@@ -26,6 +26,14 @@ Call = tuple[jax.Array, jax.Array | None, Window]
 
 # The advice for a window that holds only padding, if no other argument helps.
 LESS_PADDING = "use less padding, a smaller stride or a larger kernel_size"
+
+_ORDERED = "bool, integers of 8 to 64 bits, float16, bfloat16, float32, float64"
+_ORDERED_DTYPES = (
+    {np.dtype(np.bool_), np.dtype(jnp.bfloat16)}
+    | {np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    | {np.dtype(f"float{bits}") for bits in (16, 32, 64)}
+)
+_COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 
 def sliding(
@@ -68,18 +76,90 @@ def binned(
 def over_whole_axes(
     function: str, x: ArrayLike, axis: Sizes, where: ArrayLike | None, rule: str, *, complex_allowed: bool = False
 ) -> Call:
-    """Parse the call of a pool with a single window that holds all cells along some axes."""
+    """Parse the call of a pool with a single window, or bin, that holds all cells along some axes."""
     array = check_array(function, x, complex_allowed=complex_allowed)
-    axes = sorted(pooled_axes(function, array.shape, axis))
-    for a in axes:
-        check_pooled_axis(function, a, array.shape[a])
-    window = Window(tuple(WindowAxis(a, array.shape[a], array.shape[a], array.shape[a], 1, 0, 0, 1) for a in axes))
-    return _with_mask(function, array, window, where, rule)
+    axes = pooled_axes(function, array.shape, axis)
+    return binned(function, array, 1, axes, where, rule, complex_allowed=complex_allowed)
 
 
 def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike | None, rule: str) -> Call:
     check_rule(function, rule)
     return array, check_mask(function, where, array.shape, window.pooled_axes), window
+
+
+def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
+    """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
+    check_is_array(function, name, x)
+    if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
+        raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
+    if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
+        allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
+        raise TypeError(
+            f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}"
+            f"{_conversion(name, x.dtype)}"
+        )
+    return jnp.asarray(x)
+
+
+def _conversion(name: str, dtype: Any) -> str:
+    """How to convert an array of a narrower dtype to an allowed one without loss; empty if there is no way."""
+    wider = {jnp.signedinteger: "int8", jnp.unsignedinteger: "uint8", jnp.floating: "bfloat16"}
+    fits = [word for kind, word in wider.items() if dtype.itemsize == 1 and jnp.issubdtype(dtype, kind)]
+    return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
+
+
+def check_is_array(function: str, name: str, given: Any) -> None:
+    """Raise if the argument is not an array."""
+    if not isinstance(given, (jax.Array, np.ndarray)):
+        fix = f"convert it with jnp.asarray({name})"
+        if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
+            fix = f"of (values, indices) give the values, {name}[0]"
+        raise TypeError(f"{function}: {name} must be a JAX or NumPy array, got {type(given).__name__}; {fix}")
+
+
+def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
+    """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
+
+    The other axes keep their given sizes, so that what they share is evaluated once.
+    """
+    if where is None:
+        return None
+    if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
+        raise TypeError(
+            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"
+        )
+    if not isinstance(where, bool) and where.dtype != np.bool_:
+        raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
+    mask = jnp.asarray(where)
+    if not broadcasts_to(mask.shape, shape):
+        raise ValueError(
+            f"{function}: where of shape {mask.shape} does not broadcast to x {shape}; give a bool for every cell, "
+            f"or an array with 1 along the axes that share them{reshaped('where', mask.shape, shape)}"
+        )
+    full = (1,) * (len(shape) - mask.ndim) + mask.shape
+    return jnp.broadcast_to(mask.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
+
+
+def check_rule(function: str, rule: Any) -> str:
+    """Return the rule, or raise if it is unknown."""
+    if not isinstance(rule, str) or rule not in ("jvp", "vjp"):
+        raise ValueError(f"{function}: rule {rule!r} is unknown; use 'jvp' (every mode and order) or 'vjp' (reverse)")
+    return rule
+
+
+def broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
+    # Not with NumPy, which does not support symbolic sizes.
+    pairs = zip(reversed(shape), reversed(output_shape), strict=False)
+    return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
+
+
+def reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
+    """How to reshape an array so that it broadcasts to `full`; empty if its axes cannot be matched uniquely."""
+    choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
+    if len(choices) != 1 or not shape:
+        return ""
+    aligned = tuple(size if axis in choices[0] else 1 for axis, size in enumerate(full))[choices[0][0] :]
+    return f", as in {name}.reshape{aligned}"
 
 
 def padding_counts(function: str, count_include_pad: Any) -> tuple[bool, str | None]:
@@ -92,6 +172,17 @@ def core(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function(x, *arrays, window, *static)` for each window; x may be sharded along any axes."""
     names = list(inspect.signature(function).parameters)
     return shardable(jax.jit(function, static_argnums=tuple(range(names.index("window"), len(names)))))
+
+
+def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
+    """The array and the mask with their copied cells, and the window on them; unchanged without a word for copies.
+
+    16-bit floats become float32, so that the cotangents of the copies of a cell are added in float32 and rounded once.
+    """
+    if window.extension is None:
+        return x, mask, window
+    x = extend(x.astype(accumulation_dtype(x.dtype)), window)
+    return x, None if mask is None else extend(mask, window), window.after_padding()
 
 
 def widened(

@@ -8,7 +8,6 @@ cell of every window.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,12 +16,13 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_rule, check_samples
+from jaxpool._arguments import Rule
+from jaxpool._call import check_array, check_rule
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.positions import at_positions, window_starts
 from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._geometry.window import Window, make_window
+from jaxpool._positions import at_positions, check_samples, window_starts
 from jaxpool._sharding import devices_along, evaluate_sharded, shared_by, vary_together
 
 
@@ -84,8 +84,7 @@ def fractional_max_pool(
     Source: Graham, "Fractional max-pooling", 2014.
     """
     function = "fractional_max_pool"
-    prepared = _prepare(function, x, kernel_size, output_size, output_ratio, key, samples, axis)
-    return _evaluate(*prepared, check_rule(function, rule), False)[0]
+    return _evaluate(function, x, kernel_size, output_size, output_ratio, key, samples, axis, rule)[0]
 
 
 def fractional_max_pool_with_indices(
@@ -99,7 +98,7 @@ def fractional_max_pool_with_indices(
     axis: Sizes | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
-    """Fractional max pooling with indices: the largest cell of every randomly placed window, and where it is in x.
+    """Fractional max pooling with indices (argmax): the largest cell of every randomly placed window, and where it is.
 
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum; the
     windows are those of `fractional_max_pool`: s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ is the first cell of window o < m - 1, with
@@ -141,12 +140,11 @@ def fractional_max_pool_with_indices(
     Source: Graham, "Fractional max-pooling", 2014.
     """
     function = "fractional_max_pool_with_indices"
-    prepared = _prepare(function, x, kernel_size, output_size, output_ratio, key, samples, axis)
-    values, indices = _evaluate(*prepared, check_rule(function, rule), True)
+    values, indices = _evaluate(function, x, kernel_size, output_size, output_ratio, key, samples, axis, rule)
     return values, indices
 
 
-def _prepare(
+def _evaluate(
     function: str,
     x: ArrayLike,
     kernel_size: Sizes,
@@ -155,8 +153,9 @@ def _prepare(
     key: Any,
     samples: Any,
     axis: Sizes | None,
-) -> tuple[jax.Array, list[jax.Array], Window, tuple[int, ...]]:
-    """The array and, for each pooled axis in x's order, its samples, the windows at all cells, and how many to read."""
+    rule: str,
+) -> tuple[jax.Array, ...]:
+    """Parse the call, and evaluate the values and, if the function's name says so, the indices."""
     array = check_array(function, x)
     axes, kernels = axes_and_sizes(function, array.shape, "kernel_size", kernel_size, axis)
     window = make_window(function, array.shape, kernels, 1, 0, 1, False, axes, remedies=())
@@ -184,35 +183,31 @@ def _prepare(
     uniform = check_samples(function, array, axes, key, samples)
     order = sorted(range(len(axes)), key=lambda number: axes[number])
     along = [jnp.expand_dims(uniform[..., number], axes) for number in order]
-    return array, along, window, tuple(counts[number] for number in order)
+    shape = list(array.shape)
+    for a, count in zip(axes, counts, strict=True):
+        shape[a] = count
+    core = partial(
+        _pool,
+        window=shared_by(window, devices_along((array,))),
+        counts=tuple(counts[number] for number in order),
+        rule=check_rule(function, rule),
+        indices=function.endswith("indices"),
+    )
+    return evaluate_sharded(core, (array, *along), range(array.ndim), shape)
 
 
-def _evaluate(
-    x: jax.Array, samples: list[jax.Array], window: Window, counts: tuple[int, ...], rule: str, indices: bool
-) -> tuple[jax.Array, ...]:
-    shape = list(x.shape)
-    for axis, count in zip(window.axes, counts, strict=True):
-        shape[axis.axis] = count
-
-    window = shared_by(window, devices_along((x,)))
-
-    def core(x: jax.Array, *samples: jax.Array) -> tuple[jax.Array, ...]:
-        return _pool(x, samples, window, counts, rule, indices)
-
-    return evaluate_sharded(core, (x, *samples), range(x.ndim), shape)
-
-
-@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+@partial(jax.jit, static_argnames=("window", "counts", "rule", "indices"))
 def _pool(
-    x: jax.Array, samples: Sequence[jax.Array], window: Window, counts: tuple[int, ...], rule: str, indices: bool
+    x: jax.Array, *samples: jax.Array, window: Window, counts: tuple[int, ...], rule: str, indices: bool
 ) -> tuple[jax.Array, ...]:
+    """Maxima of the windows at all cells, read where `counts` windows start by the samples, one array for each axis."""
     # In float32 from here on, so that cotangents of several windows are rounded once.
-    wide, *samples = vary_together(x.astype(accumulation_dtype(x.dtype)), *samples)
+    wide, *uniform = vary_together(x.astype(accumulation_dtype(x.dtype)), *samples)
     if indices:
         values, *positions = extremes_with_indices(wide, None, window, rule)
     else:
         values, positions = extremes(wide, None, window, lax.max, rule), []
-    for axis, sample, count in zip(window.axes, samples, counts, strict=True):
+    for axis, sample, count in zip(window.axes, uniform, counts, strict=True):
         starts = window_starts(sample, axis, count)
         others = tuple(a for a in window.pooled_axes if a != axis.axis)
         values, *positions = (at_positions(array, starts, axis.axis, others) for array in (values, *positions))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxpool._adaptive import keep_axes
 from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
@@ -16,7 +17,6 @@ from jaxpool._derivatives.parameters import expand_rank
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._global import keep_axes
 from jaxpool._lp import norms
 
 
@@ -45,8 +45,7 @@ def gem_pool(
             output (one per channel, say) and may be learnt. Traced values are not checked.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells take part, as zeros.

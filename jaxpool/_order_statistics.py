@@ -75,9 +75,7 @@ def ranks_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> R
     columns = zip(zip(*table, strict=True), dtypes, strict=True)
     lower, upper, weight = (np.array(column, dtype) for column, dtype in columns)
     if counts is None:
-        known = np.ones((1,) * rank, np.int64)
-        for axis in window.axes:
-            known = known * axis.divisors(False, rank)
+        known = window.counts(rank, padding=False)
         numbers, possible = known, np.unique(known)
     else:
         numbers, possible = counts, np.arange(window.cells + 1)

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_array, check_mask, check_rule
+from jaxpool._arguments import Rule
 from jaxpool._average import averages
+from jaxpool._call import check_array, check_mask, check_rule
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
@@ -116,8 +117,8 @@ def _levels(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], k
             pooled = extremes(x, mask, window, lax.max, rule)
         else:
             pooled = averages(x, mask, window, True, None, rule)
-        together = jnp.moveaxis(pooled, others, range(first + 1, first + 1 + len(others)))
-        flat = together.reshape(*together.shape[:first], window.outputs, *together.shape[first + 1 + len(others) :])
-        levels.append(lax.expand_dims(flat, others))
+        end = first + 1 + len(others)
+        together = jnp.moveaxis(pooled, others, range(first + 1, end))
+        levels.append(lax.expand_dims(lax.collapse(together, first, end), others))
     pyramid = lax.concatenate(levels, first)
     return pyramid.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else pyramid

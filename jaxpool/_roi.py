@@ -12,12 +12,11 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_array, check_is_array
-from jaxpool._engine.boxes import bin_bounds, finite, neighbours, sample_positions, unknown
+from jaxpool._boxes import bin_bounds, finite, first_largest, neighbours, sample_positions, unknown
+from jaxpool._call import check_array, check_is_array
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.ranges import first_largest
+from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import Sizes, axes_and_sizes, check_flag, sizes
-from jaxpool._geometry.window import check_pooled_axis, check_positions_fit
 from jaxpool._sharding import evaluate_sharded
 
 # The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
@@ -157,16 +156,12 @@ def _pool(
 ) -> jax.Array:
     array = check_array(function, x)
     axes, counts = axes_and_sizes(function, array.shape, "output_size", output_size, axis)
-    for a in axes:
-        check_pooled_axis(function, a, array.shape[a])
+    window = make_bins(function, array.shape, counts, axes)
     if core is _largest:
-        check_positions_fit(function, tuple(array.shape[a] for a in sorted(axes)))
+        window.check_positions_fit(function)
     boxes = _check_boxes(function, boxes, len(axes))
     plan = tuple(sorted((a, count, n, n + len(axes)) for n, (a, count) in enumerate(zip(axes, counts, strict=True))))
-    shape = list(array.shape)
-    for a, count, _, _ in plan:
-        shape[a] = count
-    arrays = array, boxes
+    arrays, shape = (array, boxes), window.output_shape(array.shape)
     return evaluate_sharded(lambda *arrays: core(*arrays, plan=plan), arrays, range(array.ndim), shape, leading=1)
 
 
@@ -191,20 +186,17 @@ def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool
     boxes, without_number = finite(boxes), unknown(boxes, x.ndim)
     weights, is_inside, indices = jnp.ones((), array.dtype), jnp.ones((), bool), []
     for number, (axis, count, low, high) in enumerate(plan):
-        below, share, inside = neighbours(
-            sample_positions(boxes[:, low], boxes[:, high], count, ratio, aligned), x.shape[axis]
-        )
-        shape = [boxes.shape[0], *[1] * 2 * len(axes), *[1] * (x.ndim - len(axes))]
-        shape[2 * number + 1 : 2 * number + 3] = count, 2 * ratio
-
-        def both(first: jax.Array, next_one: jax.Array, shape: list[int] = shape) -> jax.Array:
-            return jnp.concatenate([first, next_one], 2).reshape(shape)
-
+        positions = sample_positions(boxes[:, low], boxes[:, high], count, ratio, aligned)
+        below, share, inside = neighbours(positions, x.shape[axis])
         # An interpreter may lack the mode of a read that keeps indices in the array.
         above = lax.min(below + 1, np.int32(x.shape[axis] - 1))
-        indices.append(both(below, above).squeeze(range(2 * len(axes) + 1, len(shape))))
-        weights = weights * both(1 - share, share).astype(array.dtype)
-        is_inside = is_inside & both(inside, inside)
+        shape = [boxes.shape[0], *[1] * 2 * len(axes), *[1] * (x.ndim - len(axes))]
+        shape[2 * number + 1 : 2 * number + 3] = count, 2 * ratio
+        of_neighbours = ((below, above), (1 - share, share), (inside, inside))
+        cells, shares, on_axis = (jnp.concatenate(pair, 2).reshape(shape) for pair in of_neighbours)
+        indices.append(cells.squeeze(range(2 * len(axes) + 1, len(shape))))
+        weights = weights * shares.astype(array.dtype)
+        is_inside = is_inside & on_axis
     cells = array.at[tuple(indices)].get(mode="clip")
     # Samples that add 0 must not read NaN either.
     samples = jnp.where(is_inside, cells, jnp.zeros_like(cells)) * weights

@@ -53,8 +53,7 @@ def soft_pool(
             broadcasts to the output (one per channel, say) and may be learnt. Traced values are not checked.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells take part, as zeros.

@@ -13,12 +13,11 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_key
-from jaxpool._call import core, sliding, widened
+from jaxpool._call import core, extended, sliding, widened
 from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.powers import quotient
 from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values
 from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
-from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
@@ -54,9 +53,8 @@ def stochastic_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
-            "SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE". Added cells are never
-            drawn, but copies may be.
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
+            Added cells are never drawn, but copies may be.
         key: A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean. Under
             `jax.vmap` a key that is not mapped gives every item the same random numbers: map over
             jax.random.split(key, n) as well.

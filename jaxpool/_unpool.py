@@ -12,10 +12,10 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_array, check_indices
+from jaxpool._arguments import check_indices
+from jaxpool._call import check_array
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._geometry.sizes import Sizes, axes_and_sizes
-from jaxpool._geometry.window import check_pooled_axis
 from jaxpool._sharding import evaluate_sharded
 
 
@@ -60,8 +60,6 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
     array = check_array(function, values, "values", complex_allowed=True)
     positions = check_indices(function, indices, array.shape)
     axes, sizes = axes_and_sizes(function, array.shape, "output_size", output_size, axis, "values")
-    for a in axes:
-        check_pooled_axis(function, a, array.shape[a])
     cells = math.prod(sizes) + math.prod(array.shape[a] for a in axes)
     if cells > 2**31 - 1:
         raise ValueError(
@@ -89,17 +87,11 @@ def _unpool(values: jax.Array, positions: jax.Array, axes: tuple[int, ...], size
     last = range(values.ndim - len(axes), values.ndim)
     if jnp.iinfo(positions.dtype).bits < 32:  # the number of cells may be too large for the dtype
         positions = positions.astype(np.int32)
-    lines, targets = (_flatten_last(jnp.moveaxis(array, axes, last), len(axes)) for array in (values, positions))
+    lines, targets = (lax.collapse(jnp.moveaxis(array, axes, last), last.start) for array in (values, positions))
     write = _WriteLast(math.prod(sizes))
     is_floating = jnp.issubdtype(values.dtype, jnp.inexact)
     written = apply_linear_map(write, lines, targets) if is_floating else write.forward(lines, targets)
     return jnp.moveaxis(written.reshape(*written.shape[:-1], *sizes), last, axes)
-
-
-def _flatten_last(array: jax.Array, count: int) -> jax.Array:
-    for _ in range(count - 1):
-        array = lax.collapse(array, array.ndim - 2, array.ndim)
-    return array
 
 
 @dataclass(frozen=True)

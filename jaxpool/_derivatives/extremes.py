@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._call import core
+from jaxpool._call import core, extended
 from jaxpool._derivatives.residuals import Format, selection_format
 from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values, values_and_residuals
-from jaxpool._engine.copies import extended
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.maps import FindWinners, ReadWinners, first_present, first_winners, reduce_windows
 from jaxpool._engine.operations import Operation, identity

@@ -17,24 +17,13 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import take
 from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.lowerings import by_platform
-from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.padding_words import copied_cells
+from jaxpool._geometry.sizes import copied_cells
 from jaxpool._geometry.window import Window, WindowAxis
 
 
-def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
-    """The array and the mask with their copied cells, and the window on them; unchanged without such a word.
-
-    16-bit floats become float32, so that the cotangents of the copies of a cell are added in float32 and rounded once.
-    """
-    if window.extension is None:
-        return x, mask, window
-    x = _extend(x.astype(accumulation_dtype(x.dtype)), window)
-    return x, None if mask is None else _extend(mask, window), window.after_padding()
-
-
-def _extend(array: jax.Array, window: Window) -> jax.Array:
+def extend(array: jax.Array, window: Window) -> jax.Array:
+    """The array with the copies that the window's word asks for."""
     assert window.extension is not None
     for axis in window.axes:
         if axis.low or axis.high:

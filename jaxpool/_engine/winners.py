@@ -22,7 +22,7 @@ from jaxpool._engine.by_parts import parts_of, route_by_parts, select_by_parts
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.slices import Winner
-from jaxpool._geometry.padding_words import copied_cells
+from jaxpool._geometry.sizes import copied_cells
 from jaxpool._geometry.window import Window
 
 # One array for each group of axes.

@@ -8,12 +8,11 @@ NumPy integers: floating point would put cells into the wrong bin.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from jaxpool._geometry.sizes import OutputSizes, Sizes, output_sizes
-from jaxpool._geometry.window import Window, WindowAxis, check_pooled_axis
+from jaxpool._geometry.sizes import OutputSizes, Sizes, axes_and_sizes
+from jaxpool._geometry.window import Window, WindowAxis
 
 
 @dataclass(frozen=True)
@@ -71,16 +70,11 @@ def make_bins(
 
     `name` is the caller's name for `output_size`.
     """
-    axes, bins = output_sizes(function, shape, name, output_size, axis)
+    axes, bins = axes_and_sizes(function, shape, name, output_size, axis, none_allowed=True)
     made = []
-    for a, count in zip(axes, bins, strict=True):
-        size: Any = shape[a]
-        check_pooled_axis(function, a, size)
-        count = size if count is None else count
-        if size % count == 0:
-            kernel = size // count
-            made.append(WindowAxis(a, size, kernel, kernel, 1, 0, 0, count))
-        else:
-            kernel = int(np.max(last_cells(size, count) - first_cells(size, count)))
-            made.append(BinAxis(a, size, kernel, kernel, 1, 0, 0, count))
+    for a, given in zip(axes, bins, strict=True):
+        size, count = shape[a], shape[a] if given is None else given
+        # Bin i has ⌈(n + i·n mod m)/m⌉ cells, and of i·n mod m, a multiple of gcd(n, m), the largest is m - gcd(n, m).
+        kernel = -(-(size + count - math.gcd(size, count)) // count)
+        made.append((WindowAxis if size % count == 0 else BinAxis)(a, size, kernel, kernel, 1, 0, 0, count))
     return Window(tuple(sorted(made, key=lambda one: one.axis)))

@@ -1,7 +1,9 @@
-"""Parsing and checking the size arguments of pooling functions: ints, one entry per axis, padding words.
+"""The size arguments of pooling functions as they are given: ints, one entry per axis, or words for padding.
 
 Every error is a TypeError or ValueError, raised while the program is traced, that names the function, the argument,
-what was given and what is allowed.
+what was given and what is allowed. Of the words, "VALID" adds no cells; "SAME" and "SAME_LOWER" add enough for
+⌈n/stride⌉ windows along n cells; "WRAP", "REFLECT" and "EDGE" surround the axis by copies of its own cells, as in
+`np.pad`.
 """
 
 import operator
@@ -13,14 +15,15 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._geometry.padding_words import PADDING_WORDS
-
 Sizes = int | Sequence[int]
 Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER", "WRAP", "REFLECT", "EDGE"]
 
 OutputSizes = int | Sequence[int | None]
 Ratios = float | Sequence[float]
 
+# The words for copies of the array's own cells, and all words.
+EXTENSIONS = ("WRAP", "REFLECT", "EDGE")
+PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", *EXTENSIONS)
 _SEQUENCES = (Sequence, np.ndarray, jax.Array)
 _PADDINGS = (
     "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'WRAP', 'REFLECT' or 'EDGE'"
@@ -30,49 +33,47 @@ _SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
 
 
 def axes_and_sizes(
-    function: str, shape: Sequence[int], name: str, given: Sizes, axis: Sizes | None, array: str = "x"
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    function: str,
+    shape: Sequence[int],
+    name: str,
+    given: OutputSizes,
+    axis: Sizes | None,
+    array: str = "x",
+    *,
+    none_allowed: bool = False,
+) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     """The pooled axes, counted from 0, and the sizes `given` for them under `name`, in the order given.
 
-    `array` is the caller's name for the array of this shape.
+    `array` is the caller's name for the array of this shape. With `none_allowed` a size may be None.
     """
-    if axis is not None:
-        axes = pooled_axes(function, shape, axis, array)
-        return axes, sizes(function, name, given, len(axes), least=1)
-    if _is_scalar(given):
+    ndim = len(shape)
+    axes = None if axis is None else pooled_axes(function, shape, axis, array)
+    if axes is None and _is_scalar(given):
         size = _integer(function, name, given, least=1)
-        last = f"({size}, {size}) for the last two axes" if len(shape) > 1 else f"({size},) for the last axis"
-        named = "axis=(-3, -2) where channels are last" if len(shape) > 2 else "axis=-1"
+        last = f"({size}, {size}) for the last two axes" if ndim > 1 else f"({size},) for the last axis"
+        named = "axis=(-3, -2) where channels are last" if ndim > 2 else "axis=-1"
         raise ValueError(
             f"{function}: {name} {size} does not say how many axes to pool; write {name}={last}, "
             f"or name the axes, as in {named}"
         )
-    entries = sizes(function, name, given, None, least=1)
-    return _last_axes(function, shape, name, entries, array), entries
-
-
-def output_sizes(
-    function: str, shape: Sequence[int], name: str, given: OutputSizes, axis: Sizes | None
-) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """The pooled axes, counted from 0, and the output size of each; None means that of the input."""
-    if _is_scalar(given):
-        return axes_and_sizes(function, shape, name, given, axis)  # pyright: ignore[reportArgumentType]
-    axes = None if axis is None else pooled_axes(function, shape, axis)
-    entries = _entries(function, name, given, None if axes is None else len(axes))
-    bins = tuple(None if one is None else _integer(function, name, one, least=1) for one in entries)
-    return axes or _last_axes(function, shape, name, bins, "x"), bins
-
-
-def _last_axes(
-    function: str, shape: Sequence[int], name: str, entries: tuple[int | None, ...], array: str
-) -> tuple[int, ...]:
-    ndim = len(shape)
+    entries = sizes(function, name, given, None if axes is None else len(axes), least=1, none_allowed=none_allowed)
     if len(entries) > ndim:
         raise ValueError(
             f"{function}: {name} {entries} has {_counted(len(entries), 'entry')} but {array} has "
             f"{_counted(ndim, 'axis')} {tuple(shape)}; give one entry for each axis to pool"
         )
-    return tuple(range(ndim - len(entries), ndim))
+    axes = axes or tuple(range(ndim - len(entries), ndim))
+    for a in axes:
+        check_pooled_axis(function, a, shape[a])
+    return axes, entries
+
+
+def check_pooled_axis(function: str, axis: int, size: Any) -> None:
+    """Raise if an axis has no cells, or an unknown number of them."""
+    if not isinstance(size, int):
+        raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
+    if size == 0:
+        raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
 
 
 def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "x") -> tuple[int, ...]:
@@ -100,31 +101,53 @@ def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, in
             fix = f"write padding={word!r}" if word in PADDING_WORDS else f"use {_PADDINGS}"
             raise ValueError(f"{function}: padding {padding!r} is unknown; {fix}")
         return (padding,) * count
-    if _is_scalar(padding):
-        both = _integer(function, "padding", padding, least=0)
-        return ((both, both),) * count
-    entries = _entries(function, "padding", padding, count)
+    entries = (padding,) * count if _is_scalar(padding) else _entries(function, "padding", padding, count)
     pairs = []
     for entry in entries:
-        if _is_scalar(entry):
-            both = _integer(function, "padding", entry, least=0)
-            pairs.append((both, both))
-        elif isinstance(entry, str) or not isinstance(entry, _SEQUENCES):
-            word = "; a word such as 'SAME' is given by itself, for all axes" if isinstance(entry, str) else ""
+        pair: Any = (entry, entry) if _is_scalar(entry) else entry
+        if isinstance(pair, str) or not isinstance(pair, _SEQUENCES):
+            word = "; a word such as 'SAME' is given by itself, for all axes" if isinstance(pair, str) else ""
             raise TypeError(f"{function}: padding entry {entry!r} must be an int or a (low, high) pair{word}")
-        else:
-            pair = tuple(_integer(function, "padding", one, least=0) for one in entry)
-            if len(pair) != 2:
-                raise ValueError(f"{function}: padding entry {pair} must be an int or a (low, high) pair")
-            pairs.append(pair)
+        pair = tuple(_integer(function, "padding", one, least=0) for one in pair)
+        if len(pair) != 2:
+            raise ValueError(f"{function}: padding entry {pair} must be an int or a (low, high) pair")
+        pairs.append(pair)
     return tuple(pairs)
 
 
-def sizes(function: str, name: str, given: Sizes, count: int | None, *, least: int | None) -> tuple[int, ...]:
-    """One int for each of `count` axes, or, if `count` is None, as many as are given."""
-    if _is_scalar(given):
-        return (_integer(function, name, given, least=least),) * (count or 1)
-    return tuple(_integer(function, name, one, least=least) for one in _entries(function, name, given, count))
+def cells_added(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
+    """The cells that a word adds below and above an axis of `size` cells, for windows of this extent and stride."""
+    if word == "VALID":
+        return 0, 0
+    if word in EXTENSIONS:
+        return (extent - 1) // 2, extent // 2
+    total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+    half = total // 2
+    return (half, total - half) if word == "SAME" else (total - half, half)
+
+
+def copied_cells(positions: Any, size: int, word: str) -> Any:
+    """The cells of an axis of this size that its extension holds at these positions, counted from the first cell.
+
+    Outside, cells continue from the other end, are mirrored repeatedly without repeating the outermost one, or repeat
+    the outermost one. Positions are a NumPy or JAX array.
+    """
+    if word == "WRAP":
+        return positions % size
+    if word == "EDGE":
+        return positions.clip(0, size - 1)
+    last = size - 1
+    return last - abs(last - positions % max(1, 2 * last))
+
+
+def sizes(
+    function: str, name: str, given: OutputSizes, count: int | None, *, least: int | None, none_allowed: bool = False
+) -> tuple[Any, ...]:
+    """One int for each of `count` axes, or, if `count` is None, as many as are given; or None, if that is allowed."""
+    entries = (given,) * (count or 1) if _is_scalar(given) else _entries(function, name, given, count)
+    return tuple(
+        None if one is None and none_allowed else _integer(function, name, one, least=least) for one in entries
+    )
 
 
 def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, ...]:

@@ -8,12 +8,19 @@ are in cells, which are numbered from the first real one of an axis: padding is 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from jaxpool._geometry.padding_words import EXTENSIONS, cells_added
-from jaxpool._geometry.sizes import Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
+from jaxpool._geometry.sizes import (
+    EXTENSIONS,
+    Padding,
+    Sizes,
+    axes_and_sizes,
+    cells_added,
+    check_flag,
+    paddings,
+    sizes,
+)
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,6 @@ class WindowAxis:
         end = np.minimum(self.kernel, -((self.starts - self.size - high) // self.dilation))
         return np.maximum(0, end - first)
 
-    def divisors(self, include_pad: bool, rank: int) -> np.ndarray:
-        """The factor of this axis in the divisors of an average, in a shape that broadcasts against the output."""
-        counts = self.counts(padding=include_pad)
-        return counts[0] if (counts == counts[0]).all() else self.along(counts, rank)
-
     def along(self, values: np.ndarray, rank: int) -> np.ndarray:
         """One value per window or cell of this axis, in a shape that broadcasts against an array of `rank` axes."""
         shape = [1] * rank
@@ -84,7 +86,7 @@ class WindowAxis:
 class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
-    With a word for `extension`, explained in `_geometry/padding_words`, the padding holds copies of the real cells.
+    With a word for `extension`, explained in `_geometry/sizes`, the padding holds copies of the real cells.
     With `zeros` each padded cell stands for so many zeros, which count like real cells in weighted pools: for one, or
     for all cells of a window along the axes that are pooled before.
     """
@@ -141,8 +143,12 @@ class Window:
 
     def counts(self, rank: int, *, padding: bool) -> np.ndarray:
         """Cells of each window that are real or, with `padding`, in the padding; broadcasts against the output."""
-        along = (axis.along(axis.counts(padding=padding), rank) for axis in self.axes)
-        return math.prod(along, start=np.ones((1,) * rank, np.int64))
+        product = np.ones((1,) * rank, np.int64)
+        for axis in self.axes:
+            counts = axis.counts(padding=padding)
+            # One number for all windows, if they hold as many cells.
+            product = product * (counts[0] if (counts == counts[0]).all() else axis.along(counts, rank))
+        return product
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""
@@ -157,16 +163,12 @@ class Window:
 
     def check_positions_fit(self, function: str) -> None:
         """Raise if the pooled axes hold more cells than an int32 index can number."""
-        check_positions_fit(function, tuple(axis.size for axis in self.axes))
-
-
-def check_positions_fit(function: str, pooled: tuple[int, ...]) -> None:
-    """Raise if axes of these sizes hold more cells than an int32 index can number."""
-    if math.prod(pooled) > 2**31 - 1:
-        raise ValueError(
-            f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
-            f"2147483647 at most; pool the array in parts"
-        )
+        pooled = tuple(axis.size for axis in self.axes)
+        if math.prod(pooled) > 2**31 - 1:
+            raise ValueError(
+                f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
+                f"2147483647 at most; pool the array in parts"
+            )
 
 
 def make_window(
@@ -191,56 +193,27 @@ def make_window(
     strides = kernels if stride is None else sizes(function, "stride", stride, count, least=1)
     dilations = sizes(function, "dilation", dilation, count, least=1)
     pads = paddings(function, padding, count)
-    # If a last axis that was not named is too short for a window, it is often that of the channels.
-    channels = len(shape) - 1 if axis is None and len(shape) > count else None
-    made = (
-        _window_axis(function, name, a, shape[a], k, s, d, p, ceil_mode, count if a == channels else 0, remedies)
-        for a, k, s, d, p in zip(axes, kernels, strides, dilations, pads, strict=True)
-    )
+    made = []
+    for a, kernel, step, gap, pad in zip(axes, kernels, strides, dilations, pads, strict=True):
+        size, extent = shape[a], gap * (kernel - 1) + 1
+        low, high = cells_added(pad, size, extent, step) if isinstance(pad, str) else pad
+        room = low + size + high - extent
+        output = (-(-room // step) if ceil_mode else room // step) + 1
+        if ceil_mode and (output - 1) * step >= low + size + (high if pad in EXTENSIONS else 0):
+            output -= 1
+        if output < 1:
+            spans = f"spans {extent} cells" + (f" with dilation {gap}" if gap > 1 else "")
+            padded, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
+            if "ceil_mode" in remedies and not ceil_mode and -(-room // step) == 0:
+                fix += " or ceil_mode=True"
+            # If a last axis that was not named is too short for a window, it is often that of the channels.
+            if axis is None and count <= a == len(shape) - 1:
+                fix += f", or axis={tuple(range(-count - 1, -1))} where channels are last"
+            raise ValueError(
+                f"{function}: {name} {kernel} along axis {a} {spans} but the input has {size}{padded}; "
+                f"use a smaller window{fix}"
+            )
+        # A single window counts as one of a row without overlap, which is evaluated in one step.
+        made.append(WindowAxis(a, size, kernel, extent if output == 1 else step, gap, low, high, output))
     extension = padding if isinstance(padding, str) and padding in EXTENSIONS else None
     return Window(tuple(sorted(made, key=lambda one: one.axis)), extension)
-
-
-def _window_axis(
-    function: str,
-    name: str,
-    axis: int,
-    size: Any,
-    kernel: int,
-    stride: int,
-    dilation: int,
-    padding: tuple[int, int] | str,
-    ceil_mode: bool,
-    pooled: int,
-    remedies: Sequence[str],
-) -> WindowAxis:
-    """One axis; `pooled` is the number of pooled axes if this may be the channel axis by mistake, else 0."""
-    check_pooled_axis(function, axis, size)
-    extent = dilation * (kernel - 1) + 1
-    low, high = cells_added(padding, size, extent, stride) if isinstance(padding, str) else padding
-    room = low + size + high - extent
-    output = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if ceil_mode and (output - 1) * stride >= low + size + (high if padding in EXTENSIONS else 0):
-        output -= 1
-    if output < 1:
-        needs = f"spans {extent} cells" + (f" with dilation {dilation}" if dilation > 1 else "")
-        padded, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
-        if "ceil_mode" in remedies and not ceil_mode and -(-room // stride) == 0:
-            fix += " or ceil_mode=True"
-        raise ValueError(
-            f"{function}: {name} {kernel} along axis {axis} {needs} but the input has {size}{padded}; "
-            f"use a smaller window{fix}"
-            + (f", or axis={tuple(range(-pooled - 1, -1))} where channels are last" if pooled else "")
-        )
-    if output == 1:
-        # A single window counts as one of a row without overlap, which is evaluated in one step.
-        stride = extent
-    return WindowAxis(axis, size, kernel, stride, dilation, low, high, output)
-
-
-def check_pooled_axis(function: str, axis: int, size: Any) -> None:
-    """Raise if an axis has no cells, or an unknown number of them."""
-    if not isinstance(size, int):
-        raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
-    if size == 0:
-        raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")

@@ -30,7 +30,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._arguments import check_array
+from jaxpool._call import check_array
 from jaxpool._engine.operations import identity
 from jaxpool._geometry.sizes import check_flag, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima, pool_along

@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_array
+from jaxpool._call import check_array
 from jaxpool._geometry.sizes import Sizes, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima
 

@@ -32,7 +32,7 @@ import jax
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._arguments import check_array
+from jaxpool._call import check_array
 from jaxpool._geometry.sizes import Sizes, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima, quotient_dtype
 

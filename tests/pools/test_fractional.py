@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from jaxpool import fractional_max_pool, fractional_max_pool_with_indices
-from jaxpool._engine.positions import window_starts
 from jaxpool._geometry.window import WindowAxis
+from jaxpool._positions import window_starts
 from tests.harness.compilation import compiled_fast
 from tests.reference.fractional import fractional, starts
 from tests.registry.cases import distinct

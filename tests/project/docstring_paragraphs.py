@@ -62,8 +62,8 @@ ARGUMENTS: dict[str, Choice] = {
         "max_blur_pool": "How the maxima are padded before they are blurred, as in `blur_pool`: with copies of them "
         '("WRAP", "REFLECT" or "EDGE") or with zeros (an int, an int per axis, a (low, high) pair per axis, "VALID", '
         '"SAME" or "SAME_LOWER"). The cells themselves are not padded.',
-        "": 'Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or '
-        '"SAME_LOWER"; or, as in `max_pool`, copies of cells of x: "WRAP", "REFLECT" or "EDGE".{drawn}',
+        "": 'Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.'
+        "{drawn}",
     },
     "dilation": {"": "Cells from one cell of a window to the next: an int, or one int per axis."},
     "ceil_mode": {

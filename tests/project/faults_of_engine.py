@@ -205,8 +205,8 @@ FAULTS = (
     # Where windows are.
     Fault(
         "a last window in the padding",
-        "(output - 1) * stride >= low + size +",
-        "(output - 1) * stride > low + size +",
+        "(output - 1) * step >= low + size +",
+        "(output - 1) * step > low + size +",
         "test_derivatives -k ceil",
     ),
     Fault(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._geometry.padding_words import copied_cells
+from jaxpool._geometry.sizes import copied_cells
 from jaxpool.compat import flax, haiku
 from tests.harness.compilation import compiled_fast
 from tests.reference import oracle

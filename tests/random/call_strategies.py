@@ -5,6 +5,7 @@ is wrong for them: sums of integers near the end of their range, and infinite co
 exponents and sharpnesses that are large or near 0, which amplify rounding, and derivatives with respect to them.
 """
 
+import inspect
 import math
 import zlib
 from typing import Any
@@ -13,6 +14,7 @@ import hypothesis
 import numpy as np
 from hypothesis import strategies as st
 
+import jaxpool
 from tests.random.call_checks import windows_of
 from tests.random.call_windows import (
     Draw,
@@ -46,11 +48,10 @@ from tests.registry.calls import (
 EXPONENTS = (1, 2, math.inf, 3.0, 0.5, 1.25, 2.5, 0.3, 10.0, np.float32(1.5), np.int64(2), math.inf)
 SHARPNESSES = (1, -1, 2.0, -2.5, 0.5, 0.05, -0.2, 12.0, -12.0, np.float32(0.5), np.int32(-1))
 SHARES = (0.5, 0.25, -0.5, 2, np.float32(0.75), np.int64(3))
-NUMBERS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    **dict.fromkeys(("lp_pool", "gem_pool", "global_gem_pool"), ("norm_type", EXPONENTS)),
-    "smooth_max_pool": ("beta", SHARPNESSES),
-    **dict.fromkeys(("mellowmax_pool", "soft_pool"), ("beta", (0, *SHARPNESSES))),
-    "mixed_pool": ("alpha", (0, 1, *SHARES)),
+NUMBERS: dict[str, tuple[Any, ...]] = {
+    "norm_type": EXPONENTS,
+    "beta": (0, *SHARPNESSES),
+    "alpha": (0, 1, *SHARES),
 }
 QUANTILES = (0.5, 0, 1, 0.25, 0.75, 0.3, 0.9, np.float64(0.6))
 DIVISORS = (1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5))
@@ -136,15 +137,16 @@ def _without_cells(parameters: Parameters, shape: Shape, others: list[int]) -> P
 def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
     """The arguments specific to this function."""
     options: Parameters = {}
-    if function in ("avg_pool", "smooth_max_pool", "gem_pool", "mellowmax_pool", "soft_pool", "mixed_pool"):
+    arguments = inspect.signature(getattr(jaxpool, function)).parameters
+    if "count_include_pad" in arguments:
         options |= some(draw, count_include_pad=st.booleans())
     if function == "avg_pool":
         options |= some(draw, divisor_override=st.none() | st.sampled_from(DIVISORS))
     if function == "quantile_pool":
         options["q"] = draw(st.sampled_from(QUANTILES))
         options |= some(draw, method=st.sampled_from(["linear", "lower", "higher"]))
-    if function in NUMBERS:
-        name, numbers = NUMBERS[function]
+    for name in arguments.keys() & NUMBERS:
+        numbers = SHARPNESSES if function == "smooth_max_pool" else NUMBERS[name]
         options[name] = draw(st.sampled_from(numbers))
         if draw(st.booleans()) and math.prod(output_shape):
             last = output_shape[draw(st.integers(0, len(output_shape))) :]

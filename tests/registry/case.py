@@ -26,7 +26,8 @@ class Case:
     @property
     def name(self) -> str:
         """Unique among all rows."""
-        own = "-".join(f"{key}={np.shape(value) or value}" for key, value in self.parameters.items() if key in _OPTIONS)
+        options = {key: value for key, value in self.parameters.items() if key not in _PLACING}
+        own = "-".join(f"{key}={np.shape(value) or value}" for key, value in options.items())
         return f"{self.function}-{self.geometry}" + (f"-{own}" if own else "")
 
     @cached_property
@@ -59,20 +60,10 @@ class Case:
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
-_OPTIONS = (
-    "count_include_pad",
-    "divisor_override",
-    "norm_type",
-    "beta",
-    "alpha",
-    "q",
-    "method",
-    "levels",
-    "kind",
-    "eps",
-    "where",
-    "keepdims",
-    "blur_size",
+# Arguments that place windows, which the name of the geometry stands for; all others are in the name of a row.
+_PLACING = (
+    *("kernel_size", "stride", "padding", "dilation", "ceil_mode", "axis", "output_size", "output_ratio"),
+    *("key", "samples", "boxes", "sampling_ratio", "aligned", "indices"),
 )
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import jax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_array
+from jaxpool._call import check_array
 
 
 class Layer:

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_array
-from jaxpool._call import Call, binned, sliding
+from jaxpool._call import Call, binned, check_array, sliding
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._geometry.sizes import OutputSizes, Sizes, check_flag, sizes
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._arguments import check_is_array
+from jaxpool._call import check_is_array
 from jaxpool._geometry.sizes import Ratios, Sizes, check_flag
 from jaxpool.compat.torch._arguments import per_axis, spatial
 

@@ -1,19 +1,52 @@
 """Windows at positions that are data: of the windows that start at every cell of an axis, those at given cells.
 
-Each entry of the batch axes has its own positions, in strictly ascending order. So an entry of the result goes back to
-exactly one position, and a position gets at most one entry: the map and its transpose are both gathers.
+Each entry of the batch axes has its own positions, which follow from a random number and are strictly ascending. So an
+entry of the result goes back to exactly one position, and a position gets at most one entry: the map and its transpose
+are both gathers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._arguments import check_key
+from jaxpool._call import check_is_array
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._geometry.window import WindowAxis
+
+
+def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, samples: Any) -> jax.Array:
+    """The given samples, or those drawn with the key: one for each entry of the other axes and each axis in `axes`.
+
+    Raise unless exactly one of the two is given, and valid.
+    """
+    if (key is None) == (samples is None):
+        both = "both" if key is not None else "neither"
+        raise ValueError(
+            f"{function}: give a key or samples, got {both}; write key=jax.random.key(0), with another number or a key "
+            f"of jax.random.split in every call"
+        )
+    shape = (*(size for axis, size in enumerate(x.shape) if axis not in axes), len(axes))
+    if samples is None:
+        return jax.random.uniform(
+            check_key(function, key), shape, jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+        )
+    check_is_array(function, "samples", samples)
+    if not jnp.issubdtype(samples.dtype, jnp.floating):
+        raise TypeError(f"{function}: samples must be floats in [0, 1), got dtype {samples.dtype}")
+    if samples.shape != shape:
+        raise ValueError(
+            f"{function}: samples of shape {samples.shape} do not match x {x.shape} pooled along {tuple(axes)}; "
+            f"give the shape {shape}, the sizes of the other axes and one entry per pooled axis"
+        )
+    samples = jnp.asarray(samples)
+    return samples.astype(np.promote_types(samples.dtype, np.float32))
 
 
 def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array:
