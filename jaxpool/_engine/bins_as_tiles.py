@@ -1,15 +1,15 @@
 """Bins of unequal sizes: their cells, and the bins that hold a cell, by tables that are known while tracing.
 
 The cells at one place of all bins are entries of the axis, and so are the bins that hold the cells, of which there are
-two at most if there are fewer bins than cells. Compilers fuse such gathers into the loop that combines them. The two
-mirror each other. Bin o of m holds the cells of n that overlap it when both axes are drawn at the same length, so cell
-u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins with m and n exchanged. If m and n have a
-common divisor, the pattern repeats, and each period is gathered separately, so that a sharded axis needs no cells from
-other shards if each shard holds whole periods.
+two at most if there are fewer bins than cells. A CPU's compiler fuses such gathers into the loop that combines them.
+The two mirror each other. Bin o of m holds the cells of n that overlap it when both axes are drawn at the same length,
+so cell u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins with m and n exchanged. If m and n
+have a common divisor, the pattern repeats, and each period is gathered separately, so that a sharded axis needs no
+cells from other shards if each shard holds whole periods.
 
-Where bins have many cells, or hold a cell many times, `copy_to_tiles` gives every bin a copy of its cells, side by side
-and filled up to the size of the largest bin. The bins are then windows that tile the axis, and any code for windows can
-evaluate them. `combine_copies` is the inverse. Each is one gather, at a cost linear in the cells.
+Elsewhere, and where bins have many cells or hold a cell many times, `copy_to_tiles` gives every bin a copy of its
+cells, side by side and filled up to the size of the largest bin. The bins are then windows that tile the axis, and any
+code for windows can evaluate them. `combine_copies` is the inverse. Each is one gather, at a cost linear in the cells.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,15 +27,18 @@ from jaxpool._engine.platforms import known_platform
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
 
-# The most cells of bins that are gathered place by place; elsewhere bins are always copied.
-_MOST_PLACES = {"cpu": 64, "gpu": 16}
+# The most cells of bins that are gathered place by place.
+_MOST_PLACES = 64
 
 
 def by_table(window: Window) -> bool:
-    """Whether bins are gathered place by place, instead of copied to tiles: few cells along one axis, in few bins."""
+    """Whether a CPU gathers bins place by place, instead of copying them: few cells along one axis, in few bins.
+
+    The compiler for GPUs makes kernels of the gathers: gradients of 10×10 bins move 11 times the bytes of copies.
+    """
     (axis, *others) = window.axes
-    few = axis.kernel <= _MOST_PLACES.get(known_platform() or "", 0) and axis.output <= axis.size
-    return isinstance(axis, BinAxis) and few and not others
+    few = axis.kernel <= _MOST_PLACES and axis.output <= axis.size
+    return known_platform() == "cpu" and isinstance(axis, BinAxis) and few and not others
 
 
 def in_periods(step: Callable[..., Any], window: Window, *arrays: jax.Array | None) -> Any:
