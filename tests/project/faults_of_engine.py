@@ -77,8 +77,8 @@ FAULTS = (
     ),
     Fault(
         "cotangents padded on the wrong side",
-        "start = place * axis.dilation - axis.low",
-        "start = place * axis.dilation + axis.low",
+        "low, high = high_term - self.first,",
+        "low, high = high_term + self.first,",
         "test_lowerings -k spreading",
     ),
     Fault(
