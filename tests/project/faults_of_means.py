@@ -90,9 +90,15 @@ FAULTS = (
     Fault("infinite means", "jnp.where(infinite, jnp.inf, means)", "means", "test_extreme_numbers -k infinite_power"),
     Fault("0 times inf in a blend", "if number != 0:", "if True:", "test_extreme_numbers -k blends_of_one"),
     Fault(
+        "0 times inf in a blend by an array",
+        "if alpha is not None:\n            values",
+        "if False:\n            values",
+        "test_extreme_numbers -k blends_of_one",
+    ),
+    Fault(
         "shares the wrong way round",
-        "terms.append((1 - share) * averages",
-        "terms.append(share * averages",
+        "terms.append(weigh(1 - of_maximum, averages",
+        "terms.append(weigh(of_maximum, averages",
         "test_derivatives -k mixed",
     ),
     Fault(
