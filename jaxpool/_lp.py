@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.in_turn import without_uncovered
-from jaxpool._derivatives.moderate_sums import Terms, all_moderate, sums_of_terms, unless_moderate
+from jaxpool._derivatives.moderate_sums import Terms, all_moderate, if_moderate, sums_of_terms
 from jaxpool._derivatives.powers import even_power, log_magnitude, positive_power, power_of_two, signed_power
 from jaxpool._derivatives.residuals import terms_order
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift, WeightedPool, weighted_pool
@@ -150,7 +149,7 @@ class _Norm(WeightedPool):
         (x,), p = cells, parameter
         if isinstance(p, float) and p.is_integer() and p <= 8 and sums_powers(part) and on_one_cpu(x):
             return _norm_by_sums(x, p, part)
-        return _norm_by_ratios(x, p=p, window=part)
+        return _norm_by_ratios(x, p, part)
 
     def fill_cells(self, cells: Arrays, window: Window) -> list[Filled]:
         return [(x, 0.0) for x in cells]
@@ -196,17 +195,20 @@ def _norm_by_sums(x: jax.Array, p: float, window: Window) -> jax.Array:
         magnitudes = jnp.abs(x)
         return (jnp.where(magnitudes == 0, 0, jnp.maximum(positive_power(magnitudes, p), _LEAST_TERM)),)
 
+    def root(x: jax.Array, sums: jax.Array) -> jax.Array:
+        root = _root(sums, p)
+        if p > 2:
+            # Only near 1 are powers by logarithms exact to the last digits.
+            scale = power_of_two(jnp.where(sums == 0, 1, root))
+            root = scale * _root(sums * positive_power(1 / scale, p), p)
+        return root
+
     (sums,) = sums_of_terms(terms, x, window)
-    root = _root(sums, p)
-    if p > 2:
-        # Only near 1 are powers by logarithms exact to the last digits.
-        scale = power_of_two(jnp.where(sums == 0, 1, root))
-        root = scale * _root(sums * positive_power(1 / scale, p), p)
     moderate = all_moderate((sums == 0) | ((sums >= _LEAST_SUM) & (sums <= _LARGEST_SUM)))
-    return unless_moderate(moderate, root, partial(_norm_by_ratios, p=p, window=window), window, x)
+    return if_moderate(moderate, root, lambda x, _: _norm_by_ratios(x, p, window), x, sums)
 
 
-def _norm_by_ratios(x: jax.Array, *, p: Parameter, window: Window) -> jax.Array:
+def _norm_by_ratios(x: jax.Array, p: Parameter, window: Window) -> jax.Array:
     """The norm s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, none that counts underflows.
 
     For whole exponents of float32, s is a power of two: products with 1/s are exact, and the CPU compiler, which stores

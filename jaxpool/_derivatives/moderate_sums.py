@@ -9,7 +9,6 @@ would exchange borders again to linearise the exact pool.
 """
 
 import abc
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -28,11 +27,8 @@ from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import any_in_batch
 from jaxpool._engine.platforms import default_platform, may_be_shared, on_one_cpu
-from jaxpool._engine.stages import as_call, in_one_row, materialize
+from jaxpool._engine.stages import in_one_row, materialize
 from jaxpool._geometry.window import Window
-
-# Exact pools take an array in pieces of at least so many bytes: in up to 8, they hardly need more memory than the sums.
-_LEAST_BYTES, _MOST_PIECES = 2**16, 8
 
 Terms = tuple[jax.Array, ...]
 
@@ -113,9 +109,12 @@ def _values_and_sums(pool: SumsOfCells, x: jax.Array) -> tuple[jax.Array, Terms,
         moderate = all_moderate(pool.is_moderate(sums))
         # Apart from the values, so that a program that reads only derivatives does not evaluate the exact pool twice.
         kept = zeros_unless_moderate(moderate, sums[: pool.kept])
-        counts = jnp.broadcast_to(pool.counts(sums), sums[0].shape)
-        by_sums = in_one_row(lambda counts, *sums: pool.value_of_sums(sums, counts), counts, *sums)
-        return unless_moderate(moderate, by_sums, pool.exact, pool.window, x), kept, moderate
+
+        def pool_sums(x: jax.Array, *sums: jax.Array) -> jax.Array:
+            counts = jnp.broadcast_to(pool.counts(sums), sums[0].shape)
+            return in_one_row(lambda counts, *sums: pool.value_of_sums(sums, counts), counts, *sums)
+
+        return if_moderate(moderate, pool_sums, lambda x, *_: pool.exact(x), x, *sums), kept, moderate
 
     return on_every_platform(pool_on_platform, x)
 
@@ -142,10 +141,13 @@ class _Derivative(LinearMap):
 
         if not on_one_cpu(x, x_dot):
             return push_forward(x, x_dot)
-        _, terms_dot = jax.jvp(pool.kept_terms, (x,), (x_dot,))
-        sums_dot = tuple(reduce_windows(materialize(term), pool.window, lax.add) for term in terms_dot)
-        by_sums = jax.jvp(pool.value_of_kept, (sums,), (sums_dot,))[1]
-        return unless_moderate(moderate, by_sums, push_forward, pool.window, x, x_dot)
+
+        def push_sums(x: jax.Array, x_dot: jax.Array) -> jax.Array:
+            _, terms_dot = jax.jvp(pool.kept_terms, (x,), (x_dot,))
+            sums_dot = tuple(reduce_windows(materialize(term), pool.window, lax.add) for term in terms_dot)
+            return jax.jvp(pool.value_of_kept, (sums,), (sums_dot,))[1]
+
+        return if_moderate(moderate, push_sums, push_forward, x, x_dot)
 
     def transpose(self, values_bar: jax.Array, x: jax.Array, sums: Terms, moderate: jax.Array, /) -> jax.Array:
         pool = self.pool
@@ -155,13 +157,16 @@ class _Derivative(LinearMap):
 
         if not on_one_cpu(x, values_bar):
             return pull_back(x, values_bar)
-        (sums_bar,) = jax.vjp(pool.value_of_kept, sums)[1](values_bar)
-        # Materialized, since every offset of a window reads them, and one after the other, to pad one at a time.
-        spread_bar: Terms = ()
-        for each in sums_bar:
-            spread_bar += (materialize(spread(materialize(each, *spread_bar), pool.window)),)
-        (by_sums,) = jax.vjp(pool.kept_terms, x)[1](spread_bar)
-        return unless_moderate(moderate, by_sums, pull_back, pool.window, x, values_bar)
+
+        def pull_sums(x: jax.Array, values_bar: jax.Array) -> jax.Array:
+            (sums_bar,) = jax.vjp(pool.value_of_kept, sums)[1](values_bar)
+            # Materialized, since every offset of a window reads them, and one after the other, to pad one at a time.
+            spread_bar: Terms = ()
+            for each in sums_bar:
+                spread_bar += (materialize(spread(materialize(each, *spread_bar), pool.window)),)
+            return jax.vjp(pool.kept_terms, x)[1](spread_bar)[0]
+
+        return if_moderate(moderate, pull_sums, pull_back, x, values_bar)
 
 
 def sums_of_terms(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Window) -> Terms:
@@ -175,50 +180,9 @@ def terms_of_cells(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Wi
     return tuple(map(materialize, in_one_row(terms, x))) if keeps_terms(window, x.shape) else terms(x)
 
 
-def unless_moderate(
-    moderate: jax.Array, by_sums: Any, exact: Callable[..., Any], window: Window, *arrays: jax.Array
-) -> Any:
-    """The results `by_sums` if all sums are moderate, else `exact(*arrays)`, one piece of the arrays after the other.
-
-    The exact pool is a loop that runs or does not, since the compiler gives the branches of a condition a single
-    thread. Its memory is reserved in advance, even if it does not run: hence the pieces. It depends on the loop
-    counter: otherwise it would be moved out of the loop and always evaluated. It is one call: otherwise its masks would
-    be moved out, and then read from memory.
-    """
-    counts = _pieces(arrays[0], window)
-    pieces = math.prod(counts)
-
-    def exact_part(number: jax.Array, results: Any) -> Any:
-        if pieces == 1:
-            return as_call(exact, *(materialize(array, number) for array in arrays))
-        places = jnp.unravel_index(number, counts)
-
-        def starts(array: jax.Array) -> list[jax.Array]:
-            return [place * (size // count) for place, size, count in zip(places, array.shape, counts, strict=True)]
-
-        def cut(array: jax.Array) -> jax.Array:
-            sizes = [size // count for size, count in zip(array.shape, counts, strict=True)]
-            return lax.dynamic_slice(array, starts(array), sizes)
-
-        def put(result: jax.Array, piece: jax.Array) -> jax.Array:
-            return lax.dynamic_update_slice(result, piece, starts(result))
-
-        return jax.tree.map(put, results, as_call(exact, *map(cut, arrays)))
-
-    return lax.fori_loop(0, jnp.where(moderate, 0, pieces), exact_part, by_sums)
-
-
-def _pieces(array: jax.Array, window: Window) -> tuple[int, ...]:
-    """Into how many equal parts each axis is cut; not if it is pooled, and the last one into whole vectors only."""
-    if not all(isinstance(size, int) for size in array.shape):
-        return (1,) * array.ndim
-    most, counts = min(_MOST_PIECES, array.nbytes // _LEAST_BYTES), []
-    for axis, size in enumerate(array.shape):
-        unit = 8 if axis == array.ndim - 1 else 1
-        possible = [1] if axis in window.pooled_axes else range(1, most + 1)
-        counts.append(max((count for count in possible if size % (count * unit) == 0), default=1))
-        most //= counts[-1]
-    return tuple(counts)
+def if_moderate(moderate: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], *arrays: jax.Array) -> Any:
+    """The function `by_sums` of the arrays if all sums are moderate, else the other: one of them for a whole batch."""
+    return lax.cond(~any_in_batch(~moderate), by_sums, exact, *arrays)
 
 
 def zeros_unless_moderate(moderate: jax.Array, sums: Terms) -> Terms:
