@@ -7,13 +7,13 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._adaptive import keep_axes
 from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
-from jaxpool._derivatives.parameters import expand_rank
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -168,9 +168,8 @@ def _power_means(
     if least is not None:
         x = jnp.where(x <= least, np.array(least, x.dtype), x)
     counts = cells_counted(mask, window, include_pad, x.ndim)
-    exponent = number if p is None else expand_rank(p.astype(x.dtype), x.ndim)
-    assert exponent is not None
-    values = norms(x, mask, None if p is None else exponent, window, number, rule)
+    p = None if p is None else lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim))
+    values = norms(x, mask, p, window, number, rule)
     if number is not None and number > jnp.finfo(x.dtype).max:
         return values.astype(dtype)
     counts = jnp.asarray(counts).astype(x.dtype)
@@ -181,5 +180,7 @@ def _power_means(
     infinite = jnp.isinf(values)
     finite = jnp.where(infinite, 0, values)
     # By a power below 1, which for an exponent near 0 underflows to 0 instead of overflowing.
-    means = divide(finite, counts ** (1 / exponent)) if p is None else finite * counts ** (-1 / exponent)
+    exponent = number if p is None else p
+    assert exponent is not None
+    means = finite * counts ** (-1 / exponent)
     return jnp.where(infinite, jnp.inf, means).astype(dtype)

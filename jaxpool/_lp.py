@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -13,14 +13,16 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
-from jaxpool._derivatives.covered_cells import without_uncovered
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.moderate_sums import Terms, all_moderate, sums_of_terms, unless_moderate
-from jaxpool._derivatives.powers import Exponent, even_power, log_magnitude, positive_power, power_of_two, signed_power
-from jaxpool._derivatives.weighted_pool import weighted_pool
-from jaxpool._derivatives.weights import Cells, Multiplicities, WeightedPool
+from jaxpool._derivatives.in_turn import without_uncovered
+from jaxpool._derivatives.moderate_sums import Terms, all_moderate, if_moderate, sums_of_terms
+from jaxpool._derivatives.powers import even_power, log_magnitude, positive_power, power_of_two, signed_power
+from jaxpool._derivatives.residuals import terms_order
+from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift, WeightedPool, weighted_pool
 from jaxpool._engine.maps import reduce_windows, sum_terms
+from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import may_be_shared, on_one_cpu
+from jaxpool._engine.shards import Filled
 from jaxpool._engine.stages import in_one_row
 from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes
@@ -112,9 +114,71 @@ def norms(
         else:
             norms = extremes(pad_real(magnitudes, window, 0), None, window.after_padding(), lax.max, rule)
     else:
-        p = None if p is None else p.astype(x.dtype)
-        norms = weighted_pool(x, p, window, _NORM, number, rule)
+        p = None if p is None else lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim))
+        norms = weighted_pool(x, p, _Norm(window, number), rule)
     return norms.astype(dtype)
+
+
+# Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From
+# log y = log(Σ |x(i)|^p)/p,
+#
+#     ∂y/∂x(i) = sign(x(i))·u(i)^(p-1)
+#     ∂y/∂p = y·(Σ u(i)^p·log|x(i)| - log y)/p = y/p·Σ u(i)^p·log u(i)
+#
+# No u exceeds 1, so nothing overflows unless y does. y = 0 is a corner of the norm, where 0 is in the subdifferential
+# for p ≥ 1. Such a window, and one whose y is infinite, is *dead*: all its derivatives are 0.
+
+
+@dataclass(frozen=True)
+class _Norm(WeightedPool):
+    """The weights are of a quarter of the cells, and of the reciprocals of a quarter of y, computed once per window.
+
+    The quarter keeps the reciprocal of the largest y a normal number. Reciprocals are 0 for dead windows, whose ratios
+    u are then 0; so are quarters of infinite cells, whose windows are dead anyway, so that no ratio is NaN.
+    """
+
+    @property
+    def in_turn(self) -> tuple[Window, ...]:
+        return terms_order(self.window)
+
+    def value(
+        self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
+    ) -> jax.Array:
+        """The norm: for small whole p by sums of powers if that pays off and all are moderate, else by ratios."""
+        (x,), p = cells, parameter
+        if isinstance(p, float) and p.is_integer() and p <= 8 and _sums_powers(part) and on_one_cpu(x):
+            return _norm_by_sums(x, p, part)
+        return _norm_by_ratios(x, p, part)
+
+    def fill_cells(self, cells: Arrays, window: Window) -> list[Filled]:
+        return [(x, 0.0) for x in cells]
+
+    def fill_windows(self, windows: Arrays) -> list[Filled]:
+        return list(zip(windows, (0.0, 1.0), strict=False))
+
+    def prepared(self, cells: Arrays, windows: Arrays) -> tuple[Arrays, Arrays]:
+        (x,), (y, *p) = cells, windows
+        dead = (y == 0) | jnp.isinf(y)
+        least = 4 * jnp.finfo(y.dtype).tiny
+        reciprocal = jnp.where(dead, 0, 1 / (0.25 * jnp.where(dead, 1, jnp.maximum(y, least))))
+        return (jnp.where(jnp.isinf(x), 0, x * 0.25),), (reciprocal, *p)
+
+    def weight(self, cells: Arrays, outputs: Arrays, parameter: Parameter) -> jax.Array:
+        (quarter,), (reciprocal,), p = cells, outputs, parameter
+        ratio = quarter * reciprocal
+        if not isinstance(p, float) or p < 2:
+            # A ratio that underflows keeps its sign, which is the whole weight for p = 1.
+            lost = (ratio == 0) & (quarter != 0) & (reciprocal != 0)
+            least = jnp.sign(quarter) * jnp.finfo(ratio.dtype).tiny
+            ratio += lax.stop_gradient(jnp.where(lost, least, 0))
+        return signed_power(ratio, p - 1)
+
+    def slope(self, cells: Arrays, outputs: Arrays, parameter: jax.Array) -> jax.Array:
+        ratio = cells[0] * outputs[0]
+        return even_power(ratio, parameter) * log_magnitude(ratio)
+
+    def slope_factor(self, y: jax.Array, parameter: jax.Array) -> jax.Array:
+        return jnp.where(jnp.isinf(y), 0, y) / parameter
 
 
 # Terms of nonzero cells are at least this large, so that only a window of zeros has the sum 0.
@@ -131,27 +195,27 @@ def _sums_powers(window: Window) -> bool:
     return window.cells > 9 and (window.is_single or math.prod(axis.stride for axis in window.axes) >= 4)
 
 
-def _norm(cells: Cells, p: Exponent, window: Window, _: Multiplicities, __: jax.Array | None) -> jax.Array:
-    """The norm: for small whole exponents by sums of powers if that pays off and all are moderate, else by ratios."""
-    (x,) = cells
-    if not (isinstance(p, float) and p.is_integer() and p <= 8 and _sums_powers(window) and on_one_cpu(x)):
-        return _norm_by_ratios(x, p=p, window=window)
+def _norm_by_sums(x: jax.Array, p: float, window: Window) -> jax.Array:
+    """The norm (Σ |x|^p)^(1/p) if all sums are moderate, else by ratios."""
 
     def terms(x: jax.Array) -> Terms:
         magnitudes = jnp.abs(x)
         return (jnp.where(magnitudes == 0, 0, jnp.maximum(positive_power(magnitudes, p), _LEAST_TERM)),)
 
+    def root(x: jax.Array, sums: jax.Array) -> jax.Array:
+        root = _root(sums, p)
+        if p > 2:
+            # Only near 1 are powers by logarithms exact to the last digits.
+            scale = power_of_two(jnp.where(sums == 0, 1, root))
+            root = scale * _root(sums * positive_power(1 / scale, p), p)
+        return root
+
     (sums,) = sums_of_terms(terms, x, window)
-    root = _root(sums, p)
-    if p > 2:
-        # Only near 1 are powers by logarithms exact to the last digits.
-        scale = power_of_two(jnp.where(sums == 0, 1, root))
-        root = scale * _root(sums * positive_power(1 / scale, p), p)
     moderate = all_moderate((sums == 0) | ((sums >= _LEAST_SUM) & (sums <= _LARGEST_SUM)))
-    return unless_moderate(moderate, root, partial(_norm_by_ratios, p=p, window=window), window, x)
+    return if_moderate(moderate, root, lambda x, _: _norm_by_ratios(x, p, window), x, sums)
 
 
-def _norm_by_ratios(x: jax.Array, *, p: Exponent, window: Window) -> jax.Array:
+def _norm_by_ratios(x: jax.Array, p: Parameter, window: Window) -> jax.Array:
     """The norm s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, none that counts underflows.
 
     For whole exponents of float32, s is a power of two: products with 1/s are exact, and the CPU compiler, which stores
@@ -171,60 +235,7 @@ def _norm_by_ratios(x: jax.Array, *, p: Exponent, window: Window) -> jax.Array:
     return scale * _root(total, p)
 
 
-def _root(sums: jax.Array, p: Exponent) -> jax.Array:
+def _root(sums: jax.Array, p: Parameter) -> jax.Array:
     if not isinstance(p, float) or p in (1, 2):
         return positive_power(sums, 1 / p)
     return in_one_row(lambda sums: positive_power(sums, 1 / p), sums)
-
-
-# Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From
-# log y = log(Σ |x(i)|^p)/p,
-#
-#     ∂y/∂x(i) = sign(x(i))·u(i)^(p-1)
-#     ∂y/∂p = y·(Σ u(i)^p·log|x(i)| - log y)/p = y/p·Σ u(i)^p·log u(i)
-#
-# No u exceeds 1, so nothing overflows unless y does. y = 0 is a corner of the norm, where 0 is in the subdifferential
-# for p ≥ 1. Such a window, and one whose y is infinite, is *dead*: all its derivatives are 0.
-
-
-# Ratios are products with 1/y, computed once per window. Scaling x and y by 1/4 keeps 1/y normal for the largest y.
-
-
-def _padded(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
-    return [(x, 0.0) for x in cells]
-
-
-def _quarter(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
-    """A quarter of the cells, 0 for infinite ones: their windows are infinite and dead anyway, and no ratio is NaN."""
-    (x,) = cells
-    return [(jnp.where(jnp.isinf(x), 0, x * 0.25), 0.0)]
-
-
-def _reciprocal_of_quarter(y: jax.Array, _: jax.Array | None) -> list[tuple[jax.Array, float]]:
-    """The reciprocal of a quarter of y, and 0 for dead windows and outside, whose ratios u are then 0."""
-    dead = (y == 0) | jnp.isinf(y)
-    least = 4 * jnp.finfo(y.dtype).tiny
-    return [(jnp.where(dead, 0, 1 / (0.25 * jnp.where(dead, 1, jnp.maximum(y, least)))), 0.0)]
-
-
-def _norm_weight(quarters: Cells, reciprocals: Cells, p: Exponent) -> jax.Array:
-    (cells,), (reciprocal,) = quarters, reciprocals
-    ratio = cells * reciprocal
-    if not isinstance(p, float) or p < 2:
-        # A ratio that underflows keeps its sign, which is the whole weight for p = 1.
-        lost = (ratio == 0) & (cells != 0) & (reciprocal != 0)
-        least = jnp.sign(cells) * jnp.finfo(ratio.dtype).tiny
-        ratio += lax.stop_gradient(jnp.where(lost, least, 0))
-    return signed_power(ratio, p - 1)
-
-
-def _norm_slope(quarters: Cells, reciprocals: Cells, p: Exponent) -> jax.Array:
-    ratio = quarters[0] * reciprocals[0]
-    return even_power(ratio, p) * log_magnitude(ratio)
-
-
-def _norm_slope_factor(y: jax.Array, p: Exponent) -> jax.Array:
-    return jnp.where(jnp.isinf(y), 0, y) / p
-
-
-_NORM = WeightedPool(_norm, _padded, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._derivatives.exponentials import (
-    call_of_exponentials,
+    LogExponentials,
     gap_to_shift,
     gap_to_value,
-    log_exponentials,
-    pool_log_exponentials,
-    sums_of_exponentials,
-    with_fills,
+    pool_exponentials,
 )
-from jaxpool._derivatives.moments import exponential_less_one, exponential_moment
-from jaxpool._derivatives.parameters import Parameter
-from jaxpool._derivatives.sums_of_cells import Terms
-from jaxpool._derivatives.weights import Cells, Multiplicities, Shift
+from jaxpool._derivatives.moderate_sums import Terms
+from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
+from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import in_one_row
@@ -85,41 +85,7 @@ def mellowmax_pool(
     Source: Asadi and Littman, "An alternative softmax operator for reinforcement learning", ICML 2017.
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    call = call_of_exponentials("mellowmax_pool", x, beta, sizes, where, rule, count_include_pad)
-    return pool_log_exponentials(*call, _LOG_MEAN_EXP, _SUMS)
-
-
-def _log_mean_exp(
-    cells: Cells, beta: Parameter, window: Window, multiplicities: Multiplicities, shift: Shift
-) -> jax.Array:
-    """The excess of m over its shift c, log(mean exp(β·d))/β with d = x - c, for β ≥ 0.
-
-    With e = mean (exp(β·d) - 1) this is log(1 + e)/β, which has no cancellation for small β, and mean d for β = 0. If e
-    is near -1, as it may be in large windows, the first form is used.
-    """
-    assert shift is not None
-    beta = jnp.asarray(beta, cells[0].dtype)
-    limits = jnp.finfo(beta.dtype)
-    # For a smaller β, products with differences of cells below 1/β would be subnormal.
-    is_mean = beta < limits.tiny / limits.eps
-    # The largest of a few values may be that of a small share of the cells.
-    is_large = window.cells > 16 or (multiplicities is not None and len(cells) > 1)
-
-    def terms(cells: Cells, _: Arrays) -> Arrays:
-        gap = jnp.where(jnp.isinf(shift) & ~jnp.isinf(cells[-1]), 0, gap_to_shift(cells, shift))
-        product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
-        return jnp.where(is_mean, gap, exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
-
-    multiplicity, total = (
-        (None, float(window.cells))
-        if multiplicities is None
-        else (multiplicities[0], jnp.maximum(multiplicities[1], 1))
-    )
-    mean, *powers = (sums / total for sums in sum_terms(terms, with_fills(cells, window), window, multiplicity))
-    logarithm = in_one_row(jnp.log1p, jnp.where(is_mean, 0, mean))
-    if is_large:
-        logarithm = jnp.where(mean < -0.5, in_one_row(jnp.log, powers[0]), logarithm)
-    return jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
+    return pool_exponentials("mellowmax_pool", x, beta, sizes, where, rule, count_include_pad, _LogMeanExp)
 
 
 # Notation: x(i) the n cells of one window, β ≥ 0 (a negative β is the same pool of -x with -β, negated),
@@ -133,35 +99,101 @@ def _log_mean_exp(
 # second. If m is infinite, all derivatives are 0. +inf marks a cell that is absent.
 
 
-def _slope(cells: Cells, m: Cells, beta: Parameter) -> jax.Array:
-    gap, dead = gap_to_value(cells, m)
-    # A cell so far below that gap² overflows adds the same as -inf.
-    vanishes = beta * gap < 2 * jnp.log(jnp.finfo(gap.dtype).tiny)
-    lowest = (jnp.isneginf(cells[-1]) & ~jnp.isinf(m[-1])) | vanishes
-    dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
-    limit = 1 / jnp.square(jnp.where(lowest, beta, 1))
-    return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * exponential_moment(beta * gap, 1))
+@dataclass(frozen=True)
+class _LogMeanExp(LogExponentials):
+    is_mean = True
+
+    def value(
+        self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
+    ) -> jax.Array:
+        """The excess of m over its shift c, log(mean exp(β·d))/β with d = x - c, for β ≥ 0.
+
+        With e = mean (exp(β·d) - 1) this is log(1 + e)/β, which has no cancellation for small β, and mean d for β = 0.
+        If e is near -1, as it may be in large windows, the first form is used.
+        """
+        assert shift is not None
+        beta = jnp.asarray(parameter, cells[0].dtype)
+        limits = jnp.finfo(beta.dtype)
+        # For a smaller β, products with differences of cells below 1/β would be subnormal.
+        is_mean = beta < limits.tiny / limits.eps
+        # The largest of a few values may be that of a small share of the cells.
+        is_large = part.cells > 16 or (multiplicities is not None and len(cells) > 1)
+
+        def terms(cells: Cells, _: Arrays) -> Arrays:
+            gap = jnp.where(jnp.isinf(shift) & ~jnp.isinf(cells[-1]), 0, gap_to_shift(cells, shift))
+            product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
+            return jnp.where(is_mean, gap, _exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
+
+        multiplicity, total = multiplicities or (None, float(part.cells))
+        sums = sum_terms(terms, self.fill_cells(cells, part), part, multiplicity)
+        mean, *powers = (each / jnp.maximum(total, 1) for each in sums)
+        logarithm = in_one_row(jnp.log1p, jnp.where(is_mean, 0, mean))
+        if is_large:
+            logarithm = jnp.where(mean < -0.5, in_one_row(jnp.log, powers[0]), logarithm)
+        return jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
+
+    def slope(self, cells: Arrays, outputs: Arrays, parameter: jax.Array) -> jax.Array:
+        gap, dead = gap_to_value(cells, outputs)
+        # A cell so far below that gap² overflows adds the same as -inf.
+        vanishes = parameter * gap < 2 * jnp.log(jnp.finfo(gap.dtype).tiny)
+        lowest = (jnp.isneginf(cells[-1]) & ~jnp.isinf(outputs[1])) | vanishes
+        dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
+        limit = 1 / jnp.square(jnp.where(lowest, parameter, 1))
+        return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * _moment(parameter * gap, 1))
+
+    def terms(self, x: jax.Array) -> Terms:
+        return jnp.exp(self.beta * x), _exponential_less_one(self.beta * x)
+
+    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+        """log(mean exp(β·x))/β, from the mean of exp(β·x) - 1 if that is given and more accurate.
+
+        That is log(1 + e), which for u = 1 + e, rounded, is log(u)·e/(u - 1), or e if u is 1: one logarithm for both.
+        """
+        mean, *less_one = (total / counts for total in sums)
+        if not less_one:
+            return jnp.log(mean) / self.beta
+        (e,) = less_one
+        u = jnp.where(e > -0.5, 1 + e, mean)
+        corrected = jnp.where(u == 1, e, jnp.log(u) * e / (u - 1))
+        return jnp.where(e > -0.5, corrected, jnp.log(u)) / self.beta
 
 
-_LOG_MEAN_EXP = log_exponentials(_log_mean_exp, _slope, lambda m, beta: jnp.ones_like(m), is_mean=True)
+# With the moments μ_k(z) = ∫ t^k·exp(t·z) dt for t from 0 to 1, and k = 0, 1, …,
+#
+#     μ_k' = μ_{k+1}     μ_0 = (exp(z) - 1)/z     μ_k = (exp(z) - k·μ_{k-1})/z     μ_k = Σ_j z^j/(j!·(j + k + 1))
+#
+# so the derivative of each needs only the next one, and μ = μ_1. The third formula is used upwards for |z| > 1, where
+# it is stable for the few k that derivatives need; the fourth for other z, where the third would divide 0 by 0.
 
 
-def _terms(x: jax.Array, beta: float) -> Terms:
-    return jnp.exp(beta * x), exponential_less_one(beta * x)
+def _exponential_less_one(z: jax.Array) -> jax.Array:
+    """The value exp(z) - 1, faster than `jnp.expm1`, for sums that are not differentiated."""
+    near = jnp.abs(z) < 0.5
+    small = jnp.where(near, z, 0)
+    series = jnp.zeros_like(z)
+    for power in reversed(range(1, 16 if jnp.finfo(z.dtype).bits == 64 else 9)):
+        series = (series + 1 / math.factorial(power)) * small
+    return jnp.where(near, series, jnp.exp(z) - 1)
 
 
-def _value(sums: Terms, counts: ArrayLike, beta: float) -> jax.Array:
-    """log(mean exp(β·x))/β, from the mean of exp(β·x) - 1 if that is given and more accurate.
+@custom_rule((1,))
+def _moment(z: jax.Array, order: int) -> jax.Array:
+    """The moment μ_order(z), for real z of any sign; differentiable to every order."""
+    near = jnp.abs(z) <= 1
+    small, large = jnp.where(near, z, 0), jnp.where(near, 1, z)
+    # At |z| = 1 the first omitted term is below a rounding error.
+    count = 18 if jnp.finfo(z.dtype).bits == 64 else 10
+    series = jnp.zeros_like(z)
+    for power in reversed(range(count)):
+        series = series * small + 1 / (math.factorial(power) * (power + order + 1))
+    exponential = jnp.exp(large)
+    moment = (exponential - 1) / large
+    for k in range(1, order + 1):
+        moment = (exponential - k * moment) / large
+    return jnp.where(near, series, moment)
 
-    That is log(1 + e), which for u = 1 + e, rounded, is log(u)·e/(u - 1), or e if u is 1: a single logarithm for both.
-    """
-    mean, *less_one = (total / counts for total in sums)
-    if not less_one:
-        return jnp.log(mean) / beta
-    (e,) = less_one
-    u = jnp.where(e > -0.5, 1 + e, mean)
-    corrected = jnp.where(u == 1, e, jnp.log(u) * e / (u - 1))
-    return jnp.where(e > -0.5, corrected, jnp.log(u)) / beta
 
-
-_SUMS = sums_of_exponentials(_terms, _value, kept=1)
+@_moment.defjvp
+def _moment_jvp(order: int, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (z,), (z_dot,) = primals, tangents
+    return _moment(z, order), _moment(z, order + 1) * z_dot

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
@@ -11,7 +12,6 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._average import averages
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.parameters import expand_rank
 from jaxpool._engine.operations import separate_term
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window
@@ -62,8 +62,8 @@ def mixed_pool(
     Derivative:
         ∂y[o]/∂x[i] = α·[i is the winner of window o] + (1 - α)/d[o] with the divisor d[o] of the average, and
         ∂y/∂α = max - average. Ties: the first winner in the row-major order of x takes the share of the maximum. Zeros
-        need no special handling. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 with
-        derivative 0.
+        need no special handling. For α = 0 an infinite maximum takes no part, nor an infinite average for α = 1. NaN
+        stays in the windows that hold it. A window that `where` leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 6.0])
@@ -83,7 +83,8 @@ def mixed_pool(
 
 
 # y is linear in α, in the maxima and in the averages: ∂y/∂α = max - avg, and the rest follows from the rules of the
-# two. If α is the number 1 or 0, the other term is left out, so that it adds no 0·inf.
+# two. An infinite one with the share 0 would add 0·inf. So if α is the number 0 or 1, the other term is left out, and
+# where an array is 0 or 1, the other term is set to 0 if it is not finite.
 
 
 @core
@@ -97,11 +98,18 @@ def _blends(
     rule: str,
 ) -> jax.Array:
     x, mask, window, dtype = widened(x, mask, window)
-    share = number if alpha is None else expand_rank(alpha.astype(x.dtype), x.ndim)
-    assert share is not None
+    alpha = None if alpha is None else lax.expand_dims(alpha.astype(x.dtype), range(x.ndim - alpha.ndim))
+
+    def weigh(share: float | jax.Array, values: jax.Array) -> jax.Array:
+        if alpha is not None:
+            values = jnp.where((share == 0) & ~jnp.isfinite(values), 0, values)
+        return share * values
+
+    of_maximum = number if alpha is None else alpha
+    assert of_maximum is not None
     terms = []
     if number != 0:
-        terms.append(separate_term(share * extremes(x, mask, window, lax.max, rule)))
+        terms.append(separate_term(weigh(of_maximum, extremes(x, mask, window, lax.max, rule))))
     if number != 1:
-        terms.append((1 - share) * averages(x, mask, window, include_pad, None, rule))
+        terms.append(weigh(1 - of_maximum, averages(x, mask, window, include_pad, None, rule)))
     return sum(terms[1:], terms[0]).astype(dtype)

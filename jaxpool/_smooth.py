@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._derivatives.exponentials import (
-    call_of_exponentials,
+    LogExponentials,
     gap_to_shift,
     gap_to_value,
-    log_exponentials,
-    pool_log_exponentials,
-    sums_of_exponentials,
-    with_fills,
+    pool_exponentials,
 )
-from jaxpool._derivatives.parameters import Parameter
-from jaxpool._derivatives.sums_of_cells import Terms
-from jaxpool._derivatives.weights import Cells, Multiplicities, Shift
+from jaxpool._derivatives.moderate_sums import Terms
+from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import in_one_row
@@ -88,47 +86,43 @@ def smooth_max_pool(
     "From image-level to pixel-level labeling with convolutional networks", CVPR 2015.
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    call = call_of_exponentials("smooth_max_pool", x, beta, sizes, where, rule, count_include_pad, zero_allowed=False)
-    return pool_log_exponentials(*call, _LOG_SUM_EXP, _SUMS)
+    return pool_exponentials("smooth_max_pool", x, beta, sizes, where, rule, count_include_pad, _LogSumExp)
 
 
-def _log_sum_exp(
-    cells: Cells, beta: Parameter, window: Window, multiplicities: Multiplicities, shift: Shift
-) -> jax.Array:
-    """The excess of log-sum-exp over its shift c, log(Σ exp(β·(x - c)))/β, for β > 0: no exponential overflows."""
-    assert shift is not None
-
-    def term(cells: Cells, _: Arrays) -> jax.Array:
-        return jnp.exp(beta * gap_to_shift(cells, shift))
-
-    multiplicity = None if multiplicities is None else multiplicities[0]
-    return in_one_row(jnp.log, sum_terms(term, with_fills(cells, window), window, multiplicity)) / beta
-
-
-# Notation: x(i) the cells of one window, β > 0 (a negative β is the same pool of -x, negated),
-# y = log(Σ exp(β·x(i)))/β, w(i) = exp(β·(x(i) - y)), so that Σ w(i) = 1. Then
+# Notation: x(i) the cells of one window, β > 0 (a negative β is the same pool of -x, negated), c the shift,
+# y = log(Σ exp(β·x(i)))/β = c + log(Σ exp(β·(x(i) - c)))/β, w(i) = exp(β·(x(i) - y)), so that Σ w(i) = 1. Then
 #
 #     ∂y/∂x(i) = exp(β·x(i)) / Σ exp(β·x(i)) = w(i)
 #     ∂y/∂β = (Σ w(i)·x(i))/β - y/β = Σ w(i)·(x(i) - y)/β
 #
-# No w exceeds 1. A cell of -inf has weight 0. If y is infinite, the weights are ratios of infinities, and all
-# derivatives are set to 0.
+# No exponential of a distance to c overflows, and no w exceeds 1. A cell of -inf has weight 0. If y is infinite, the
+# weights are ratios of infinities, and all derivatives are set to 0.
 
 
-def _slope(cells: Cells, y: Cells, beta: Parameter) -> jax.Array:
-    gap, dead = gap_to_value(cells, y)
-    return jnp.where(dead, 0, jnp.exp(beta * gap) * gap)
+@dataclass(frozen=True)
+class _LogSumExp(LogExponentials):
+    zero_allowed = False
 
+    def value(
+        self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
+    ) -> jax.Array:
+        assert shift is not None
 
-_LOG_SUM_EXP = log_exponentials(_log_sum_exp, _slope, lambda y, beta: jnp.ones_like(y) / beta)
+        def term(cells: Cells, _: Arrays) -> jax.Array:
+            return jnp.exp(parameter * gap_to_shift(cells, shift))
 
+        multiplicity = None if multiplicities is None else multiplicities[0]
+        return in_one_row(jnp.log, sum_terms(term, self.fill_cells(cells, part), part, multiplicity)) / parameter
 
-def _terms(x: jax.Array, beta: float) -> Terms:
-    return (jnp.exp(beta * x),)
+    def slope(self, cells: Arrays, outputs: Arrays, parameter: jax.Array) -> jax.Array:
+        gap, dead = gap_to_value(cells, outputs)
+        return jnp.where(dead, 0, jnp.exp(parameter * gap) * gap)
 
+    def slope_factor(self, y: jax.Array, parameter: jax.Array) -> jax.Array:
+        return jnp.ones_like(y) / parameter
 
-def _value(sums: Terms, _: ArrayLike, beta: float) -> jax.Array:
-    return jnp.log(sums[0]) / beta
+    def terms(self, x: jax.Array) -> Terms:
+        return (jnp.exp(self.beta * x),)
 
-
-_SUMS = sums_of_exponentials(_terms, _value, kept=1)
+    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+        return jnp.log(sums[0]) / self.beta

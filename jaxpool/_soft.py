@@ -12,17 +12,13 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._call import core, widened
-from jaxpool._derivatives.covered_cells import without_uncovered
-from jaxpool._derivatives.exponentials import call_of_exponentials, difference, sums_of_exponentials
-from jaxpool._derivatives.long_windows import over_parts
-from jaxpool._derivatives.moments import without_tiny
-from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
-from jaxpool._derivatives.parameters import expand_rank, shared_along_windows
+from jaxpool._derivatives.exponentials import ExponentialPool, difference, pool_exponentials
+from jaxpool._derivatives.in_turn import is_shared, over_parts
+from jaxpool._derivatives.moderate_sums import Terms
+from jaxpool._derivatives.padded_zeros import extremes_with_zeros
 from jaxpool._derivatives.residuals import exponentials_order
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._derivatives.sums import Weight, finite, sums_about_largest, weighted_sums
-from jaxpool._derivatives.sums_of_cells import ExactPool, Terms, pool_by_sums_of_cells
+from jaxpool._derivatives.sums import ExponentialWeights, finite, weighted_sums
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
@@ -85,52 +81,7 @@ def soft_pool(
     Source: Stergiou, Poppe and Kalliatakis, "Refining activation downsampling with SoftPool", ICCV 2021.
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    return _soft_means(*call_of_exponentials("soft_pool", x, beta, sizes, where, rule, count_include_pad))
-
-
-@core
-def _soft_means(
-    x: jax.Array,
-    mask: jax.Array | None,
-    beta: jax.Array | None,
-    window: Window,
-    number: float | None,
-    include_pad: bool,
-    rule: str,
-) -> jax.Array:
-    """The mean of every window weighted by the softmax of β·x, for `beta`, or for `number` if that is None."""
-    x, mask, window, dtype = widened(x, mask, window)
-    if include_pad and window.has_padding:
-        x, mask, window = with_zeros(x, mask, window)
-    x = without_uncovered(x, window, learnt=beta is not None)
-    if beta is None:
-        assert number is not None
-        x = -x if number < 0 else x
-        under_number = _UnderNumber(window, abs(number))
-        if mask is None:
-            y = pool_by_sums_of_cells(x, _SUMS, under_number, abs(number), rule)
-        else:
-            y = with_rule(rule, under_number)(x, mask)
-    else:
-        beta = without_tiny(expand_rank(beta.astype(x.dtype), x.ndim))
-        x, beta = vary_together(x, beta)
-        y = with_rule(rule, partial(_means, window=window, signs={-1, 0, 1}))(x, beta, mask)
-    if number is not None and number < 0:
-        y = -y
-    if mask is not None:
-        y = jnp.where(any_present(mask, window), y, 0)
-    return y.astype(dtype)
-
-
-@dataclass(frozen=True)
-class _UnderNumber(ExactPool):
-    """The pool with a number β ≥ 0."""
-
-    beta: float
-
-    def __call__(self, x: jax.Array, mask: jax.Array | None = None, /) -> jax.Array:
-        beta = without_tiny(jnp.full((1,) * x.ndim, self.beta, x.dtype))
-        return _means(x, beta, mask, window=self.window, signs={1} if self.beta > 1e-30 else {0, 1})
+    return pool_exponentials("soft_pool", x, beta, sizes, where, rule, count_include_pad, _SoftMeans)
 
 
 # With any shift c of a window and e(i) = exp(β·(x(i) - c)), the mean with softmax weights w(i) = e(i)/Σ e is
@@ -141,10 +92,9 @@ class _UnderNumber(ExactPool):
 #
 #     ∂y/∂x(i) = w(i)·(1 + β·(x(i) - y))        ∂y/∂β = Σ w(i)·(x(i) - y)²
 #
-# c is the largest cell, or for β < 0 the smallest: no exponential overflows, Σ e ≥ 1, and every weight is accurate to a
-# few units in the last place, however large β·x. If one axis is taken after the other, windows with sums Σ e and
-# Σ e·(x - c) for different c are shifted to a common c as cells are, by another exponential. A negative number β is the
-# same pool of -x with -β, negated.
+# c is the largest cell, as β ≥ 0: no exponential overflows, Σ e ≥ 1, and every weight is accurate to a few units in the
+# last place, however large β·x. If one axis is taken after the other, windows with sums Σ e and Σ e·(x - c) for
+# different c are shifted to a common c as cells are, by another exponential.
 
 
 # The shift c of every window, Σ e, Σ e·(x - c), the largest and the smallest cell. Cells are their own shifts: Σ e is
@@ -152,13 +102,33 @@ class _UnderNumber(ExactPool):
 _State = tuple[jax.Array, jax.Array | None, jax.Array | None, jax.Array, jax.Array]
 
 
-def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, signs: set[int]) -> jax.Array:
-    parts = exponentials_order(window) if shared_along_windows(beta, window) else (window,)
+@dataclass(frozen=True)
+class _SoftMeans(ExponentialPool):
+    kept = 2
+    # The derivative is a difference of terms of order β·x.
+    largest_exponent = 16.0
 
+    def terms(self, x: jax.Array) -> Terms:
+        weight = jnp.exp(self.beta * x)
+        return weight, weight * x
+
+    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+        return sums[1] / sums[0]
+
+    def pool_present(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array | None, rule: str) -> jax.Array:
+        positive = self.number is not None and self.number > 1e-30
+        if beta is None:
+            beta = jnp.full((1,) * x.ndim, self.beta, x.dtype)
+        else:
+            x, beta = vary_together(x, beta)
+        return with_rule(rule, partial(_pool, window=self.window, positive=positive))(x, _without_tiny(beta), mask)
+
+
+def _pool(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, positive: bool) -> jax.Array:
     def cells(x: jax.Array) -> _State:
         largest, smallest = (x if mask is None else jnp.where(mask, x, end) for end in (-jnp.inf, jnp.inf))
         # With the largest cells as shifts, cells of -inf have no weight, and windows with a cell of inf no derivative.
-        if signs == {1} and mask is None:
+        if positive and mask is None:
             return x, None, None, largest, smallest
         present = ~jnp.isinf(x) if mask is None else ~jnp.isinf(x) & mask
         return jnp.where(present, x, 0), present.astype(x.dtype), None, largest, smallest
@@ -168,41 +138,46 @@ def _means(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Win
         assert mass is not None, "a window has an axis"
         assert moment is not None, "a window has an axis"
         y = shift + moment / jnp.where(mass == 0, 1, mass)
-        extreme = _either(signs, beta, smallest, largest)
-        if 0 in signs:
+        if not positive:
             # A plain mean, including infinities.
-            ends = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), largest + smallest, extreme)
-            extreme = jnp.where(beta == 0, ends, extreme)
-        return jnp.where(jnp.isinf(extreme) | jnp.isnan(extreme), extreme, y)
+            largest = jnp.where((beta == 0) & jnp.isinf(smallest), largest + smallest, largest)
+        return jnp.where(jnp.isinf(largest) | jnp.isnan(largest), largest, y)
 
-    return over_parts(partial(_of_part, beta=beta, signs=signs), cells, mean, parts, x, mask, window)
+    parts = exponentials_order(window) if is_shared(beta, window) else (window,)
+    return over_parts(partial(_pool_state, beta=beta, positive=positive), cells, mean, parts, x, mask, window)
 
 
-def _of_part(state: _State, part: Window, _: Any = None, *, beta: jax.Array, signs: set[int]) -> _State:
+def _without_tiny(beta: jax.Array) -> jax.Array:
+    """The factor β of exponents, set to 0 where products with cells may be subnormal.
+
+    The derivative is that of β, as a mean is differentiable there. Cells larger than 1/β are averaged like the others.
+    """
+    limits = jnp.finfo(beta.dtype)
+    tiny = jnp.abs(beta) < limits.tiny / limits.eps
+    return beta - lax.stop_gradient(jnp.where(tiny, beta, 0))
+
+
+def _pool_state(state: _State, part: Window, _: Any = None, *, beta: jax.Array, positive: bool) -> _State:
     shift, mass, moment, largest, smallest = state
-    power, gap = _WEIGHTS if signs == {1} else _LEARNT_WEIGHTS
-    beta = expand_rank(beta, shift.ndim)
+    weights = _WEIGHTS if positive else _LEARNT_WEIGHTS
+    beta = lax.expand_dims(beta, range(shift.ndim - beta.ndim))
     if mass is None:
-        largest, (moment, mass) = sums_about_largest((gap, power), shift, beta, part)
+        largest, (moment, mass) = weighted_sums(weights, shift, None, beta, None, part)
         largest = lax.stop_gradient(largest)
         return finite(largest), mass, moment, largest, largest
-    largest = extremes_with_zeros(lax.stop_gradient(largest), part, lax.max)
-    # If β is known to be positive, the largest cells suffice.
-    smallest = largest if signs == {1} else extremes_with_zeros(lax.stop_gradient(smallest), part, lax.min)
-    common = finite(_either(signs, beta, smallest, largest))
-    if 0 in signs:
-        # No cell is so far from the middle that differences overflow. For any other β such a cell has no weight.
-        middle = jnp.where(jnp.isinf(largest) | jnp.isinf(smallest), common, largest / 2 + smallest / 2)
-        common = jnp.where(beta == 0, middle, common)
-    sums, masses = weighted_sums((gap, power), shift, (common, beta), mass, part)
+    largest = common = extremes_with_zeros(lax.stop_gradient(largest), part, lax.max)
+    if positive:
+        smallest = largest
+    else:
+        smallest = extremes_with_zeros(lax.stop_gradient(smallest), part, lax.min)
+        # No cell is so far from the middle that differences overflow. For any β but 0 such a cell has no weight.
+        are_finite = ~(jnp.isinf(largest) | jnp.isinf(smallest))
+        common = jnp.where((beta == 0) & are_finite, largest / 2 + smallest / 2, largest)
+    _, (moments, masses) = weighted_sums(weights, shift, common, beta, mass, part)
     if moment is not None:
-        sums += weighted_sums((power,), shift, (common, beta), moment, replace(part, zeros=0), "moments")[0]
-    return common, masses, sums, largest, smallest
-
-
-def _either(signs: set[int], beta: jax.Array, smallest: jax.Array, largest: jax.Array) -> jax.Array:
-    """The cell of each window with the largest exponential."""
-    return largest if signs == {1} else jnp.where(beta < 0, smallest, largest)
+        (power,) = weights.each[1:]
+        moments += weighted_sums(power, shift, common, beta, moment, replace(part, zeros=0), "moments")[1][0]
+    return finite(common), masses, moments, largest, smallest
 
 
 def _one(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
@@ -217,7 +192,7 @@ def _gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
     return difference(cells, shift, False)
 
 
-# The same for β of any sign, for which a cell outside the window may be on either side of the shift.
+# The same for β that may be 0, for which cells are on both sides of the shift.
 
 
 def _learnt_exponent(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
@@ -229,18 +204,5 @@ def _learnt_gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Arra
     return difference(cells, shift, True)
 
 
-_WEIGHTS = Weight(_exponent, _one), Weight(_exponent, _gap)
-_LEARNT_WEIGHTS = Weight(_learnt_exponent, _one), Weight(_learnt_exponent, _learnt_gap)
-
-
-def _terms(x: jax.Array, beta: float) -> Terms:
-    weight = jnp.exp(beta * x)
-    return weight, weight * x
-
-
-def _mean(sums: Terms, _: ArrayLike, beta: float) -> jax.Array:
-    return sums[1] / sums[0]
-
-
-# The derivative is a difference of terms of order β·x.
-_SUMS = sums_of_exponentials(_terms, _mean, kept=2, largest_exponent=16.0)
+_WEIGHTS = ExponentialWeights(_exponent, (_gap, _one))
+_LEARNT_WEIGHTS = ExponentialWeights(_learnt_exponent, (_learnt_gap, _one))

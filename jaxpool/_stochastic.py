@@ -14,10 +14,10 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_key
 from jaxpool._call import core, extended, sliding, widened
-from jaxpool._derivatives.covered_cells import without_uncovered
+from jaxpool._derivatives.in_turn import without_uncovered
+from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.powers import quotient
 from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values
-from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
@@ -91,7 +91,7 @@ def stochastic_pool(
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("stochastic_pool", x, sizes, where, rule)
     if key is None:
-        return _means(array, mask, window, rule)
+        return _mean_draws(array, mask, window, rule)
     return _draws(array, mask, check_key("stochastic_pool", key), window, rule)
 
 
@@ -104,40 +104,36 @@ def stochastic_pool(
 
 
 @core
-def _means(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
+def _mean_draws(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
     x = without_uncovered(x, window, learnt=False)
-    return pool_by_sums_of_cells(x, _SUMS, _MeansByNorms(window), 1.0, rule).astype(dtype)
+    return pool_by_sums_of_cells(x, _Means(window), rule).astype(dtype)
 
 
 @dataclass(frozen=True)
-class _MeansByNorms(ExactPool):
-    def __call__(self, x: jax.Array, /) -> jax.Array:
+class _Means(SumsOfCells):
+    kept = 2
+
+    def exact(self, x: jax.Array, /) -> jax.Array:
         positive = jnp.where(x <= 0, 0, x)
         first, second = (norms(positive, None, None, self.window, p, "jvp") for p in (1.0, 2.0))
         dead = (first == 0) | jnp.isinf(first)
         ratio = quotient(jnp.where(dead, 0, second), jnp.where(dead, 1, first))
         return jnp.where(jnp.isinf(first), first, jnp.where(dead, 0, second) * ratio)
 
+    def terms(self, x: jax.Array) -> Terms:
+        positive = jnp.where(x <= 0, 0, x)
+        return positive, positive * positive
 
-def _powers(x: jax.Array, _: float) -> Terms:
-    positive = jnp.where(x <= 0, 0, x)
-    return positive, positive * positive
+    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+        first, second = sums
+        return second / jnp.where(first == 0, 1, first)
 
-
-def _mean(sums: Terms, _: ArrayLike, __: float) -> jax.Array:
-    first, second = sums
-    return second / jnp.where(first == 0, 1, first)
-
-
-def _is_moderate(sums: Terms, _: float) -> jax.Array:
-    first = sums[0]
-    return (first == 0) | ((first >= 2.0**-40) & (first <= 2.0**40))
-
-
-_SUMS = SumsOfCells(_powers, _mean, 2, _is_moderate)
+    def is_moderate(self, sums: Terms) -> jax.Array:
+        first = sums[0]
+        return (first == 0) | ((first >= 2.0**-40) & (first <= 2.0**40))
 
 
 @core

@@ -8,58 +8,89 @@ one if padded cells stand for several zeros. A family may keep its values as exc
 differentiation; such pairs are the cells for the next axis.
 """
 
-from collections.abc import Callable
+import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
-from jaxpool._derivatives.parameters import Parameter, either
-from jaxpool._derivatives.rules import is_symbolic_zero
+from jaxpool._derivatives.in_turn import is_shared, over_parts
+from jaxpool._derivatives.padded_zeros import sums_with_zeros
+from jaxpool._derivatives.pairs import PairMap, Weights
+from jaxpool._derivatives.rules import is_symbolic_zero, with_rule
 from jaxpool._engine.custom_rules import custom_rule
-from jaxpool._engine.gather import Covered
-from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.maps import gather_windows, on_every_platform, sum_terms
+from jaxpool._engine.linear_maps import apply_linear_map
+from jaxpool._engine.maps import on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
-from jaxpool._engine.shards import Filled, by_shards
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.shards import by_shards
 from jaxpool._geometry.window import Window
+from jaxpool._sharding import vary_together
 
 # The multiplicity of each cell and their sum in each window; None if all cells count once.
 Multiplicities = tuple[jax.Array, jax.Array] | None
 # The cells themselves, or their excesses and shifts.
 Cells = tuple[jax.Array, ...]
 Shift = jax.Array | None
-Residuals = tuple[Cells, Shift, jax.Array | None, Multiplicities, jax.Array]
+Parameter = float | jax.Array
 
 
 @dataclass(frozen=True)
-class WeightedPool:
-    """One family, as functions of the cells x, the values y of the windows and the parameter θ.
+class WeightedPool(Weights):
+    """One family, for the number θ, or for an array θ if that is None.
 
-    Attributes:
-        value: y, less the shift if there is one, from x, θ, the window, the multiplicities, if any, and the shift.
-        padded: the arrays of x, with the values for padded cells.
-        cells: what `weight` and `slope` need of x, elementwise, with the values for padded cells.
-        outputs: what they need of y and the shift, elementwise, with the fills for windows outside: weights of 0.
-        weight: ∂y/∂x from `cells`, `outputs` and θ.
-        slope: the terms of ∂y/∂θ from the same, up to a factor that is the same for all cells of a window.
-        slope_factor: that factor, from y and θ.
-        shift: the shift of every window, from x.
-        is_mean: whether weights and slopes are multiplied by the cell's share in the multiplicity of its window.
+    Its weights are ∂y/∂x, given the cells, and the arrays y, shift and θ as far as there are any.
     """
 
-    value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array]
-    padded: Callable[[Cells, Window], list[Filled]]
-    cells: Callable[[Cells, Window], list[Filled]]
-    outputs: Callable[[jax.Array, Shift], list[Filled]]
-    weight: Callable[[Cells, Cells, Parameter], jax.Array]
-    slope: Callable[[Cells, Cells, Parameter], jax.Array]
-    slope_factor: Callable[[jax.Array, Parameter], jax.Array]
-    shift: Callable[[Cells, Window], jax.Array] | None = None
-    is_mean: bool = False
+    window: Window
+    number: float | None
+
+    # Whether weights and slopes are multiplied by the cell's share in the multiplicity of its window.
+    is_mean: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__} {self.number}"
+
+    @property
+    @abc.abstractmethod
+    def in_turn(self) -> tuple[Window, ...]:
+        """The windows that the pool is taken over in turn, if θ is one number along the pooled axes."""
+
+    @property
+    def shift_dtype(self) -> np.dtype | None:
+        """The dtype of shifts, or None if there are none."""
+        return None
+
+    def shift(self, cells: Cells, part: Window) -> Shift:
+        """The shift of every window of a part, or None."""
+        return None
+
+    @abc.abstractmethod
+    def value(
+        self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
+    ) -> jax.Array:
+        """The values of the windows of a part, less the shift if there is one."""
+
+    @abc.abstractmethod
+    def weight(self, cells: Arrays, outputs: Arrays, parameter: Parameter) -> jax.Array:
+        """∂y/∂x from prepared arrays."""
+
+    @abc.abstractmethod
+    def slope(self, cells: Arrays, outputs: Arrays, parameter: jax.Array) -> jax.Array:
+        """The terms of ∂y/∂θ from the same, up to a factor that is the same for all cells of a window."""
+
+    def slope_factor(self, y: jax.Array, parameter: jax.Array) -> jax.Array:
+        """That factor."""
+        return jnp.ones_like(y)
+
+    def exponent_and_factors(self, cells: Arrays, windows: Arrays) -> tuple[None, Arrays]:
+        outputs, parameter = (windows[:-1], windows[-1]) if self.number is None else (windows, self.number)
+        return None, (self.weight(cells, outputs, parameter),)
 
 
 # Notation: window o holds the cells W(o), y(o) = f({x(i) : i ∈ W(o)}, θ); a dot marks a tangent, a bar a cotangent.
@@ -68,137 +99,120 @@ class WeightedPool:
 #     ẏ(o) = Σ_{i ∈ W(o)} w(i, o) ẋ(i) + θ̇ Σ_{i ∈ W(o)} s(i, o)
 #     x̄(i) = Σ_{o : i ∈ W(o)} w(i, o) ȳ(o)        θ̄ = Σ_o ȳ(o) Σ_{i ∈ W(o)} s(i, o)
 #
-# where the outer sum of θ̄ runs over the outputs that share θ. The first term of ẏ and x̄ are the two directions of
-# `_Weights`. Weights are functions of x(i), y(o) and θ only, so only x, y and a shift are kept. For higher orders they
+# where the outer sum of θ̄ runs over the outputs that share θ. The first term of ẏ and x̄ are the two directions of a
+# `PairMap`. Weights are functions of x(i), y(o) and θ only, so only x, y and a shift are kept. For higher orders they
 # are differentiated in turn, y by this same rule; excesses over a shift vary as x and y do. In a mean with
 # multiplicities a(i) and A(o) = Σ_{i ∈ W(o)} a(i), w and s have a constant factor a(i)/A(o).
 
 
-@custom_rule((3, 4, 5, 6))
-def pool_part(
-    cells: Cells,
-    parameter: jax.Array | None,
-    multiplicities: Multiplicities,
-    window: Window,
-    pool: WeightedPool,
-    number: float | None,
-    shift_dtype: Any,
+@custom_rule((0, 4))
+def _pool_part(
+    pool: WeightedPool, cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities, part: Window
 ) -> tuple[jax.Array, Shift]:
     """The values of windows that are taken at once, less the shift if there is one, and the shift."""
 
-    def of_shard(*arrays: Any) -> tuple[jax.Array, Shift]:
-        *cells, multiplicity, parameter, total, window = arrays
-        shift = None if pool.shift is None else materialize(pool.shift(tuple(cells), window).astype(shift_dtype))
+    def pool_shard(*arrays: Any) -> tuple[jax.Array, Shift]:
+        *cells, multiplicity, parameter, total, part = arrays
+        shift = pool.shift(tuple(cells), part)
         multiplicities = None if multiplicity is None else (multiplicity, total)
 
         def value(cells: Cells, shift: Shift, parameter: jax.Array | None, multiplicities: Multiplicities) -> jax.Array:
-            return pool.value(cells, either(parameter, number), window, multiplicities, shift)
+            given = pool.number if parameter is None else parameter
+            assert given is not None
+            return pool.value(cells, given, part, multiplicities, shift)
 
         # A mark for each number: otherwise two norms of one array would share ratios, and keep them in memory.
-        given = tuple(cells), shift, parameter, multiplicities
-        return on_every_platform(value, *given, in_stage=True, mark=repr(number)), shift
+        arrays = tuple(cells), shift, parameter, multiplicities
+        return on_every_platform(value, *arrays, in_stage=True, mark=pool.name), shift
 
-    def both(cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities) -> tuple[jax.Array, Shift]:
+    def pool_on_platform(cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities) -> Any:
         multiplicity, total = multiplicities or (None, None)
-        of_cells = [*pool.padded(cells, window), (multiplicity, float(window.zeros))]
+        of_cells = [*pool.fill_cells(cells, part), (multiplicity, float(part.zeros))]
         # Devices exchange the cells once for the shifts and the values.
-        return by_shards(of_shard, window, of_cells, [(parameter, 1.0), (total, 1.0)])
+        return by_shards(pool_shard, part, of_cells, [(parameter, 1.0), (total, 1.0)])
 
-    shape, dtype = window.output_shape(cells[-1].shape), cells[-1].dtype
-    shift_like = None if pool.shift is None else jax.ShapeDtypeStruct(shape, shift_dtype)
-    like = jax.ShapeDtypeStruct(shape, accumulation_dtype(dtype)), shift_like
-    return on_every_platform(both, cells, parameter, multiplicities, like=like)
+    shape, dtype = part.output_shape(cells[-1].shape), accumulation_dtype(cells[-1].dtype)
+    shifts = None if pool.shift_dtype is None else jax.ShapeDtypeStruct(shape, pool.shift_dtype)
+    like = jax.ShapeDtypeStruct(shape, dtype), shifts
+    return on_every_platform(pool_on_platform, cells, parameter, multiplicities, like=like)
 
 
-@partial(pool_part.defjvp, symbolic_zeros=True)
-def _pool_jvp(
-    window: Window, pool: WeightedPool, number: float | None, shift_dtype: Any, primals: Any, tangents: Any
-) -> Any:
+@partial(_pool_part.defjvp, symbolic_zeros=True)
+def _pool_part_jvp(pool: WeightedPool, part: Window, primals: Any, tangents: Any) -> Any:
     cells, parameter, multiplicities = primals
     (x_dot, *_), parameter_dot, _ = tangents
-    y, shift = pool_part(cells, parameter, multiplicities, window, pool, number, shift_dtype)
-    residuals = (cells, shift, parameter, multiplicities, y)
+    y, shift = _pool_part(pool, *primals, part)
+    outputs = tuple(array for array in (y, shift, parameter) if array is not None)
     terms = []
     if not is_symbolic_zero(x_dot):
-        terms.append(apply_linear_map(_Weights(window, pool, number), x_dot, residuals, like=y))
+        weighed = x_dot if multiplicities is None else x_dot * multiplicities[0]
+        terms += apply_linear_map(PairMap(pool, part), weighed, cells, outputs, like=(y,))
     if parameter is not None and not is_symbolic_zero(parameter_dot):
-        terms.append(_slopes(residuals, window, pool) * parameter_dot)
+        multiplicity = None if multiplicities is None else multiplicities[0]
+        slopes = _sum_slopes(pool, cells, outputs, multiplicity, part)
+        terms.append(pool.slope_factor(y, parameter) * slopes * parameter_dot)
     y_dot = sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
+    if pool.is_mean:
+        y_dot /= float(part.cells) if multiplicities is None else jnp.maximum(multiplicities[1], 1)
     return (y, shift), (y_dot, None if shift is None else jnp.zeros_like(shift))
 
 
-@dataclass(frozen=True)
-class _Weights(LinearMap):
-    """The weighted sums of tangents, and their transpose."""
+def _sum_slopes(
+    pool: WeightedPool, cells: Cells, outputs: Arrays, multiplicity: jax.Array | None, part: Window
+) -> jax.Array:
+    """Σ_i s(i, o), up to the factor."""
 
-    window: Window
-    pool: WeightedPool
-    number: float | None
+    def slope(cells: Arrays, windows: Arrays) -> jax.Array:
+        return pool.slope(cells, windows[:-1], windows[-1])
 
-    residuals_vary = True
-
-    def forward(self, tangent: jax.Array, residuals: Residuals, /) -> jax.Array:
-        cells, shift, parameter, multiplicities, y = residuals
-        pool, window = self.pool, self.window
-        if multiplicities is not None:
-            tangent = tangent * multiplicities[0]
-
-        def total(
-            tangent: jax.Array, cells: Cells, shift: Shift, y: jax.Array, parameter: jax.Array | None
-        ) -> jax.Array:
-            def term(cells: Arrays, windows: Arrays) -> jax.Array:
-                parameter, *outputs = windows
-                return self._weight(cells[:-1], tuple(outputs), parameter) * cells[-1]
-
-            filled = [*pool.cells(cells, window), (tangent, 0)]
-            return sum_terms(term, filled, window, None, [(parameter, 1.0), *pool.outputs(y, shift)])
-
-        tangent = on_every_platform(total, tangent, cells, shift, y, parameter, in_stage=True)
-        return tangent / _totals(window, multiplicities) if pool.is_mean else tangent
-
-    def transpose(self, cotangent: jax.Array, residuals: Residuals, /) -> jax.Array:
-        cells, shift, parameter, multiplicities, y = residuals
-        pool, window = self.pool, self.window
-        parameters: list[Filled] = [] if parameter is None else [(parameter, 1.0)]
-
-        def contribution(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-            cotangents, *values = windows
-            own = values.pop() if parameters else None
-            weights = self._weight(cells, tuple(values), own)
-            if covered is True:
-                return cotangents * weights
-            # Both are masked: otherwise 0 would multiply a NaN, in a derivative of the weights or in a cotangent.
-            return jnp.where(covered, cotangents * jnp.where(covered, weights, 0), 0)
-
-        # After y, and then y again: what is padded earlier would fill memory while others are computed.
-        y = materialize(y, cotangent := materialize(cotangent, y))
-        if pool.is_mean:
-            cotangent = cotangent / _totals(window, multiplicities)
-        outputs = [(cotangent, 0.0), *pool.outputs(y, shift), *parameters]
-        x_bar = gather_windows(contribution, outputs, window, pool.cells(cells, window))
-        return x_bar if multiplicities is None else x_bar * multiplicities[0]
-
-    def _weight(self, cells: Cells, outputs: Cells, parameter: jax.Array | None) -> jax.Array:
-        return self.pool.weight(cells, outputs, either(parameter, self.number))
+    cells, outputs = pool.prepared(cells, outputs)
+    return sum_terms(slope, pool.fill_cells(cells, part), part, multiplicity, pool.fill_windows(outputs))
 
 
-def _totals(window: Window, multiplicities: Multiplicities) -> float | jax.Array:
-    """The multiplicities of the windows, or 1 where they are 0."""
-    return float(window.cells) if multiplicities is None else jnp.maximum(multiplicities[1], 1)
+# Cells, and their multiplicities, if any.
+_State = tuple[Cells, jax.Array | None]
 
 
-def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Array:
-    """∂y(o)/∂θ = Σ_i s(i, o)."""
-    cells, shift, parameter, multiplicities, y = residuals
-    assert parameter is not None
+def weighted_pool(
+    x: jax.Array, parameter: jax.Array | None, pool: WeightedPool, rule: str, multiplicity: jax.Array | None = None
+) -> jax.Array:
+    """Pool x with the number of the family, or with the array `parameter` of full rank if there is none.
 
-    def term(cells: Arrays, windows: Arrays) -> jax.Array:
-        parameter, *outputs = windows
-        return pool.slope(cells, tuple(outputs), parameter)
+    For a mean, `multiplicity` is that of every cell, of full size along the pooled axes; None means 1.
+    """
+    window, parts = pool.window, pool.in_turn
+    if parameter is not None:
+        shape = window.output_shape(x.shape)
+        if is_shared(parameter, window):
+            shape = [1 if axis in window.pooled_axes else size for axis, size in enumerate(shape)]
+        else:
+            parts = (window,)
+        x, parameter = vary_together(x, jnp.broadcast_to(parameter, shape))
 
-    multiplicity = None if multiplicities is None else multiplicities[0]
-    windows = [(parameter, 1.0), *pool.outputs(y, shift)]
-    terms = sum_terms(term, pool.cells(cells, window), window, multiplicity, windows)
-    if pool.is_mean:
-        terms /= _totals(window, multiplicities)
-    return pool.slope_factor(y, parameter) * terms
+    def pool_in_turn(x: jax.Array, parameter: jax.Array | None, multiplicity: jax.Array | None) -> jax.Array:
+        step = partial(_pool_state, parameter=parameter, pool=pool)
+        return over_parts(step, lambda x: ((x,), multiplicity), _value_of, parts, x, None, window)
+
+    return with_rule(rule, pool_in_turn)(x, parameter, multiplicity)
+
+
+def _pool_state(
+    state: _State, part: Window, counts: Sequence[int] = (), *, parameter: jax.Array | None, pool: WeightedPool
+) -> _State:
+    cells, multiplicity = state
+    rank, dtype = cells[0].ndim, cells[0].dtype
+    weighed = bool(counts) and pool.is_mean and multiplicity is None
+    if weighed:
+        multiplicity = jnp.asarray(part.axes[0].along(np.array(counts, dtype), rank))
+    if part.zeros > 1 and not pool.is_mean:
+        multiplicity = jnp.asarray(part.axes[0].along(np.ones(part.axes[0].size, dtype), rank))
+    total = None if multiplicity is None else sums_with_zeros(multiplicity, part)
+    multiplicities = None if multiplicity is None or total is None else (multiplicity, total)
+    learnt = None if parameter is None else lax.expand_dims(parameter, range(rank - parameter.ndim))
+    y, shift = _pool_part(pool, cells, learnt, multiplicities, part)
+    return (y,) if shift is None else (y, lax.stop_gradient(shift)), None if weighed or not pool.is_mean else total
+
+
+def _value_of(state: _State) -> jax.Array:
+    cells, _ = state
+    return cells[0] if len(cells) == 1 else cells[0] + cells[1].astype(cells[0].dtype)

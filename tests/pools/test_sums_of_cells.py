@@ -159,7 +159,7 @@ def test_one_exponential_per_cell(name: str) -> None:
     counts = sorted(loop.count(" exponential(") for loop in program.split("\n\n"))
     assert 1 in counts
     assert {count for count in counts if count} <= {1, 2, 9}
-    assert " while(" in program
+    assert " conditional(" in program
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 8])

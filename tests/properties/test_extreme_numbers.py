@@ -123,6 +123,11 @@ def test_infinite_power_means_pass_nothing_on() -> None:
 
 
 def test_blends_of_one_part_have_no_infinities_of_the_other() -> None:
-    x = jnp.array([[math.inf, 1.0], [-math.inf, 1.0]])
-    for alpha, expected in ((0, [math.inf, -math.inf]), (1, [math.inf, 1])):
-        assert jaxpool.mixed_pool(x, alpha, (2,)).ravel().tolist() == expected
+    # The average of the last window is NaN, as it holds both infinities.
+    x = jnp.array([[math.inf, 1.0], [-math.inf, 1.0], [math.inf, -math.inf]])
+    for alpha, expected in ((0, [math.inf, -math.inf, math.nan]), (1, [math.inf, 1, math.inf])):
+        for share in (alpha, jnp.full((), alpha, x.dtype), jnp.full((3, 1), alpha, x.dtype)):
+            values, pull_back = jax.vjp(lambda x, share=share: jaxpool.mixed_pool(x, share, (2,)), x)
+            np.testing.assert_array_equal(values.ravel(), expected)
+            slopes = [[1, 0], [0, 1], [1, 0]] if alpha else np.full((3, 2), 0.5)
+            np.testing.assert_array_equal(pull_back(jnp.ones_like(values))[0], slopes)

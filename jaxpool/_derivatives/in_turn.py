@@ -1,0 +1,124 @@
+"""Pools that are taken over one part of their windows after the other: over axes in turn, and over pieces of long ones.
+
+The derivatives are those of one pool after the other. Some cells are in no window of the next pool: those after the
+last window or in gaps, and pieces that lie between windows or reach from one into the next. A backward pass reaches
+them all the same, with the cotangent 0; but the weight of a NaN is NaN. So cells that no window holds pass nothing
+back; and NaN is left out of pieces, and put into the values and derivatives of the windows that hold it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxpool._derivatives.residuals import is_in_pieces
+from jaxpool._engine import primitives
+from jaxpool._engine.custom_rules import custom_rule
+from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
+from jaxpool._engine.maps import reduce_windows
+from jaxpool._geometry.pieces import Pieces, divide_window, stacked
+from jaxpool._geometry.window import Window
+
+
+def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:
+    """The array, with cotangent 0 for cells that no window holds; if a number is learnt, these cells are also 0.
+
+    The cotangent of the number is a sum over all windows along the first axes, even those that no window along the next
+    axes holds.
+    """
+    if all(axis.covered().all() for axis in window.axes):
+        return x
+    if learnt or not primitives.available():
+        return _zero_uncovered(x, window)
+    return apply_linear_map(_PassBackToCovered(window), x)
+
+
+def _zero_uncovered(x: jax.Array, window: Window) -> jax.Array:
+    for axis in window.axes:
+        x = jnp.where(axis.along(axis.covered(), x.ndim), x, jnp.zeros_like(x))
+    return x
+
+
+@dataclass(frozen=True)
+class _PassBackToCovered(LinearMap):
+    """The identity, as uncovered cells change no value; its transpose sets their cotangents to 0.
+
+    In a program of one loop, setting the cells to 0 would be repeated for every window that reads a cell.
+    """
+
+    window: Window
+
+    def forward(self, x: jax.Array, /) -> jax.Array:
+        return x
+
+    def transpose(self, cotangent: jax.Array, /) -> jax.Array:
+        return _zero_uncovered(cotangent, self.window)
+
+
+def is_shared(parameter: jax.Array, window: Window) -> bool:
+    """Whether the parameter, of full rank, is one number along the pooled axes."""
+    return all(parameter.shape[axis] == 1 for axis in window.pooled_axes)
+
+
+def over_parts(
+    step: Callable[..., Any],
+    cells: Callable[[jax.Array], Any],
+    value: Callable[[Any], jax.Array],
+    parts: Sequence[Window],
+    x: jax.Array,
+    mask: jax.Array | None,
+    window: Window,
+) -> jax.Array:
+    """Pool x over one part after the other; the mask, if any, tells in which cells NaN counts.
+
+    A state is what there is of every cell or window, in arrays: `cells(x)` makes the first one, `step(state, part)` the
+    next, and `value` the result. `step(state, part, counts)` pools arrays stacked along a new first axis, whose entries
+    stand for so many cells each.
+    """
+
+    def pool_in_turn(x: jax.Array) -> jax.Array:
+        state = cells(x)
+        for part in parts:
+            state = _over_pieces(step, state, part) if is_in_pieces(part) else step(state, part)
+        return value(state)
+
+    if not any(map(is_in_pieces, parts)):
+        return pool_in_turn(x)
+    nan = jnp.isnan(x)
+    holds_nan = reduce_windows(nan if mask is None else nan & mask, window, lax.max)
+    values = pool_in_turn(_without_nan(x))
+    return values * jnp.where(holds_nan, jnp.nan, 1).astype(values.dtype)
+
+
+def _over_pieces(step: Callable[..., Any], cells: Any, part: Window) -> Any:
+    division = divide_window(part)
+    kinds = [cells]
+
+    def pool_pieces(pieces: Pieces) -> Any:
+        (axis,) = pieces.window.axes
+        reached = partial(lax.slice_in_dim, start_index=pieces.first, limit_index=pieces.end, axis=axis.axis)
+        return step(jax.tree.map(reached, kinds[pieces.kind]), pieces.window)
+
+    for pieces in division.kinds:
+        kinds.append(pool_pieces(pieces))
+    groups = list(map(pool_pieces, division.groups))
+    if len(groups) == 1:
+        return groups[0]
+    together = jax.tree.map(lambda *arrays: jnp.stack(arrays), *groups)
+    counts = [pieces.cells for pieces in division.groups]
+    return jax.tree.map(lambda array: lax.squeeze(array, (0,)), step(together, stacked(len(groups)), counts))
+
+
+@custom_rule()
+def _without_nan(x: jax.Array) -> jax.Array:
+    return jnp.where(jnp.isnan(x), 0, x)
+
+
+@_without_nan.defjvp
+def _without_nan_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    # The cotangent of NaN itself is NaN.
+    return _without_nan(*primals), tangents[0]
