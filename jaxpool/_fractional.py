@@ -23,7 +23,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.positions import at_positions, window_starts
 from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._geometry.window import Window, make_window
-from jaxpool._sharding import devices_along, evaluate_sharded, shared_by, vary_together
+from jaxpool._sharding import evaluate_sharded, vary_together
 
 
 def fractional_max_pool(
@@ -193,8 +193,6 @@ def _evaluate(
     shape = list(x.shape)
     for axis, count in zip(window.axes, counts, strict=True):
         shape[axis.axis] = count
-
-    window = shared_by(window, devices_along((x,)))
 
     def core(x: jax.Array, *samples: jax.Array) -> tuple[jax.Array, ...]:
         return _pool(x, samples, window, counts, rule, indices)

@@ -183,10 +183,6 @@ def _root(sums: jax.Array, p: Exponent) -> jax.Array:
 # Ratios are products with 1/y, computed once per window. Scaling x and y by 1/4 keeps 1/y normal for the largest y.
 
 
-def _padded(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
-    return [(x, 0.0) for x in cells]
-
-
 def _quarter(cells: Cells, _: Window) -> list[tuple[jax.Array, float]]:
     """A quarter of the cells, 0 for infinite ones: their windows are infinite and dead anyway, and no ratio is NaN."""
     (x,) = cells
@@ -220,4 +216,4 @@ def _norm_slope_factor(y: jax.Array, p: Exponent) -> jax.Array:
     return jnp.where(jnp.isinf(y), 0, y) / p
 
 
-_NORM = WeightedPool(_norm, _padded, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor)
+_NORM = WeightedPool(_norm, _quarter, _reciprocal_of_quarter, _norm_weight, _norm_slope, _norm_slope_factor)

@@ -25,11 +25,10 @@ from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, 
 from jaxpool._derivatives.parameters import Parameter, expand_rank, shared_along_windows
 from jaxpool._derivatives.sums_of_cells import ExactPool, SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.weighted_pool import weighted_pool
-from jaxpool._derivatives.weights import Cells, Multiplicities, Shift, WeightedPool
+from jaxpool._derivatives.weights import Cells, Filled, Multiplicities, Shift, WeightedPool
 from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.platforms import is_portable
-from jaxpool._engine.shards import Filled
 from jaxpool._geometry.window import Window
 
 
@@ -41,7 +40,7 @@ def log_exponentials(
 ) -> WeightedPool:
     """A family with weights exp(β·(x - y)), given the excess of y over the largest cell and the slope in β."""
     return WeightedPool(
-        value, with_fills, with_fills, _values_outside, _weight, slope, slope_factor, shift=_largest, is_mean=is_mean
+        value, with_fills, _values_outside, _weight, slope, slope_factor, shift=_largest, is_mean=is_mean
     )
 
 

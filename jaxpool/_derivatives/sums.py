@@ -16,7 +16,6 @@ from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import marked, materialize
 from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
@@ -104,17 +103,7 @@ def weighted_sums(
     0. Padded cells that are zeros count once in either case. Sums with different marks share nothing: otherwise the CPU
     compiler would keep the exponentials of both in memory.
     """
-
-    def here(cells: jax.Array, multiplicities: jax.Array | None, *arguments: Any) -> Sums:
-        *outputs, window = arguments
-        return _sums(weights, cells, outputs, multiplicities, window, mark)
-
-    def evaluated(cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None) -> Sums:
-        fill = _fill(window) if multiplicities is None else 0.0
-        of_cells = [(cells, fill), (multiplicities, float(window.zeros))]
-        # Devices exchange the cells once for all sums.
-        return by_shards(here, window, of_cells, [(output, 0.0) for output in outputs])
-
+    evaluated = partial(_sums, weights, window=window, mark=mark)
     return on_every_platform(evaluated, cells, outputs, multiplicities)
 
 
@@ -124,13 +113,9 @@ def sums_about_largest(
 ) -> tuple[jax.Array, Sums]:
     """The largest cells, constant under differentiation, and `weighted_sums` with `finite` ones and the parameter."""
 
-    def here(cells: jax.Array, parameter: jax.Array, window: Window) -> tuple[jax.Array, Sums]:
+    def evaluated(cells: jax.Array, parameter: jax.Array) -> tuple[jax.Array, Sums]:
         largest = extremes_with_zeros(lax.stop_gradient(cells), window, lax.max)
         return largest, _sums(weights, cells, (finite(largest), parameter), None, window, "")
-
-    def evaluated(cells: jax.Array, parameter: jax.Array) -> tuple[jax.Array, Sums]:
-        # Devices exchange the cells once for both.
-        return by_shards(here, window, [(cells, _fill(window))], [(parameter, 0.0)])
 
     return on_every_platform(evaluated, cells, parameter)
 
@@ -152,7 +137,7 @@ def _sums(
     window: Window,
     mark: str,
 ) -> Sums:
-    """The sums without exchanges between devices."""
+    """`weighted_sums`, inside a lowering."""
 
     def total(
         cells: jax.Array, outputs: Sequence[jax.Array], multiplicities: jax.Array | None, weight: Weight

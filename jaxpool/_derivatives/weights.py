@@ -23,7 +23,6 @@ from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import gather_windows, on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
 
@@ -32,6 +31,8 @@ Multiplicities = tuple[jax.Array, jax.Array] | None
 # The cells themselves, or their excesses and shifts.
 Cells = tuple[jax.Array, ...]
 Shift = jax.Array | None
+# An array and its value outside.
+Filled = tuple[Any, Any]
 Residuals = tuple[Cells, Shift, jax.Array | None, Multiplicities, jax.Array]
 
 
@@ -41,7 +42,6 @@ class WeightedPool:
 
     Attributes:
         value: y, less the shift if there is one, from x, θ, the window, the multiplicities, if any, and the shift.
-        padded: the arrays of x, with the values for padded cells.
         cells: what `weight` and `slope` need of x, elementwise, with the values for padded cells.
         outputs: what they need of y and the shift, elementwise, with the fills for windows outside: weights of 0.
         weight: ∂y/∂x from `cells`, `outputs` and θ.
@@ -52,7 +52,6 @@ class WeightedPool:
     """
 
     value: Callable[[Cells, Parameter, Window, Multiplicities, Shift], jax.Array]
-    padded: Callable[[Cells, Window], list[Filled]]
     cells: Callable[[Cells, Window], list[Filled]]
     outputs: Callable[[jax.Array, Shift], list[Filled]]
     weight: Callable[[Cells, Cells, Parameter], jax.Array]
@@ -86,23 +85,15 @@ def pool_part(
 ) -> tuple[jax.Array, Shift]:
     """The values of windows that are taken at once, less the shift if there is one, and the shift."""
 
-    def of_shard(*arrays: Any) -> tuple[jax.Array, Shift]:
-        *cells, multiplicity, parameter, total, window = arrays
-        shift = None if pool.shift is None else materialize(pool.shift(tuple(cells), window).astype(shift_dtype))
-        multiplicities = None if multiplicity is None else (multiplicity, total)
+    def both(cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities) -> tuple[jax.Array, Shift]:
+        shift = None if pool.shift is None else materialize(pool.shift(cells, window).astype(shift_dtype))
 
         def value(cells: Cells, shift: Shift, parameter: jax.Array | None, multiplicities: Multiplicities) -> jax.Array:
             return pool.value(cells, either(parameter, number), window, multiplicities, shift)
 
         # A mark for each number: otherwise two norms of one array would share ratios, and keep them in memory.
-        given = tuple(cells), shift, parameter, multiplicities
+        given = cells, shift, parameter, multiplicities
         return on_every_platform(value, *given, in_stage=True, mark=repr(number)), shift
-
-    def both(cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities) -> tuple[jax.Array, Shift]:
-        multiplicity, total = multiplicities or (None, None)
-        of_cells = [*pool.padded(cells, window), (multiplicity, float(window.zeros))]
-        # Devices exchange the cells once for the shifts and the values.
-        return by_shards(of_shard, window, of_cells, [(parameter, 1.0), (total, 1.0)])
 
     return on_every_platform(both, cells, parameter, multiplicities)
 
@@ -148,7 +139,7 @@ class _Weights(LinearMap):
                 return self._weight(cells[:-1], tuple(outputs), parameter) * cells[-1]
 
             filled = [*pool.cells(cells, window), (tangent, 0)]
-            return sum_terms(term, filled, window, None, [(parameter, 1.0), *pool.outputs(y, shift)])
+            return sum_terms(term, filled, window, None, [parameter, *(array for array, _ in pool.outputs(y, shift))])
 
         tangent = on_every_platform(total, tangent, cells, shift, y, parameter, in_stage=True)
         return tangent / _totals(window, multiplicities) if pool.is_mean else tangent
@@ -194,7 +185,7 @@ def _slopes(residuals: Residuals, window: Window, pool: WeightedPool) -> jax.Arr
         return pool.slope(cells, tuple(outputs), parameter)
 
     multiplicity = None if multiplicities is None else multiplicities[0]
-    windows = [(parameter, 1.0), *pool.outputs(y, shift)]
+    windows = [parameter, *(array for array, _ in pool.outputs(y, shift))]
     terms = sum_terms(term, pool.cells(cells, window), window, multiplicity, windows)
     if pool.is_mean:
         terms /= _totals(window, multiplicities)

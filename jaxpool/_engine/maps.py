@@ -20,8 +20,7 @@ from typing import Any
 import jax
 
 from jaxpool._engine import correlation, gather, loops, portable, ranks, reading, window_offsets, winners
-from jaxpool._engine.by_parts import reduce_by_parts, spread_by_parts
-from jaxpool._engine.correlation import Order, Weights
+from jaxpool._engine.correlation import Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
@@ -30,7 +29,6 @@ from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PLATFORMS, PORTABLE
 from jaxpool._engine.ranks import Rank
-from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
 from jaxpool._engine.xla import choose as xla_choose
@@ -46,26 +44,19 @@ _CORRELATION_ORDERS = (Window.split, xla_choose.correlation_order, Window.split)
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
-
-    def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
-        return reduce_by_parts(partial(lowering, op=op), window, x, op)
-
     lowerings = (cpu_reduce.reduce_windows, xla_reduce.reduce_windows, tpu.reduce_windows, portable.reduce_windows)
-    return _choose((partial(reduced, lowering=lowering) for lowering in lowerings), x)
+    return _choose((partial(lowering, window=window, op=op) for lowering in lowerings), x)
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
     """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
 
     def divided_first(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return sent(divided(cotangent, divisor), lowering)
+        return lowering(divided(cotangent, divisor), window)
 
     def on_gpu(cotangent: jax.Array) -> jax.Array:
         # Dividing the outputs first, which are read many times, would be a separate kernel.
-        return divided(sent(cotangent, xla_reduce.spread), divisor)
-
-    def sent(cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array]) -> jax.Array:
-        return spread_by_parts(lowering, window, cotangent)
+        return divided(xla_reduce.spread(cotangent, window), divisor)
 
     on_cpu, on_tpu = (partial(divided_first, lowering=lowering) for lowering in (cpu_reduce.spread, tpu.spread))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
@@ -158,14 +149,7 @@ def gather_windows(
     def gathered(outputs: Sequence[jax.Array], inputs: Sequence[jax.Array]) -> jax.Array:
         around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
 
-        def here(*arguments: Any) -> jax.Array:
-            *arrays, window = arguments
-            cells = list(zip(arrays[: len(inputs)], fills[1], strict=True))
-            return gather.gather_windows(
-                contribution, list(zip(arrays[len(inputs) :], fills[0], strict=True)), window, cells
-            )
-
-        return by_shards(here, window, cells, around, to_cells=True)
+        return gather.gather_windows(contribution, around, window, cells)
 
     return on_every_platform(gathered, [array for array, _ in outputs], [array for array, _ in inputs])
 
@@ -175,21 +159,15 @@ def sum_terms(
     cells: Sequence[tuple[jax.Array, float]],
     window: Window,
     multiplicity: jax.Array | None = None,
-    windows: Sequence[tuple[jax.Array | None, float]] = (),
+    windows: Sequence[jax.Array | None] = (),
 ) -> Any:
     """Σ multiplicity·term(cells, windows) over every window; see `window_offsets.sum_terms`."""
-    cell_fills, window_fills = ([fill for _, fill in arrays] for arrays in (cells, windows))
+    fills = [fill for _, fill in cells]
 
     def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None, others: Sequence[Any]) -> Any:
-        def here(multiplicity: jax.Array | None, *arguments: Any) -> Any:
-            *arrays, window = arguments
-            filled = list(zip(arrays[: len(cells)], cell_fills, strict=True))
-            return window_offsets.sum_terms(term, filled, window, multiplicity, arrays[len(cells) :])
+        return window_offsets.sum_terms(term, list(zip(arrays, fills, strict=True)), window, multiplicity, others)
 
-        around = [(multiplicity, float(window.zeros)), *zip(arrays, cell_fills, strict=True)]
-        return by_shards(here, window, around, list(zip(others, window_fills, strict=True)))
-
-    return on_every_platform(summed, [array for array, _ in cells], multiplicity, [array for array, _ in windows])
+    return on_every_platform(summed, [array for array, _ in cells], multiplicity, list(windows))
 
 
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
@@ -204,33 +182,18 @@ def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Arr
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
-
-    def routed(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array]) -> jax.Array:
-        def here(*arguments: Any) -> jax.Array:
-            *arrays, window = arguments
-            return loops.route_to_chosen(arrays[: len(cotangents)], arrays[len(cotangents) :], window)
-
-        return by_shards(here, window, [], [(array, 0) for array in (*cotangents, *offsets)], to_cells=True)
-
-    return on_every_platform(routed, list(cotangents), list(offsets))
+    return on_every_platform(partial(loops.route_to_chosen, window=window), list(cotangents), list(offsets))
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """Sum every window with a weight for each offset along each axis; padded cells are 0."""
-
-    def sums(x: jax.Array, order: Order) -> jax.Array:
-        return by_shards(partial(correlation.correlate, weights=weights, order=order), window, [(x, 0)])
-
+    sums = partial(correlation.correlate, window=window, weights=weights)
     return _choose((partial(sums, order=order) for order in _CORRELATION_ORDERS), x)
 
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """The transpose of `correlate`."""
-
-    def sent(cotangent: jax.Array, order: Order) -> jax.Array:
-        step = partial(correlation.transpose_correlation, weights=weights, order=order)
-        return by_shards(step, window, [], [(cotangent, 0)], to_cells=True)
-
+    sent = partial(correlation.transpose_correlation, window=window, weights=weights)
     return _choose((partial(sent, order=order) for order in _CORRELATION_ORDERS), cotangent)
 
 

@@ -14,7 +14,6 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
-from jaxpool._engine.by_parts import read_by_parts
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
@@ -25,7 +24,7 @@ _MOST_COMPARISONS = 64
 def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
     """Read the cell at each winner's offsets, in one group of axes after the other, as recorded."""
     for group, group_offsets in zip(groups, offsets, strict=True):
-        x = read_by_parts(_read_at_offsets, group, x, group_offsets)
+        x = _read_at_offsets(x, group_offsets, group)
     return x
 
 

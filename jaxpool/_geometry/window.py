@@ -18,7 +18,7 @@ from jaxpool._geometry.sizes import Padding, Sizes, axes_and_sizes, check_flag, 
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """One pooled axis: `size` cells, the windows that slide along them, and how many devices share it, 0 if unknown."""
+    """One pooled axis: `size` cells, and the windows that slide along them."""
 
     axis: int
     size: int
@@ -28,7 +28,6 @@ class WindowAxis:
     low: int
     high: int
     output: int
-    devices: int = 0
 
     @property
     def extent(self) -> int:

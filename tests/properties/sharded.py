@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -20,7 +20,20 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxpool
 from tests.properties.exchanges import ANY, EXCHANGES, Exchange, border_bytes, bytes_sent
-from tests.properties.sharded_pools import ANYWHERE, BETA, COLLECTED, DRAWN, LONGER, POOLS, SLIDING, UNEVEN, Pool, X
+from tests.properties.sharded_pools import (
+    ANYWHERE,
+    BETA,
+    COLLECTED,
+    DRAWN,
+    EXACT,
+    LONGER,
+    POOLS,
+    SLIDING,
+    SPECIAL,
+    UNEVEN,
+    Pool,
+    X,
+)
 from tests.registry.records import RECORDS
 
 BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
@@ -96,6 +109,15 @@ def check_borders(name: str, exchange: Exchange, mesh: Mesh) -> None:
     print(mesh.axis_types, "borders", name)
 
 
+def check_exact(name: str, pool: Callable[[jax.Array], Any], mesh: Mesh) -> None:
+    """Check that indices, special values and higher derivatives along a sharded axis are those of one device."""
+    with jax.set_mesh(mesh):
+        found = jax.jit(pool)(jax.device_put(SPECIAL, NamedSharding(mesh, POOLED)))
+    for one, other in zip(*map(jax.tree.leaves, (found, jax.jit(pool)(SPECIAL))), strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=name)
+    print(mesh.axis_types, "exact", name)
+
+
 def check_inside_shard_map(name: str, pool: Pool, mesh: Mesh) -> None:
     """The same by `jax.shard_map`, whose types say what varies over devices; differentiated inside and outside."""
 
@@ -159,6 +181,8 @@ def check_exchanges(count: int) -> None:
     mesh = jax.make_mesh((count,), ("devices",), axis_types=(AxisType.Explicit,))
     for name, exchange in EXCHANGES.items():
         check_borders(name, exchange, mesh)
+    for name, pool in EXACT.items():
+        check_exact(name, pool, mesh)
 
 
 def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:

@@ -14,7 +14,6 @@ from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
-from jaxpool._engine.shards import by_shards
 from jaxpool._engine.slices import Inner, Winner, better, pad_winners, select_by_slices, select_present_by_slices
 from jaxpool._engine.winners import Masked, PlatformSelection, Winners
 from jaxpool._engine.xla import choose
@@ -28,12 +27,8 @@ def first_winners(
     if masked is None or not choose.asks_mask_at_cells(groups):
         return winners.first_winners(x, masked, selection, groups, op)
     (window,) = groups
-
-    def here(x: jax.Array, mask: jax.Array, window: Window) -> Winner:
-        x, mask = copy_to_tiles(x, window, identity(op, x.dtype)), copy_to_tiles(mask, window, False)
-        return select_present_by_slices(x, mask, winners.no_offset(window), as_tiles(window), op)
-
-    values, offsets = by_shards(here, window, [(x, identity(op, x.dtype)), (masked[0], False)])
+    x, mask = copy_to_tiles(x, window, identity(op, x.dtype)), copy_to_tiles(masked[0], window, False)
+    values, offsets = select_present_by_slices(x, mask, winners.no_offset(window), as_tiles(window), op)
     return values, (offsets,)
 
 
