@@ -72,13 +72,11 @@ def _of_part(
     weighed = counts is not None and pool.is_mean and multiplicity is None
     if weighed:
         multiplicity = jnp.asarray(part.axes[0].along(np.array(counts, cells[0].dtype), cells[0].ndim))
-    if part.zeros > 1 and not pool.is_mean:
-        multiplicity = jnp.asarray(part.axes[0].along(np.ones(part.axes[0].size, cells[0].dtype), cells[0].ndim))
     total = None if multiplicity is None else sums_with_zeros(multiplicity, part)
     multiplicities = None if multiplicity is None or total is None else (multiplicity, total)
     learnt = None if parameter is None else expand_rank(parameter, cells[0].ndim)
     y, shift = pool_part(cells, learnt, multiplicities, part, pool, number, shift_dtype)
-    return (y,) if shift is None else (y, lax.stop_gradient(shift)), None if weighed or not pool.is_mean else total
+    return (y,) if shift is None else (y, lax.stop_gradient(shift)), None if weighed else total
 
 
 def _value_of(state: _State) -> jax.Array:

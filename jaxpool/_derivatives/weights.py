@@ -3,9 +3,8 @@
 Such a pool y = f(x, θ), with a number or array θ, is an associative fold: if θ is one number along the pooled axes,
 pooling one axis after the other gives the same result as pooling all at once. A family defines the value, the weights
 ∂y/∂x and the terms of ∂y/∂θ; both derivative rules follow from these. In a *mean* each cell has a multiplicity: 0 if it
-is absent, else the number of cells that it is the mean of, which is 1 along the first axis. In other pools cells have
-one if padded cells stand for several zeros. A family may keep its values as excesses over a *shift*, constant under
-differentiation; such pairs are the cells for the next axis.
+is absent, else the number of cells that it is the mean of, which is 1 along the first axis. A family may keep
+its values as excesses over a *shift*, constant under differentiation; such pairs are the cells for the next axis.
 """
 
 from collections.abc import Callable

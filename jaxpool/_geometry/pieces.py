@@ -121,7 +121,7 @@ def _windows(
     end = start - pieces.low + (output - 1) * stride + (kernel - 1) * dilation + 1
     low, high, end = max(0, pieces.low - start), max(0, end - pieces.size), min(end, pieces.size)
     along = WindowAxis(pieces.axis, end - first, kernel, stride, dilation, low, high, output)
-    return Pieces(kind, first, end, Window((along,), zeros=0 if kind else window.zeros), width * kernel)
+    return Pieces(kind, first, end, Window((along,), zeros=not kind and window.zeros), width * kernel)
 
 
 def stacked(count: int) -> Window:

@@ -84,13 +84,12 @@ class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
     With a word for `extension`, explained in `_geometry/padding_words`, the padding holds copies of the real cells.
-    With `zeros` each padded cell stands for so many zeros, which count like real cells in weighted pools: for one, or
-    for all cells of a window along the axes that are pooled before.
+    With `zeros` the padded cells are zeros, which count like real cells in weighted pools.
     """
 
     axes: tuple[WindowAxis, ...]
     extension: str | None = None
-    zeros: int = 0
+    zeros: bool = False
 
     @property
     def cells(self) -> int:
@@ -124,8 +123,7 @@ class Window:
 
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
-        behind = {axis.axis: math.prod(a.kernel for a in self.axes if a.axis > axis.axis) for axis in self.axes}
-        return tuple(Window((axis,), zeros=self.zeros * behind[axis.axis]) for axis in reversed(self.axes))
+        return tuple(Window((axis,), zeros=self.zeros) for axis in reversed(self.axes))
 
     def after_padding(self) -> "Window":
         """The same windows, on the array that already has the declared padding."""
