@@ -165,13 +165,15 @@ def _averages_by_parts(
     divisor: float | None,
     rule: str,
 ) -> jax.Array:
-    """The averages of bins from the sums and counts of their parts, each of which a device has."""
+    """The averages from the sums and counts of the parts of windows that each device has."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     tiles, present = parts.tiles(window), parts.present(x.ndim, mask, window)
     cells = parts.split(x.astype(accumulation_dtype(dtype)))
     sums = parts.join(averages(cells, present, tiles, include_pad, 1.0, rule))
+    sums = averages(sums, None, parts.together, include_pad, divisor or 1.0, rule)
+    if divisor is not None:
+        return sums.astype(dtype)
     counts = parts.join(reduce_windows(present.astype(np.int32), tiles, lax.add))
-    sums = averages(sums, None, parts.together, include_pad, 1.0, rule)
     counts = jnp.maximum(reduce_windows(counts, parts.together, lax.add), 1)
     return divide(sums, counts.astype(jnp.finfo(sums.dtype).dtype)).astype(dtype)
 

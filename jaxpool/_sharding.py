@@ -43,26 +43,33 @@ def shardable(core: Core, by_parts: Core | None = None) -> Core:
         x = arrays[0]
         entries = _entries(x, x.ndim, range(x.ndim))
         if any(entries):
-            shared = [axis for axis in window.axes if entries[axis.axis] is not None]
             mesh = jax.typeof(x).sharding.mesh
-            halos = tuple(Halo(axis, _size(mesh, entries[axis.axis]), entries[axis.axis]) for axis in shared)
+            shared = [(axis, _size(mesh, entries[axis.axis]), entries[axis.axis]) for axis in window.axes]
+            shared = [given for given in shared if given[-1] is not None]
+            halos = tuple(Halo(*given) for given in shared)
+            if by_parts is not None and len(shared) == 1 and _is_in_parts(Parts(*shared[0]), halos[0], window):
+                return _by_parts(by_parts, arrays, Parts(*shared[0]), window, tuple(static))
             if all(map(_has_halo, halos)) and (window.extension is None or not halos):
                 return _by_halos(core, arrays, halos, window, tuple(static))
-            if by_parts is not None and len(halos) == 1 and isinstance(shared[0], BinAxis):
-                parts = Parts(shared[0], halos[0].devices, halos[0].name)
-                return _by_parts(by_parts, arrays, parts, window, tuple(static))
         shape = window.output_shape(x.shape)
         return evaluate_sharded(lambda *arrays: core(*arrays, window, *static), arrays, window.pooled_axes, shape)
 
     return pool
 
 
-def _has_halo(halo: Halo) -> bool:
-    """Whether devices evaluate windows of their own: not if one holds all cells, which is rather reduced at once."""
+def _is_in_parts(parts: Parts, halo: Halo, window: Window) -> bool:
+    """Whether devices pool parts of windows: bins that cross from shard to shard, and tiles if that sends less."""
     along = halo.along
-    if isinstance(along, BinAxis):
-        return halo.divides
-    return (along.output > 1 or along.counts(padding=False)[0] < along.size) and halo.has_cells
+    if halo.divides or halo.is_whole or isinstance(along, BinAxis):
+        return not (halo.divides or halo.is_whole)
+    is_padded = any(axis.low or axis.overhang > 0 for axis in window.axes)
+    overlaps = along.stride < along.extent or along.dilation > 1
+    return not (is_padded or overlaps) and (parts.slots - 1) * along.output < 2 * sum(halo.reach)
+
+
+def _has_halo(halo: Halo) -> bool:
+    """Whether devices evaluate windows of their own."""
+    return halo.divides if isinstance(halo.along, BinAxis) else not halo.is_whole and halo.has_cells
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 4))

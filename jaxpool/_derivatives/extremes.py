@@ -31,7 +31,7 @@ Present = tuple[jax.Array, Masked]
 def _extremes_by_parts(
     x: jax.Array, mask: jax.Array | None, parts: Parts, window: Window, op: Operation, rule: str
 ) -> jax.Array:
-    """The extremes of bins as those of their parts, each of which a device has."""
+    """The extremes as those of the parts of windows that each device has."""
     tiles, present = parts.tiles(window), parts.present(x.ndim, mask, window)
     values = extremes(parts.split(x), present, tiles, op, rule)
     nonempty = reduce_windows(present, tiles, lax.max)

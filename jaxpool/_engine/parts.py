@@ -1,8 +1,8 @@
-"""Bins of unequal sizes that cross from shard to shard: the parts of them that each device has; in `jax.shard_map`.
+"""Bins, or other windows without overlap, that cross from shard to shard, by the parts that each device has of them.
 
-Each device pools its parts, which are laid out as windows of one size. Every device gets the values of all parts, and
-then pools those of each bin. So no cells are sent, however many shards a bin reaches over, and a derivative sends
-nothing.
+Inside `jax.shard_map` each device pools its parts, which are laid out as windows of one size. Every device gets the
+values of all parts, and then pools those of each window. So no cells are sent, however many shards a window reaches
+over, and a derivative sends nothing.
 """
 
 from dataclasses import dataclass
@@ -19,50 +19,55 @@ from jaxpool._geometry.window import Window, WindowAxis
 
 @dataclass(frozen=True)
 class Parts(Shared):
-    """The parts of bins that each device has, as windows of one size that tile an axis."""
+    """The parts of windows that each device has, as windows of one size that tile an axis."""
 
     @cached_property
     def first(self) -> np.ndarray:
-        """The first bin that has cells on each device."""
+        """The first window that has cells on each device."""
         return np.searchsorted(self.ends, np.arange(self.devices) * self.cells, "right")
 
     @cached_property
     def bound(self) -> np.ndarray:
-        """The bin after the last one that has cells on each device."""
+        """The window after the last one that has cells on each device."""
         return np.searchsorted(self.along.starts, np.arange(1, self.devices + 1) * self.cells)
 
     @cached_property
-    def bins(self) -> np.ndarray:
-        """The bin of each part; beyond all bins where a device has fewer parts than others."""
-        bins = self.first[:, None] + np.arange((self.bound - self.first).max())
-        return np.where(bins < self.bound[:, None], bins, self.along.output)
+    def windows(self) -> np.ndarray:
+        """The window of each part; beyond all windows where a device has fewer parts than others."""
+        windows = self.first[:, None] + np.arange((self.bound - self.first).max())
+        return np.where(windows < self.bound[:, None], windows, self.along.output)
 
     @cached_property
     def cells_of_parts(self) -> tuple[np.ndarray, np.ndarray]:
         """The first cell of each part on its device, and the number of its cells."""
         edges = np.arange(self.devices)[:, None] * self.cells
-        bounds = (np.append(bound, 0)[self.bins] - edges for bound in (self.along.starts, self.ends))
+        bounds = (np.append(bound, 0)[self.windows] - edges for bound in (self.along.starts, self.ends))
         first, end = (np.clip(bound, 0, self.cells) for bound in bounds)
         return first, np.maximum(end - first, 0)
 
     @property
+    def kernel(self) -> int:
+        """The cells of the largest part."""
+        return int(self.cells_of_parts[1].max())
+
+    @property
     def slots(self) -> int:
-        """The most parts of a bin."""
+        """The most parts of a window."""
         return int(((self.ends - 1) // self.cells - self.along.starts // self.cells).max()) + 1
 
     def tiles(self, window: Window) -> Window:
         """The windows, with the parts of a device along this axis."""
-        parts = _tiles(self.along, self.bins.shape[1], self.along.kernel)
+        parts = _tiles(self.along, self.windows.shape[1], self.kernel)
         return Window(tuple(parts if axis == self.along else axis for axis in window.axes))
 
     @property
     def together(self) -> Window:
-        """The parts of each bin, side by side, as windows."""
+        """The parts of each window, side by side, as windows."""
         return Window((_tiles(self.along, self.along.output, self.slots),))
 
     def split(self, array: jax.Array) -> jax.Array:
         """The cells of the parts of this device, side by side; any cells where a part has fewer than others."""
-        axis, kernel = self.along.axis, self.along.kernel
+        axis, kernel = self.along.axis, self.kernel
         config = [(0, kernel, 0) if number == axis else (0, 0, 0) for number in range(array.ndim)]
         padded = lax.pad(array, np.zeros((), array.dtype)[()], config)
         starts = self.of_device(self.cells_of_parts[0])
@@ -73,17 +78,17 @@ class Parts(Shared):
         """Which of the cells that `split` returns are those of a part and in the mask: a mask of them."""
         sizes = {axis.axis: axis.size for axis in self.tiles(window).axes}
         counts = self.of_device(self.cells_of_parts[1])
-        present = (np.arange(self.along.kernel) < counts[:, None]).reshape(-1)
+        present = (np.arange(self.kernel) < counts[:, None]).reshape(-1)
         shape = [sizes.get(axis, 1) for axis in range(rank)]
         present = lax.broadcast_in_dim(present, shape, (self.along.axis,))
         return present if mask is None else present & self.split(mask)
 
     def join(self, array: jax.Array) -> jax.Array:
-        """The parts of each bin, side by side, on every device; 0 where a bin has fewer than others."""
+        """The parts of each window, side by side, on every device; 0 where a window has fewer than others."""
         axis = self.along.axis
-        # Whether a part is the first one of its bin, the second one, and so on.
+        # Whether a part is the first one of its window, the second one, and so on.
         slots = self.of_device(
-            np.arange(self.devices)[:, None] - np.append(self.along.starts, 0)[self.bins] // self.cells
+            np.arange(self.devices)[:, None] - np.append(self.along.starts, 0)[self.windows] // self.cells
         )
         at = [*[1] * axis, -1, self.slots, *[1] * (array.ndim - axis - 1)]
         is_here = (slots[:, None] == np.arange(self.slots)).reshape(at)

@@ -88,6 +88,11 @@ class Halo(Shared):
         """Whether every device has equally many windows, which then stay there."""
         return self.along.output % self.devices == 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether a single window holds all cells, which are rather reduced at once."""
+        return self.along.output == 1 and self.along.counts(padding=False)[0] == self.along.size
+
     @cached_property
     def bounds(self) -> np.ndarray:
         """The first window of each device, and the number of all."""

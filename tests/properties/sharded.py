@@ -103,8 +103,7 @@ def check_borders(name: str, exchange: Exchange, mesh: Mesh) -> None:
     # Values that the devices do not divide come back whole, as the type of an explicit mesh says.
     whole = 0 if values.shape[1] % mesh.size == 0 else 4 * values.size
     sent = bytes_sent(jax.jit(both).lower(x).compile().as_text() or "")
-    # Of two devices each has one border, and sends as many rows as the one that needs most.
-    most = (2.5 if mesh.size == 2 else 1.5) * border_bytes(exchange, LONGER, mesh.size) + whole
+    most = 1.5 * border_bytes(exchange, LONGER, mesh.size) + whole
     assert 0 < sent <= most, (name, sent, most)
     print(mesh.axis_types, "borders", name)
 
