@@ -162,7 +162,7 @@ def devices_of(window: Window) -> list[int]:
 
 def _merges(before: WindowAxis | None, axis: WindowAxis) -> bool:
     """Whether the cells of an axis with one window are merged with those of the pooled axis before it."""
-    return before is not None and before.axis == axis.axis - 1 and most_sharing(before) == most_sharing(axis) == 1
+    return before is not None and before.axis == axis.axis - 1 and most_devices() == 1
 
 
 def most_sharing(axis: WindowAxis) -> int:

@@ -8,7 +8,7 @@ the last that above. `Halo.kinds` are these cases, of which every device takes o
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import WindowAxis
 
@@ -67,7 +66,8 @@ def _sum_of_one(array: jax.Array, name: Any) -> jax.Array:
     return _sum_of_floats(array, name) if jnp.issubdtype(array.dtype, jnp.floating) else lax.psum(array, name)
 
 
-@custom_rule((1,))
+# In portable programs too, as integers have no derivative of their own.
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _sum_of_floats(array: jax.Array, name: Any) -> jax.Array:
     # As integers: 0 + -0 is 0.
     bits = lax.bitcast_convert_type(array, np.dtype(f"int{8 * array.dtype.itemsize}"))
