@@ -76,7 +76,8 @@ def _sum_of_floats(array: jax.Array, name: Any) -> jax.Array:
 
 @_sum_of_floats.defjvp
 def _sum_of_floats_jvp(name: Any, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    return _sum_of_floats(*primals, name), lax.psum(*tangents, name)
+    (array,), (dot,) = primals, tangents
+    return _sum_of_floats(array, name), lax.psum(dot, name)
 
 
 @dataclass(frozen=True)
