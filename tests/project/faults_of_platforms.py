@@ -41,8 +41,8 @@ FAULTS = (
     ),
     Fault(
         "padding of the first device for all",
-        "own = [paddings.index(padding) for padding in halo.padding]",
-        "own = [paddings.index(halo.padding[0]) for padding in halo.padding]",
+        "[self.kinds.index(padding) for padding in self.padding]",
+        "[0 for padding in self.padding]",
         "test_sharding -k several_devices",
     ),
     Fault(
