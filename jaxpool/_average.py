@@ -18,6 +18,8 @@ from jaxpool._call import core, extended, padding_counts, sliding, widened
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.parts import Parts
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 
@@ -162,7 +164,29 @@ def _integer_sums(x: jax.Array, mask: jax.Array | None, window: Window) -> jax.A
     return reduce_windows(x if mask is None else jnp.where(mask, x, jnp.zeros_like(x)), window, lax.add)
 
 
-@core
+def _averages_by_parts(
+    x: jax.Array,
+    mask: jax.Array | None,
+    parts: Parts,
+    window: Window,
+    include_pad: bool,
+    divisor: float | None,
+    rule: str,
+) -> jax.Array:
+    """The averages from the sums and counts of the parts of windows that each device has."""
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    tiles, present = parts.tiles(window), parts.present(x.ndim, mask, window)
+    cells = parts.split(x.astype(accumulation_dtype(dtype)))
+    sums = parts.join(averages(cells, present, tiles, include_pad, 1.0, rule))
+    sums = averages(sums, None, parts.together, include_pad, divisor or 1.0, rule)
+    if divisor is not None:
+        return sums.astype(dtype)
+    counts = parts.join(reduce_windows(present.astype(np.int32), tiles, lax.add))
+    counts = jnp.maximum(reduce_windows(counts, parts.together, lax.add), 1)
+    return divide(sums, counts.astype(jnp.finfo(sums.dtype).dtype)).astype(dtype)
+
+
+@partial(core, by_parts=_averages_by_parts)
 def averages(
     x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, divisor: float | None, rule: str
 ) -> jax.Array:

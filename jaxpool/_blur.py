@@ -19,7 +19,7 @@ from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
-from jaxpool._engine.maps import correlate, reduce_windows, transpose_correlation
+from jaxpool._engine.maps import correlate, transpose_correlation
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
@@ -155,12 +155,12 @@ def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axi
         )
 
 
-@core
+@partial(jax.jit, static_argnums=(2, 3, 4))
 def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: Window, rule: str) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float32
     # In float32 from here on, so that cotangents are not rounded between the two.
     largest = extremes(x.astype(accumulation_dtype(x.dtype)), mask, maxima, lax.max, rule)
-    nonempty = None if mask is None else reduce_windows(mask, maxima, lax.max)
+    nonempty = None if mask is None else extremes(mask, None, maxima, lax.max, rule)
     return _blurred(largest, nonempty, window, rule).astype(dtype)
 
 

@@ -23,7 +23,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._positions import at_positions, check_samples, window_starts
-from jaxpool._sharding import devices_along, evaluate_sharded, shared_by, vary_together
+from jaxpool._sharding import evaluate_sharded, vary_together
 
 
 def fractional_max_pool(
@@ -188,7 +188,7 @@ def _evaluate(
         shape[a] = count
     core = partial(
         _pool,
-        window=shared_by(window, devices_along((array,))),
+        window=window,
         counts=tuple(counts[number] for number in order),
         rule=check_rule(function, rule),
         indices=function.endswith("indices"),

@@ -13,12 +13,10 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxpool._engine.maps import on_every_platform, values_at_ranks
-from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
-from jaxpool._engine.ranks import Rank, offsets_at_ranks, wanted_by_windows, with_wanted
-from jaxpool._engine.shards import by_shards, shards_of
+from jaxpool._engine.operations import Arrays, accumulation_dtype, separate_term
+from jaxpool._engine.ranks import Rank, offsets_at_ranks
 from jaxpool._geometry.window import Window
 
 # The number of unmasked cells in each window; None if it is known while tracing.
@@ -106,27 +104,9 @@ def chosen(
     x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
 ) -> tuple[Arrays, Arrays]:
     """The values and the offsets of c, and of d if there is one; inside a lowering."""
-    if shards_of(window) is not None:
-        return _chosen_by_shards(x, mask, counts, window, quantile)
     static = {"window": window, "quantile": quantile}
     cells = on_every_platform(partial(chosen_cells, **static), x, counts, in_stage=True)
     return cells, on_every_platform(partial(chosen_offsets, **static), x, mask, counts, *cells, in_stage=True)
-
-
-def _chosen_by_shards(
-    x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
-) -> tuple[Arrays, Arrays]:
-    """Devices exchange the cells once for both."""
-    ranks = ranks_in(counts, window, quantile, x.ndim).ranks
-
-    def here(x: jax.Array, present: jax.Array | None, *arguments: Any) -> tuple[Arrays, Arrays]:
-        *windows, window = arguments
-        wanted = with_wanted(ranks, windows)
-        values = tuple(values_at_ranks(x, window, wanted))
-        return values, offsets_at_ranks(x, present, window, wanted, values)
-
-    cells = [(x, identity(lax.min, x.dtype)), (_present(x, mask, window), False)]
-    return by_shards(here, window, cells, wanted_by_windows(ranks))
 
 
 def _present(x: jax.Array, mask: jax.Array | None, window: Window) -> jax.Array | None:

@@ -19,7 +19,7 @@ from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import OutputSizes, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import devices_along, evaluate_sharded, shared_by
+from jaxpool._sharding import evaluate_sharded
 
 Kind = Literal["max", "avg"]
 
@@ -93,32 +93,29 @@ def spatial_pyramid_pool(
     return _pyramids(array, mask, tuple(windows), kind, check_rule(function, rule))
 
 
-def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
-    first, *others = windows[0].pooled_axes
-    shape = list(x.shape)
-    shape[first] = sum(window.outputs for window in windows)
-    for axis in others:
-        shape[axis] = 1
-    devices = devices_along((x, mask))
-    core = partial(_levels, windows=tuple(shared_by(window, devices) for window in windows), kind=kind, rule=rule)
-    return lax.squeeze(evaluate_sharded(core, (x, mask), windows[0].pooled_axes, shape), others)
-
-
 @partial(jax.jit, static_argnames=("windows", "kind", "rule"))
-def _levels(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
-    """The bins of all levels along the first pooled axis; the other pooled axes keep size 1."""
-    first, *others = windows[0].pooled_axes
-    dtype = x.dtype
+def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
+    """The bins of all levels along the first pooled axis."""
+    dtype, pooled = x.dtype, windows[0].pooled_axes
     # In float32 from here on, so that a cell's cotangents from all levels are added before they are rounded.
     x = x.astype(accumulation_dtype(dtype))
-    levels = []
-    for window in windows:
-        if kind == "max":
-            pooled = extremes(x, mask, window, lax.max, rule)
-        else:
-            pooled = averages(x, mask, window, True, None, rule)
-        end = first + 1 + len(others)
-        together = jnp.moveaxis(pooled, others, range(first + 1, end))
-        levels.append(lax.expand_dims(lax.collapse(together, first, end), others))
-    pyramid = lax.concatenate(levels, first)
+    levels = [
+        extremes(x, mask, window, lax.max, rule) if kind == "max" else averages(x, mask, window, True, None, rule)
+        for window in windows
+    ]
+    shape = list(x.shape)
+    shape[pooled[0]] = sum(window.outputs for window in windows)
+    for axis in pooled[1:]:
+        shape[axis] = 1
+    pyramid = lax.squeeze(evaluate_sharded(partial(_joined, axes=pooled), levels, pooled, shape), pooled[1:])
     return pyramid.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else pyramid
+
+
+def _joined(*levels: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    """The bins of all levels along the first of these axes; the others keep size 1."""
+    first, *others = axes
+    flat = []
+    for level in levels:
+        together = jnp.moveaxis(level, others, range(first + 1, first + 1 + len(others)))
+        flat.append(lax.expand_dims(lax.collapse(together, first, first + 1 + len(others)), others))
+    return lax.concatenate(flat, first)

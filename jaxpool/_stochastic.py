@@ -22,7 +22,6 @@ from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.shards import by_shards
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -136,15 +135,18 @@ class _Means(SumsOfCells):
         return (first == 0) | ((first >= 2.0**-40) & (first <= 2.0**40))
 
 
-@core
+@partial(jax.jit, static_argnums=(3, 4))
 def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window, rule: str) -> jax.Array:
     """The cell drawn from every window with the key; 0 if no unmasked cell is positive."""
-    dtype = x.dtype
     floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    x, mask, window = extended(x, mask, window)
     shares = jax.random.uniform(key, window.output_shape(x.shape), accumulation_dtype(floats))
-    # Sharded like the windows, if that is a part of their type.
-    shares += jnp.zeros_like(reduce_windows(x, window, lax.max), shares.dtype)
+    return _drawn_cells(x, mask, shares, window, rule)
+
+
+@core
+def _drawn_cells(x: jax.Array, mask: jax.Array | None, shares: jax.Array, window: Window, rule: str) -> jax.Array:
+    dtype = x.dtype
+    x, mask, window = extended(x, mask, window)
     x, shares = vary_together(x, shares)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
@@ -179,10 +181,6 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Arra
     parts divided by the largest one of the window, so that their sum does not overflow; if that is infinite, only
     infinite cells have a weight.
     """
-    return by_shards(_drawn_by_shares, window, [(x, identity(lax.max, x.dtype))], [(shares, 0)])
-
-
-def _drawn_by_shares(x: jax.Array, shares: jax.Array, window: Window) -> tuple[jax.Array, jax.Array, jax.Array]:
     padded = pad_windows(x, window, identity(lax.max, x.dtype))
     largest = reduce_windows(x, window, lax.max).astype(shares.dtype)
     infinite = jnp.isposinf(largest)

@@ -6,6 +6,7 @@ which are kept, or found again among the cells in the same way.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selecte
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.maps import FindWinners, ReadWinners, first_present, first_winners, reduce_windows
 from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.parts import Parts
 from jaxpool._engine.winners import Masked, has_winner, winner_positions
 from jaxpool._geometry.window import Window
 
@@ -25,7 +27,17 @@ from jaxpool._geometry.window import Window
 Present = tuple[jax.Array, Masked]
 
 
-@core
+def _extremes_by_parts(
+    x: jax.Array, mask: jax.Array | None, parts: Parts, window: Window, op: Operation, rule: str
+) -> jax.Array:
+    """The extremes as those of the parts of windows that each device has."""
+    tiles, present = parts.tiles(window), parts.present(x.ndim, mask, window)
+    values = extremes(parts.split(x), present, tiles, op, rule)
+    nonempty = reduce_windows(present, tiles, lax.max)
+    return extremes(parts.join(values), parts.join(nonempty), parts.together, op, rule)
+
+
+@partial(core, by_parts=_extremes_by_parts)
 def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str) -> jax.Array:
     """The extreme of every window by `lax.max` or `lax.min`, over the cells that the mask holds; 0 without any."""
     dtype = x.dtype

@@ -17,10 +17,12 @@ from jaxpool._engine.gather import Covered
 from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._engine.stages import marked, materialize
 from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
+
+# An array and its value outside.
+Filled = tuple[Any, Any]
 
 
 class Weights(abc.ABC):
@@ -73,17 +75,10 @@ class PairMap(LinearMap):
     residuals_vary = True
 
     def forward(self, multiplicity: jax.Array, cells: Arrays, windows: Arrays, /) -> Arrays:
-        weights, count = self.weights, len(cells)
-
-        def sum_shard(*arrays: Any) -> Arrays:
-            window = arrays[-1]
-            of_cells = [*weights.fill_cells(arrays[:count], window), (arrays[count], 0.0)]
-            return sum_pairs(weights, of_cells, arrays[count + 1 : -1], window, self.mark)
 
         def sum_on_platform(multiplicity: jax.Array, cells: Arrays, windows: Arrays) -> Arrays:
-            # Devices exchange the cells once for all sums.
-            of_cells = [*weights.fill_cells(cells, self.window), (multiplicity, 0.0)]
-            return by_shards(sum_shard, self.window, of_cells, weights.fill_windows(windows))
+            of_cells = [*self.weights.fill_cells(cells, self.window), (multiplicity, 0.0)]
+            return sum_pairs(self.weights, of_cells, windows, self.window, self.mark)
 
         return on_every_platform(sum_on_platform, multiplicity, cells, windows)
 
@@ -110,7 +105,7 @@ class PairMap(LinearMap):
 
 
 def sum_pairs(weights: Weights, cells: Sequence[Filled], windows: Arrays, window: Window, mark: str) -> Arrays:
-    """The sums, without exchanges between devices; the last of the cells are the multiplicities, or None for 1."""
+    """The sums; the last of the cells are the multiplicities, or None for 1."""
     *fills, outside = (fill for _, fill in cells)
 
     def sum_one(cells: Sequence[Any], windows: Arrays, weight: Weights) -> jax.Array:

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._derivatives.padded_zeros import extremes_with_zeros
-from jaxpool._derivatives.pairs import PairMap, Weights, sum_pairs
+from jaxpool._derivatives.pairs import Filled, PairMap, Weights, sum_pairs
 from jaxpool._derivatives.rules import is_symbolic_zero
 from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.linear_maps import apply_linear_map
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._geometry.window import Window
 
 # An elementwise function of a cell and of the arrays of a window; finite even if the window does not hold the cell.
@@ -106,16 +105,11 @@ def weighted_sums(
     fill = 0.0 if window.zeros or multiplicities is not None else -jnp.inf
     fills = fill, float(window.zeros)
 
-    def sum_shard(cells: jax.Array, multiplicities: Any, shift: Any, beta: jax.Array, window: Window) -> Any:
+    def sum_on_platform(cells: jax.Array, multiplicities: Any, shift: Any, beta: jax.Array) -> Any:
         if shift is None:
             shift = extremes_with_zeros(lax.stop_gradient(cells), window, lax.max)
         of_cells = list(zip((cells, multiplicities), fills, strict=True))
         return shift, sum_pairs(weights, of_cells, (finite(shift), beta), window, mark)
-
-    def sum_on_platform(cells: jax.Array, multiplicities: Any, shift: Any, beta: jax.Array) -> Any:
-        # Devices exchange the cells once for the shift and all sums.
-        of_cells = list(zip((cells, multiplicities), fills, strict=True))
-        return by_shards(sum_shard, window, of_cells, [(shift, 0.0), (beta, 0.0)])
 
     like = jax.ShapeDtypeStruct(window.output_shape(cells.shape), cells.dtype)
     likes = like if shift is None else shift, (like,) * len(weights.each)

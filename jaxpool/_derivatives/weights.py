@@ -3,9 +3,8 @@
 Such a pool y = f(x, θ), with a number or array θ, is an associative fold: if θ is one number along the pooled axes,
 pooling one axis after the other gives the same result as pooling all at once. A family defines the value, the weights
 ∂y/∂x and the terms of ∂y/∂θ; both derivative rules follow from these. In a *mean* each cell has a multiplicity: 0 if it
-is absent, else the number of cells that it is the mean of, which is 1 along the first axis. In other pools cells have
-one if padded cells stand for several zeros. A family may keep its values as excesses over a *shift*, constant under
-differentiation; such pairs are the cells for the next axis.
+is absent, else the number of cells that it is the mean of, which is 1 along the first axis. A family may keep
+its values as excesses over a *shift*, constant under differentiation; such pairs are the cells for the next axis.
 """
 
 import abc
@@ -27,7 +26,6 @@ from jaxpool._engine.custom_rules import custom_rule
 from jaxpool._engine.linear_maps import apply_linear_map
 from jaxpool._engine.maps import on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
-from jaxpool._engine.shards import by_shards
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
@@ -111,10 +109,8 @@ def _pool_part(
 ) -> tuple[jax.Array, Shift]:
     """The values of windows that are taken at once, less the shift if there is one, and the shift."""
 
-    def pool_shard(*arrays: Any) -> tuple[jax.Array, Shift]:
-        *cells, multiplicity, parameter, total, part = arrays
-        shift = pool.shift(tuple(cells), part)
-        multiplicities = None if multiplicity is None else (multiplicity, total)
+    def pool_on_platform(cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities) -> Any:
+        shift = pool.shift(cells, part)
 
         def value(cells: Cells, shift: Shift, parameter: jax.Array | None, multiplicities: Multiplicities) -> jax.Array:
             given = pool.number if parameter is None else parameter
@@ -122,14 +118,7 @@ def _pool_part(
             return pool.value(cells, given, part, multiplicities, shift)
 
         # A mark for each number: otherwise two norms of one array would share ratios, and keep them in memory.
-        arrays = tuple(cells), shift, parameter, multiplicities
-        return on_every_platform(value, *arrays, in_stage=True, mark=pool.name), shift
-
-    def pool_on_platform(cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities) -> Any:
-        multiplicity, total = multiplicities or (None, None)
-        of_cells = [*pool.fill_cells(cells, part), (multiplicity, float(part.zeros))]
-        # Devices exchange the cells once for the shifts and the values.
-        return by_shards(pool_shard, part, of_cells, [(parameter, 1.0), (total, 1.0)])
+        return on_every_platform(value, cells, shift, parameter, multiplicities, in_stage=True, mark=pool.name), shift
 
     shape, dtype = part.output_shape(cells[-1].shape), accumulation_dtype(cells[-1].dtype)
     shifts = None if pool.shift_dtype is None else jax.ShapeDtypeStruct(shape, pool.shift_dtype)
@@ -166,7 +155,7 @@ def _sum_slopes(
         return pool.slope(cells, windows[:-1], windows[-1])
 
     cells, outputs = pool.prepared(cells, outputs)
-    return sum_terms(slope, pool.fill_cells(cells, part), part, multiplicity, pool.fill_windows(outputs))
+    return sum_terms(slope, pool.fill_cells(cells, part), part, multiplicity, outputs)
 
 
 # Cells, and their multiplicities, if any.
@@ -204,13 +193,11 @@ def _pool_state(
     weighed = bool(counts) and pool.is_mean and multiplicity is None
     if weighed:
         multiplicity = jnp.asarray(part.axes[0].along(np.array(counts, dtype), rank))
-    if part.zeros > 1 and not pool.is_mean:
-        multiplicity = jnp.asarray(part.axes[0].along(np.ones(part.axes[0].size, dtype), rank))
     total = None if multiplicity is None else sums_with_zeros(multiplicity, part)
     multiplicities = None if multiplicity is None or total is None else (multiplicity, total)
     learnt = None if parameter is None else lax.expand_dims(parameter, range(rank - parameter.ndim))
     y, shift = _pool_part(pool, cells, learnt, multiplicities, part)
-    return (y,) if shift is None else (y, lax.stop_gradient(shift)), None if weighed or not pool.is_mean else total
+    return (y,) if shift is None else (y, lax.stop_gradient(shift)), None if weighed else total
 
 
 def _value_of(state: _State) -> jax.Array:

@@ -178,17 +178,12 @@ def devices_of(window: Window) -> list[int]:
 
 def _merges(before: WindowAxis | None, axis: WindowAxis) -> bool:
     """Whether the cells of an axis with one window are merged with those of the pooled axis before it."""
-    return before is not None and before.axis == axis.axis - 1 and most_sharing(before) == most_sharing(axis) == 1
-
-
-def holds_all(axis: WindowAxis) -> bool:
-    """Whether a single window holds all cells of an axis, and no others."""
-    return (axis.output, axis.kernel, axis.low, axis.dilation) == (1, axis.size, 0, 1)
+    return before is not None and before.axis == axis.axis - 1 and most_devices() == 1
 
 
 def most_sharing(axis: WindowAxis) -> int:
     """The most devices that may share the cells of a window that tiles an axis: one, if there are more windows."""
-    return 1 if axis.output > 1 else axis.devices or most_devices()
+    return 1 if axis.output > 1 else most_devices()
 
 
 def join_blocks(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:

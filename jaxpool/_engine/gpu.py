@@ -19,7 +19,6 @@ from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
-from jaxpool._engine.shards import by_shards
 from jaxpool._engine.slices import (
     Inner,
     Winner,
@@ -111,11 +110,7 @@ def first_winners(
     if masked is None or len(groups) > 1 or groups[0].cells > MOST_READS:
         return winners.first_winners(x, masked, selection, groups, op)
     (window,) = groups
-
-    def select_shard(x: jax.Array, mask: jax.Array, window: Window) -> Winner:
-        return select_present_by_slices(x, mask, winners.no_offset(window), window, op)
-
-    values, offsets = by_shards(select_shard, window, [(x, identity(op, x.dtype)), (masked[0], False)])
+    values, offsets = select_present_by_slices(x, masked[0], winners.no_offset(window), window, op)
     return values, (offsets,)
 
 

@@ -21,8 +21,7 @@ import jax
 import numpy as np
 
 from jaxpool._engine import correlation, gather, gpu, loops, portable, ranks, slices, tpu, window_offsets, winners
-from jaxpool._engine.by_parts import reduce_by_parts, spread_by_parts
-from jaxpool._engine.correlation import Order, Weights
+from jaxpool._engine.correlation import Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
@@ -31,7 +30,6 @@ from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PORTABLE
 from jaxpool._engine.ranks import Rank
-from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
 from jaxpool._geometry.window import Window
@@ -50,12 +48,8 @@ _CORRELATION_ORDERS = {"cpu": Window.split, "gpu": gpu.correlation_order, "tpu":
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
-
-    def reduced(x: jax.Array, lowering: Callable[..., jax.Array]) -> jax.Array:
-        return reduce_by_parts(partial(lowering, op=op), window, x, op)
-
-    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
-    return by_platform(x, **_on_each(reduced, lowering=_REDUCTIONS), like=like)
+    lowerings = {platform: partial(reduce, window=window, op=op) for platform, reduce in _REDUCTIONS.items()}
+    return by_platform(x, **lowerings, like=jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype))
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
@@ -64,8 +58,7 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
     def sent(
         cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array], first: float, last: float
     ) -> jax.Array:
-        cotangent = divided(cotangent, first)
-        return divided(spread_by_parts(lowering, window, cotangent), last)
+        return divided(lowering(divided(cotangent, first), window), last)
 
     # On GPUs, dividing the outputs first, which are read many times, would be a separate kernel.
     on_gpu = partial(sent, lowering=gpu.spread, first=1.0, last=divisor)
@@ -157,15 +150,7 @@ def gather_windows(
 
     def gathered(outputs: Sequence[jax.Array], inputs: Sequence[jax.Array]) -> jax.Array:
         around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
-
-        def here(*arguments: Any) -> jax.Array:
-            *arrays, window = arguments
-            cells = list(zip(arrays[: len(inputs)], fills[1], strict=True))
-            return gather.gather_windows(
-                contribution, list(zip(arrays[len(inputs) :], fills[0], strict=True)), window, cells
-            )
-
-        return by_shards(here, window, cells, around, to_cells=True)
+        return gather.gather_windows(contribution, around, window, cells)
 
     return on_every_platform(gathered, [array for array, _ in outputs], [array for array, _ in inputs])
 
@@ -175,21 +160,15 @@ def sum_terms(
     cells: Sequence[tuple[jax.Array, float]],
     window: Window,
     multiplicity: jax.Array | None = None,
-    windows: Sequence[tuple[jax.Array | None, float]] = (),
+    windows: Sequence[jax.Array | None] = (),
 ) -> Any:
     """Σ multiplicity·term(cells, windows) over every window; see `window_offsets.sum_terms`."""
-    cell_fills, window_fills = ([fill for _, fill in arrays] for arrays in (cells, windows))
+    fills = [fill for _, fill in cells]
 
     def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None, others: Sequence[Any]) -> Any:
-        def here(multiplicity: jax.Array | None, *arguments: Any) -> Any:
-            *arrays, window = arguments
-            filled = list(zip(arrays[: len(cells)], cell_fills, strict=True))
-            return window_offsets.sum_terms(term, filled, window, multiplicity, arrays[len(cells) :])
+        return window_offsets.sum_terms(term, list(zip(arrays, fills, strict=True)), window, multiplicity, others)
 
-        around = [(multiplicity, float(window.zeros)), *zip(arrays, cell_fills, strict=True)]
-        return by_shards(here, window, around, list(zip(others, window_fills, strict=True)))
-
-    return on_every_platform(summed, [array for array, _ in cells], multiplicity, [array for array, _ in windows])
+    return on_every_platform(summed, [array for array, _ in cells], multiplicity, list(windows))
 
 
 def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
@@ -197,7 +176,10 @@ def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> lis
     arrays = [rank.wanted if isinstance(rank.wanted, jax.Array) else None for rank in wanted]
 
     def values(x: jax.Array, *arrays: jax.Array | None) -> list[jax.Array]:
-        return ranks.values_at_ranks(x, window, ranks.with_wanted(wanted, arrays))
+        # Ranks that differ between windows are arguments, too.
+        pairs = zip(wanted, arrays, strict=True)
+        given = [rank if each is None else rank._replace(wanted=each) for rank, each in pairs]
+        return ranks.values_at_ranks(x, window, given)
 
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
     return on_every_platform(values, x, *arrays, like=[like] * len(wanted))
@@ -210,33 +192,18 @@ def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Arr
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
-
-    def routed(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array]) -> jax.Array:
-        def here(*arguments: Any) -> jax.Array:
-            *arrays, window = arguments
-            return loops.route_to_chosen(arrays[: len(cotangents)], arrays[len(cotangents) :], window)
-
-        return by_shards(here, window, [], [(array, 0) for array in (*cotangents, *offsets)], to_cells=True)
-
-    return on_every_platform(routed, list(cotangents), list(offsets))
+    return on_every_platform(partial(loops.route_to_chosen, window=window), list(cotangents), list(offsets))
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """Sum every window with a weight for each offset along each axis; padded cells are 0."""
-
-    def sums(x: jax.Array, order: Order) -> jax.Array:
-        return by_shards(partial(correlation.correlate, weights=weights, order=order), window, [(x, 0)])
-
+    sums = partial(correlation.correlate, window=window, weights=weights)
     return by_platform(x, **_on_each(sums, order=_CORRELATION_ORDERS))
 
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """The transpose of `correlate`."""
-
-    def sent(cotangent: jax.Array, order: Order) -> jax.Array:
-        step = partial(correlation.transpose_correlation, weights=weights, order=order)
-        return by_shards(step, window, [], [(cotangent, 0)], to_cells=True)
-
+    sent = partial(correlation.transpose_correlation, window=window, weights=weights)
     return by_platform(cotangent, **_on_each(sent, order=_CORRELATION_ORDERS))
 
 

@@ -19,7 +19,6 @@ from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
 from jaxpool._engine.networks import selection_network
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.shards import Filled, by_shards
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
@@ -45,25 +44,6 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
 
     There is one rank, or two; then the second is the same as the first or the next one, in every window.
     """
-
-    def here(x: jax.Array, *arguments: Any) -> list[jax.Array]:
-        *wanted, window = arguments
-        return _values_at_ranks(x, window, with_wanted(ranks, wanted))
-
-    return by_shards(here, window, [(x, identity(lax.min, x.dtype))], wanted_by_windows(ranks))
-
-
-def wanted_by_windows(ranks: Sequence[Rank]) -> list[Filled]:
-    """The wanted ranks that differ between windows, None for others; in the form of arguments of `by_shards`."""
-    return [(None if isinstance(rank.wanted, int) else rank.wanted, 0) for rank in ranks]
-
-
-def with_wanted(ranks: Sequence[Rank], wanted: Sequence[Any]) -> list[Rank]:
-    """The same ranks, with other arrays for those that differ between windows."""
-    return [rank if each is None else rank._replace(wanted=each) for rank, each in zip(ranks, wanted, strict=True)]
-
-
-def _values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
     padded = pad_windows(x, window, identity(lax.min, x.dtype))
     on_cpu = known_platform() == "cpu"
     if window.cells > (MOST_IN_NETWORK if on_cpu else _MOST_READS):
@@ -127,18 +107,6 @@ def offsets_at_ranks(
     If b cells are below that value, the wanted cell is number rank - b among those that equal it. Its offset is the
     number of offsets up to which at most rank - b cells equal the value.
     """
-
-    def here(x: jax.Array, present: jax.Array | None, *arguments: Any) -> Arrays:
-        *windows, window = arguments
-        return _offsets_at_ranks(x, present, window, with_wanted(ranks, windows[: len(ranks)]), windows[len(ranks) :])
-
-    cells = [(x, identity(lax.min, x.dtype)), (present, False)]
-    return by_shards(here, window, cells, [*wanted_by_windows(ranks), *((value, 0) for value in values)])
-
-
-def _offsets_at_ranks(
-    x: jax.Array, present: jax.Array | None, window: Window, ranks: Sequence[Rank], values: Sequence[jax.Array]
-) -> Arrays:
     arrays = [pad_windows(x, window, identity(lax.min, x.dtype))]
     if present is not None:
         arrays.append(pad_windows(present, window, False))

@@ -20,7 +20,6 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.blocks import join_blocks, split_blocks
-from jaxpool._engine.by_parts import read_by_parts
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
@@ -111,7 +110,7 @@ def is_equal(first: jax.Array, later: jax.Array) -> jax.Array:
 def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
     """Read the cell at each winner's offsets, in one group of axes after the other, as recorded."""
     for group, group_offsets in zip(groups, offsets, strict=True):
-        x = read_by_parts(_read_at_offsets, group, x, group_offsets)
+        x = _read_at_offsets(x, group_offsets, group)
     return x
 
 

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.by_parts import parts_of, route_by_parts, select_by_parts
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.slices import Winner
@@ -73,13 +72,13 @@ def first_winners(
         dtype = np.min_scalar_type(group.cells - 1) if least is None else least.dtype
         if least is None and any(axis.low for axis in group.axes):
             least = first_real_offsets(x.ndim, group, dtype)
-        offsets, parts = None, _order(selection, group, x.shape)
+        offsets, parts = None, selection.order(group, x.shape)
         for part in parts:
             select, place_value = selection.select, np.array(_place_value(part, group), dtype)[()]
             if offsets is not None and _starts_with_first_axis(parts, group):
                 # The cells of a window are then not visited in row-major order.
                 select = partial(select, by_offset=True)
-            x, offsets = _select(select, x, offsets, place_value, part, op)
+            x, offsets = select(x, offsets, place_value, part, op)
         assert offsets is not None
         # Low padding and leading masked cells win only if no cell is better.
         recorded.append(offsets if least is None else jnp.maximum(offsets, least))
@@ -131,7 +130,7 @@ def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Platfor
     way all outputs that picked the same column agree on the row.
     """
     inner_cells = group.cells
-    parts = _order(selection, group, cotangent.shape)
+    parts = selection.order(group, cotangent.shape)
     rows_last = _starts_with_first_axis(parts, group)
     *outer_parts, last_part = parts[::-1]
     for part in outer_parts:
@@ -139,37 +138,9 @@ def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: Platfor
         divisor = np.array(part.cells if rows_last else inner_cells, offsets.dtype)[()]
         row, rest = lax.div(offsets, divisor), lax.rem(offsets, divisor)
         here, rest = (rest, row) if rows_last else (row, rest)
-        cotangent = _route(selection, cotangent, here, part, lax.add)
-        offsets = _route(selection, rest, here, part, lax.max)
-    return _route(selection, cotangent, offsets, last_part, lax.add)
-
-
-def _select(
-    select: Callable[..., Winner],
-    x: jax.Array,
-    offsets: jax.Array | None,
-    place_value: Any,
-    part: Window,
-    op: Operation,
-) -> Winner:
-    def here(x: jax.Array, offsets: jax.Array | None, place_value: Any, part: Window) -> Winner:
-        return select(x, offsets, place_value, part, op)
-
-    return select_by_parts(here, part, x, offsets, place_value, op)
-
-
-def _route(
-    selection: PlatformSelection, array: jax.Array, offsets: jax.Array, part: Window, op: Operation
-) -> jax.Array:
-    def here(array: jax.Array, offsets: jax.Array, part: Window) -> jax.Array:
-        return selection.route(array, offsets, part, op)
-
-    return route_by_parts(here, part, array, offsets, op)
-
-
-def _order(selection: PlatformSelection, group: Window, shape: Sequence[int]) -> tuple[Window, ...]:
-    """The parts that a group is split into."""
-    return selection.order(group, shape) if parts_of(group) is None else group.split()
+        cotangent = selection.route(cotangent, here, part, lax.add)
+        offsets = selection.route(rest, here, part, lax.max)
+    return selection.route(cotangent, offsets, last_part, lax.add)
 
 
 def _starts_with_first_axis(parts: Sequence[Window], group: Window) -> bool:

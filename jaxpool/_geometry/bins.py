@@ -39,9 +39,7 @@ class BinAxis(WindowAxis):
 
     def as_tiles(self) -> WindowAxis:
         """The bins as windows of one size, on an axis where they share no cells."""
-        return WindowAxis(
-            self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output, self.devices
-        )
+        return WindowAxis(self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output)
 
     def period(self) -> "BinAxis":
         """The first part of the axis, whose pattern of bins the rest repeats: no bin crosses its end."""

@@ -97,7 +97,7 @@ def _divide(window: Window, factors: tuple[int, ...]) -> Division:
         first, low, high = max(0, skipped), max(0, -skipped), max(0, end - pieces.size)
         end = min(end, pieces.size)
         along = WindowAxis(pieces.axis, end - first, count, stride, spacing, low, high, output)
-        made = Window((along,), zeros=0 if kind else window.zeros)
+        made = Window((along,), zeros=not kind and window.zeros)
         return Pieces(kind, first, end, made, width, start)
 
     kinds: list[Pieces] = []

@@ -25,7 +25,7 @@ from jaxpool._geometry.sizes import (
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """One pooled axis: `size` cells, the windows that slide along them, and how many devices share it, 0 if unknown."""
+    """One pooled axis: `size` cells, and the windows that slide along them."""
 
     axis: int
     size: int
@@ -35,7 +35,6 @@ class WindowAxis:
     low: int
     high: int
     output: int
-    devices: int = 0
 
     @property
     def extent(self) -> int:
@@ -87,13 +86,12 @@ class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
     With a word for `extension`, explained in `_geometry/sizes`, the padding holds copies of the real cells.
-    With `zeros` each padded cell stands for so many zeros, which count like real cells in weighted pools: for one, or
-    for all cells of a window along the axes that are pooled before.
+    With `zeros` the padded cells are zeros, which count like real cells in weighted pools.
     """
 
     axes: tuple[WindowAxis, ...]
     extension: str | None = None
-    zeros: int = 0
+    zeros: bool = False
 
     @property
     def cells(self) -> int:
@@ -127,8 +125,7 @@ class Window:
 
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
-        behind = {axis.axis: math.prod(a.kernel for a in self.axes if a.axis > axis.axis) for axis in self.axes}
-        return tuple(Window((axis,), zeros=self.zeros * behind[axis.axis]) for axis in reversed(self.axes))
+        return tuple(Window((axis,), zeros=self.zeros) for axis in reversed(self.axes))
 
     def after_padding(self) -> "Window":
         """The same windows, on the array that already has the declared padding."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._derivatives import padded_zeros
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import case_row, crossed
 
@@ -33,11 +32,7 @@ def test_zeros_in_the_padding_are_cells(name: str, masked: bool) -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", POOLS)
-def test_zeros_are_cells_along_one_axis_after_the_other(
-    name: str, masked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As for arrays that devices may share, which no padding extends.
-    monkeypatch.setattr(padded_zeros, "may_be_shared", lambda: True)
+def test_zeros_are_cells_along_one_axis_after_the_other(name: str, masked: bool) -> None:
     check_zeros(name, masked, 5, 2)
 
 

@@ -113,8 +113,8 @@ FAULTS = (
     ),
     Fault(
         "offsets added on the way back",
-        "_route(selection, rest, here, part, lax.max)",
-        "_route(selection, rest, here, part, lax.add)",
+        "selection.route(rest, here, part, lax.max)",
+        "selection.route(rest, here, part, lax.add)",
         "test_derivatives -k max_pool",
     ),
     Fault(

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -20,7 +20,20 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxpool
 from tests.properties.exchanges import ANY, EXCHANGES, Exchange, border_bytes, bytes_sent
-from tests.properties.sharded_pools import ANYWHERE, BETA, COLLECTED, DRAWN, LONGER, POOLS, SLIDING, UNEVEN, Pool, X
+from tests.properties.sharded_pools import (
+    ANYWHERE,
+    BETA,
+    COLLECTED,
+    DRAWN,
+    LONGER,
+    ON_SPECIAL,
+    POOLS,
+    SLIDING,
+    SPECIAL,
+    UNEVEN,
+    Pool,
+    X,
+)
 from tests.registry.records import RECORDS
 
 BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
@@ -90,10 +103,18 @@ def check_borders(name: str, exchange: Exchange, mesh: Mesh) -> None:
     # Values that the devices do not divide come back whole, as the type of an explicit mesh says.
     whole = 0 if values.shape[1] % mesh.size == 0 else 4 * values.size
     sent = bytes_sent(jax.jit(both).lower(x).compile().as_text() or "")
-    # Of two devices each has one border, and sends as many rows as the one that needs most.
-    most = (2.5 if mesh.size == 2 else 1.5) * border_bytes(exchange, LONGER, mesh.size) + whole
+    most = 1.5 * border_bytes(exchange, LONGER, mesh.size) + whole
     assert 0 < sent <= most, (name, sent, most)
     print(mesh.axis_types, "borders", name)
+
+
+def check_special(name: str, pool: Callable[[jax.Array], Any], mesh: Mesh) -> None:
+    """Check that indices, special values and higher derivatives along a sharded axis are those of one device."""
+    with jax.set_mesh(mesh):
+        found = jax.jit(pool)(jax.device_put(SPECIAL, NamedSharding(mesh, POOLED)))
+    for one, other in zip(*map(jax.tree.leaves, (found, jax.jit(pool)(SPECIAL))), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=name)
+    print(mesh.axis_types, "special", name)
 
 
 def check_inside_shard_map(name: str, pool: Pool, mesh: Mesh) -> None:
@@ -159,6 +180,8 @@ def check_exchanges(count: int) -> None:
     mesh = jax.make_mesh((count,), ("devices",), axis_types=(AxisType.Explicit,))
     for name, exchange in EXCHANGES.items():
         check_borders(name, exchange, mesh)
+    for name, pool in ON_SPECIAL.items():
+        check_special(name, pool, mesh)
 
 
 def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:

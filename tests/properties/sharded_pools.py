@@ -44,6 +44,22 @@ ANYWHERE = ("max_unpool", "fractional_max_pool", "fractional_max_pool_with_indic
 # It has fewer maxima than cells, so devices that divide one number do not divide the other.
 COLLECTED = ("max_blur_pool",)
 BINS: Pool = partial(jaxpool.adaptive_max_pool, output_size=(5, 7), axis=(1, 2))
+# NaN, infinities and zeros of either sign among the cells, and pools whose results depend on each of them.
+SPECIAL = np.where(np.random.default_rng(6).random(X.shape) < 0.1, np.float32(-0.0), X)
+SPECIAL = np.where(np.random.default_rng(7).random(X.shape) < 0.01, np.float32(np.nan), SPECIAL)
+SPECIAL = np.where(np.random.default_rng(8).random(X.shape) < 0.2, np.float32(-np.inf), SPECIAL)
+ON_SPECIAL: dict[str, Callable[[jax.Array], Any]] = {
+    "indices": lambda x: jaxpool.max_pool_with_indices(x, **SLIDING),
+    "indices of uneven windows": lambda x: jaxpool.max_pool_with_indices(x, 3, 1, axis=(1, 2)),
+    "indices of dilated windows": lambda x: jaxpool.max_pool_with_indices(x, 3, 2, 2, dilation=2, axis=(1, 2)),
+    "masked bins": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2), where=MASK),
+    "bools of bins": lambda x: jaxpool.adaptive_max_pool(x > 1, (5, 7), axis=(1, 2)),
+    "signs": lambda x: jax.numpy.signbit(jaxpool.max_pool(jax.numpy.minimum(x, -0.0), 3, 1, axis=(1, 2))),
+    "batches": jax.vmap(lambda x: jaxpool.max_pool(x, 3, 2, 1, axis=(0, 1))),
+    "second derivatives": lambda x: jax.jvp(
+        jax.grad(lambda x: (jaxpool.min_pool(x, 3, 1, axis=(1, 2)) ** 2).sum()), (x,), (x,)
+    )[1],
+}
 DRAWN: Pool = partial(jaxpool.stochastic_pool, **SLIDING, key=np.array([3, 7], np.uint32))
 # Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
 UNEVEN: dict[str, Pool] = {

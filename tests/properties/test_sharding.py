@@ -19,7 +19,7 @@ import jaxpool
 from tests.harness.compilation import flags
 from tests.properties.exchanges import EXCHANGES
 from tests.properties.sharded import value_and_gradient
-from tests.properties.sharded_pools import POOLS, UNEVEN
+from tests.properties.sharded_pools import ON_SPECIAL, POOLS, UNEVEN
 from tests.registry.records import RECORDS
 
 
@@ -37,7 +37,8 @@ def lines_of_program(devices: int, *arguments: str, program: str = "sharded") ->
 
 def test_arrays_on_several_devices() -> None:
     functions = [name for name in POOLS if name in RECORDS]
-    assert len(lines_of_program(4)) == 3 * len(POOLS) + len(functions) + 2 * len(UNEVEN) + len(EXCHANGES) + 10
+    exchanges = len(EXCHANGES) + len(ON_SPECIAL)
+    assert len(lines_of_program(4)) == 3 * len(POOLS) + len(functions) + 2 * len(UNEVEN) + exchanges + 10
 
 
 def test_other_axes_send_no_more_than_for_a_slice() -> None:
@@ -71,4 +72,5 @@ def test_loops_over_large_windows_keep_their_types(pool: Any) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("count", "kind"), [(2, "Auto"), (4, "Auto"), (4, "Explicit"), (8, "Auto"), (8, "Explicit")])
 def test_each_axis_on_more_devices(count: int, kind: str) -> None:
-    assert len(lines_of_program(count, str(count), kind)) == 3 * len(POOLS) + len(UNEVEN) + len(EXCHANGES) + 1
+    exchanges = len(EXCHANGES) + len(ON_SPECIAL)
+    assert len(lines_of_program(count, str(count), kind)) == 3 * len(POOLS) + len(UNEVEN) + exchanges + 1
