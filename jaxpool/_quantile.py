@@ -198,7 +198,8 @@ class _Chosen(CellSelector):
     quantile: Quantile
 
     def values(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> jax.Array:
-        cells = chosen_cells(x, counts, self.window, self.quantile)
+        select = partial(chosen_cells, window=self.window, quantile=self.quantile)
+        cells = on_every_platform(select, x, counts)
         return mean_of_chosen(cells, counts, self.window, self.quantile)
 
     def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> ValuesAndResiduals:

@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from jaxpool._engine import correlation, gather, loops, portable, ranks, reading, window_offsets, winners
+from jaxpool._engine import correlation, gather, loops, portable, reading, window_offsets, winners
 from jaxpool._engine.by_parts import reduce_by_parts, spread_by_parts
 from jaxpool._engine.correlation import Order, Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
@@ -29,7 +29,6 @@ from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PLATFORMS, PORTABLE
-from jaxpool._engine.ranks import Rank
 from jaxpool._engine.shards import by_shards
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
@@ -192,13 +191,8 @@ def sum_terms(
     return on_every_platform(summed, [array for array, _ in cells], multiplicity, [array for array, _ in windows])
 
 
-def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
-    """The values of these ranks in every window of x; absent cells hold the largest value of the dtype."""
-    return on_every_platform(lambda x: ranks.values_at_ranks(x, window, wanted), x)
-
-
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    """The cell of every window at its row-major offset, which must be that of a cell of the array."""
+    """The cell of every window at its row-major offset; 0 at the offset that no cell has."""
     return on_every_platform(lambda x, offsets: reading.read_winners(x, (offsets,), (window,)), x, offsets)
 
 
