@@ -5,37 +5,11 @@ the backward pass that every platform can evaluate. The thresholds are in each p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from jaxpool._engine.cpu import choose as cpu_choose
-from jaxpool._engine.cpu.choose_selection import winner_groups
 from jaxpool._engine.platforms import default_platform
 from jaxpool._engine.xla import choose as xla_choose
 from jaxpool._geometry.window import Window
-
-
-@dataclass(frozen=True)
-class Format:
-    """What a selection keeps for its backward pass: the winners' offsets in groups of axes, or the cells themselves.
-
-    Attributes:
-        groups: Groups of axes, the last axes first, each with separate offsets.
-        keeps_cells: Whether the cells are kept and the winners found again. Then there is one group.
-    """
-
-    groups: tuple[Window, ...]
-    keeps_cells: bool = False
-
-
-def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
-    """The format in which the winners of windows are kept, for the named platform or JAX's default one."""
-    platform = default_platform()
-    if platform == "cpu":
-        return Format(winner_groups(window))
-    if platform == "tpu" and not masked and xla_choose.keeps_cells(window, dtype):
-        return Format((window,), keeps_cells=True)
-    return Format(xla_choose.order(window))
 
 
 def terms_order(window: Window) -> tuple[Window, ...]:

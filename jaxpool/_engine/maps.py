@@ -70,45 +70,45 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
 
 
-def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
+def first_winners(x: jax.Array, windows: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
     """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the first cell that has it.
 
-    The offsets are row-major in the window of their group, as recorded by `winners.first_winners`. `masked` is a mask
+    The windows are taken in turn, and each has row-major offsets of its own: see `winners`. `masked` is a mask
     and its `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an
     offset to which no cotangent is sent.
     """
     plain = winners.first_winners
     by_selection = zip((plain, xla_select.first_winners, plain, plain), _SELECTIONS, strict=True)
-    select = (partial(one, selection=selection, groups=tuple(groups), op=op) for one, selection in by_selection)
+    select = (partial(one, selection=selection, windows=tuple(windows), op=op) for one, selection in by_selection)
     return _choose(select, x, masked)
 
 
-def first_present(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+def first_present(mask: jax.Array, windows: Sequence[Window]) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first; without any, those of no cell."""
-    find = partial(winners.first_present, groups=tuple(groups))
+    find = partial(winners.first_present, windows=tuple(windows))
     return _choose((partial(find, selection=selection) for selection in _SELECTIONS), mask)
 
 
-def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
-    """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same groups.
+def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
+    """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same windows.
 
     16-bit cotangents are added in float32 and rounded once.
     """
-    route = partial(winners.route_to_winners, groups=tuple(groups))
+    route = partial(winners.route_to_winners, windows=tuple(windows))
     return _choose((partial(route, selection=selection) for selection in _SELECTIONS), cotangent, offsets)
 
 
 @dataclass(frozen=True)
 class ReadWinners(LinearMap):
-    """Read the cell at each winner's offsets, as recorded for these groups; the transpose routes to it."""
+    """Read the cell at each winner's offsets, as recorded for these windows; the transpose routes to it."""
 
-    groups: tuple[Window, ...]
+    windows: tuple[Window, ...]
 
     def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return on_every_platform(partial(reading.read_winners, groups=self.groups), x, offsets)
+        return on_every_platform(partial(reading.read_winners, windows=self.windows), x, offsets)
 
     def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return route_to_winners(cotangent, offsets, self.groups)
+        return route_to_winners(cotangent, offsets, self.windows)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ reads and writes whole arrays.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Arrays, Operation, identity
-from jaxpool._engine.slices import Inner, Winner, better, pad_winners, times
+from jaxpool._engine.slices import Numbers, Winner, better, number_dtype, pad_winners
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window, WindowAxis
@@ -126,16 +126,15 @@ def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return result
 
 
-def select_in_pieces(
-    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
-) -> Winner:
+def select_in_pieces(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     """Take the best winner of a few pieces, log8(kernel) times; a cell in two pieces may be the winner of both."""
 
     def join(first: Arrays, later: Arrays, start: int) -> Winner:
-        return better((first[0], first[1]), (later[0], later[1] + times(place_value, start)), op, by_offset=by_offset)
+        candidate = later[0], later[1] + np.array(start, later[1].dtype)[()]
+        return better((first[0], first[1]), candidate, op, by_number=numbers is not None)
 
-    padded, padded_offsets = pad_winners(x, offsets, part, op)
-    if padded_offsets is None:
-        padded_offsets = jnp.zeros_like(padded, place_value.dtype)
-    values, winners = fold_in_pieces((padded, padded_offsets), part, join)
+    padded, added = pad_winners(x, numbers, part, op)
+    if added is None:
+        added = jnp.zeros_like(padded, number_dtype(numbers, part))
+    values, winners = fold_in_pieces((padded, added), part, join)
     return values, winners

@@ -20,10 +20,9 @@ from jaxpool._geometry.window import Window
 
 SELECTION = PlatformSelection(
     lambda window, _: window.split(),
-    lambda x, offsets, place_value, part, op: select_by_slices(
+    lambda x, numbers, part, op: select_by_slices(
         copy_to_tiles(x, part, identity(op, x.dtype)),
-        None if offsets is None else copy_to_tiles(offsets, part, 0),
-        place_value,
+        None if numbers is None else copy_to_tiles(numbers, part, 0),
         as_tiles(part),
         op,
     ),

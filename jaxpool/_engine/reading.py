@@ -15,6 +15,7 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.by_parts import read_by_parts
+from jaxpool._engine.row_major import decode, numbers_of
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
@@ -22,10 +23,10 @@ from jaxpool._geometry.window import Window
 _MOST_COMPARISONS = 64
 
 
-def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
-    """Read the cell at each winner's offsets, in one group of axes after the other, as recorded."""
-    for group, group_offsets in zip(groups, offsets, strict=True):
-        x = read_by_parts(_read_at_offsets, group, x, group_offsets)
+def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[Window]) -> jax.Array:
+    """Read the cell at each winner's offsets, in one window after the other, as recorded."""
+    for window, own in zip(windows, offsets, strict=True):
+        x = read_by_parts(_read_at_offsets, window, x, own)
     return x
 
 
@@ -49,21 +50,16 @@ def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> ja
     cells, axes = split_blocks(padded, window)
     one_cell_each = (replace(axis, size=axis.output, kernel=1, stride=1, low=0, high=0) for axis in window.axes)
     wanted, _ = split_blocks(offsets, Window(tuple(one_cell_each)))
-    numbers, step = np.zeros((), np.int32), window.cells
-    for axis in axes:
-        step //= cells.shape[axis]
-        numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
-    read = jnp.where(numbers == wanted.astype(np.int32), cells, jnp.zeros_like(cells))
+    is_wanted = numbers_of(cells.shape, axes, np.int32) == wanted.astype(np.int32)
+    read = jnp.where(is_wanted, cells, jnp.zeros_like(cells))
     total = lax.reduce(read, np.zeros((), read.dtype)[()], lax.add, axes)
     return join_blocks(lax.expand_dims(total, axes), axes, window)
 
 
 def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     positions: list[jax.Array] = [lax.broadcasted_iota(np.int32, offsets.shape, axis) for axis in range(padded.ndim)]
-    rest, step = offsets.astype(np.int32), window.cells
-    for axis in window.axes:
-        step //= axis.kernel
-        offset, rest = lax.div(rest, np.int32(step)), lax.rem(rest, np.int32(step))
+    along = decode(offsets.astype(np.int32), [axis.kernel for axis in window.axes[1:]])
+    for axis, offset in zip(window.axes, along, strict=True):
         positions[axis.axis] = positions[axis.axis] * axis.stride + offset * axis.dilation
     cells = padded.at[tuple(positions)].get(mode="clip")
     return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))

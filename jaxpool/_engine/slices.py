@@ -17,9 +17,9 @@ from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
-# The extreme and its offset, in a window or a part of it; and the offsets in the parts evaluated before, if any.
+# The extreme of a window, and its number: its offset, added to the entry of the cell in an array of numbers, if any.
 Winner = tuple[jax.Array, jax.Array]
-Inner = jax.Array | None
+Numbers = jax.Array | None
 
 
 def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -31,29 +31,27 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return result
 
 
-def select_by_slices(
-    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
-) -> Winner:
+def select_by_slices(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     """Compare one shifted slice per cell of the window with the winner of those before it."""
     values = cells_at_offsets(x, part, identity(op, x.dtype))
-    inner = itertools.repeat(None, part.cells) if offsets is None else cells_at_offsets(offsets, part, 0)
-    return winner_among(values, inner, place_value, op, by_offset=by_offset)
+    added = itertools.repeat(None, part.cells) if numbers is None else cells_at_offsets(numbers, part, 0)
+    return winner_among(values, added, number_dtype(numbers, part), op)
 
 
-def winner_among(
-    values: Iterable[jax.Array], inner: Iterable[Inner], place_value: Any, op: Operation, *, by_offset: bool = False
-) -> Winner:
-    """The winner among arrays of cells, in order, and its number times `place_value`, plus its entry in `inner`."""
+def winner_among(values: Iterable[jax.Array], numbers: Iterable[Numbers], dtype: np.dtype, op: Operation) -> Winner:
+    """The winner among arrays of cells, in order, and its place among them, added to its entry in `numbers`."""
     best = None
-    for number, (cells, within) in enumerate(zip(values, inner, strict=True)):
-        added = times(place_value, number)
-        if within is None:
-            here = cells, jnp.full_like(cells, added, place_value.dtype)
-        else:
-            here = cells, within + added
-        best = here if best is None else better(best, here, op, by_offset=by_offset)
+    for place, (cells, number) in enumerate(zip(values, numbers, strict=True)):
+        offset = np.array(place, dtype)[()]
+        candidate = cells, jnp.full_like(cells, offset, dtype) if number is None else number + offset
+        best = candidate if best is None else better(best, candidate, op, by_number=number is not None)
     assert best is not None
     return best
+
+
+def number_dtype(numbers: Numbers, part: Window) -> np.dtype:
+    """The dtype of the numbers of cells: the smallest for their offsets alone."""
+    return np.min_scalar_type(part.cells - 1) if numbers is None else numbers.dtype
 
 
 def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
@@ -76,21 +74,18 @@ def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Win
     return best
 
 
-def pad_winners(x: jax.Array, offsets: Inner, part: Window, op: Operation) -> tuple[jax.Array, Inner]:
-    return pad_windows(x, part, identity(op, x.dtype)), None if offsets is None else pad_windows(offsets, part, 0)
+def pad_winners(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> tuple[jax.Array, Numbers]:
+    return pad_windows(x, part, identity(op, x.dtype)), None if numbers is None else pad_windows(numbers, part, 0)
 
 
-def times(place_value: Any, number: int) -> Any:
-    return np.array(int(place_value) * number, place_value.dtype)[()]
-
-
-def better(first: Winner, later: Winner, op: Operation, *, by_offset: bool = False) -> Winner:
+def better(first: Winner, later: Winner, op: Operation, *, by_number: bool = False) -> Winner:
     """The winner of an earlier and a later candidate: only a strictly better one replaces the first.
 
-    With `by_offset`, for parts that are not visited in row-major order, so does an equal one with a lower offset.
+    With `by_number`, for cells that are not visited in the order of their numbers, so does an equal one with a lower
+    number.
     """
     is_better = replaces(first[0], later[0], op)
-    if by_offset:
+    if by_number:
         is_better |= is_equal(first[0], later[0]) & (later[1] < first[1])
     return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
 

@@ -15,9 +15,10 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import bins_of_cells, merge_periods, split_periods
 from jaxpool._engine.cpu import choose
 from jaxpool._engine.operations import Operation, barrier, combine, identity
-from jaxpool._engine.slices import Inner, Winner, winner_among
+from jaxpool._engine.slices import Numbers, Winner, number_dtype, winner_among
 from jaxpool._engine.stages import marked, materialize
 from jaxpool._geometry.bins import BinAxis
+from jaxpool._geometry.window import Window
 
 
 def reduce_bins(x: jax.Array, axis: BinAxis, op: Operation) -> jax.Array:
@@ -51,24 +52,20 @@ def _spread_each(cotangents: jax.Array, period: BinAxis) -> jax.Array:
     return combine(lax.add, sent)
 
 
-def select_in_bins(
-    x: jax.Array, offsets: Inner, place_value: np.ndarray, axis: BinAxis, op: Operation, *, by_offset: bool = False
-) -> Winner:
-    """The extreme of every bin, and its offset: its place times `place_value`, plus its entry in `offsets`."""
+def select_in_bins(x: jax.Array, numbers: Numbers, axis: BinAxis, op: Operation) -> Winner:
+    """The extreme of every bin, and its place, added to its entry in `numbers`."""
     # Two loops with separate gathers: the results of gathers that both loops read would be stored.
     values, offsets = (
-        materialize(_select(marked(x, mark), offsets, place_value, axis, op, by_offset)[number])
+        materialize(_select(marked(x, mark), numbers, axis, op)[number])
         for number, mark in enumerate(("values of bins", "offsets in bins"))
     )
     return values, offsets
 
 
-def _select(
-    x: jax.Array, offsets: Inner, place_value: np.ndarray, axis: BinAxis, op: Operation, by_offset: bool
-) -> Winner:
+def _select(x: jax.Array, numbers: Numbers, axis: BinAxis, op: Operation) -> Winner:
     cells = _cells_at_places(x, axis, identity(op, x.dtype))
-    inner = [None] * len(cells) if offsets is None else _cells_at_places(offsets, axis, 0)
-    values, offsets = winner_among(cells, inner, place_value, op, by_offset=by_offset)
+    added = [None] * len(cells) if numbers is None else _cells_at_places(numbers, axis, 0)
+    values, offsets = winner_among(cells, added, number_dtype(numbers, Window((axis,))), op)
     return merge_periods(values, axis), merge_periods(offsets, axis)
 
 

@@ -46,26 +46,26 @@ def selects_in_blocks(part: Window) -> bool:
     return part.tiles and (part.cells > 64 or part.is_single)
 
 
-def winner_groups(window: Window) -> tuple[Window, ...]:
-    """Groups of axes, the last ones first, for which a selection records the winners' offsets separately.
+def windows_in_turn(window: Window) -> tuple[Window, ...]:
+    """The windows that a selection takes in turn, the last axes first, each with offsets of its own.
 
-    An axis in a group of its own needs an offset for each of its outputs, at every cell of the axes before it. That is
-    faster than carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
+    An axis by itself needs an offset for each of its outputs, at every cell of the axes before it. That is faster than
+    carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
     """
     if selects_at_once(window):
         return (window,)
     limit = 2.25 if all(axis.stride == 1 for axis in window.axes) else 4
     for rest in range(len(window.axes)):
-        groups = (*Window(window.axes[rest:]).split(), *([Window(window.axes[:rest])] if rest else []))
-        if sum(_bytes(groups, number) for number in range(len(groups))) <= limit:
-            return groups
+        windows = (*Window(window.axes[rest:]).split(), *([Window(window.axes[:rest])] if rest else []))
+        if sum(_bytes(own, windows[number + 1 :]) for number, own in enumerate(windows)) <= limit:
+            return windows
     return (window,)
 
 
-def _bytes(groups: Sequence[Window], number: int) -> float:
-    """Bytes per output for the offsets of one group."""
-    cells = math.prod(axis.size / axis.output for group in groups[number + 1 :] for axis in group.axes)
-    return cells * np.min_scalar_type(groups[number].cells - 1).itemsize
+def _bytes(window: Window, later: Sequence[Window]) -> float:
+    """Bytes per output for the offsets of a window that is taken before others."""
+    cells = math.prod(axis.size / axis.output for each in later for axis in each.axes)
+    return cells * np.min_scalar_type(window.cells - 1).itemsize
 
 
 def is_stage(part: Window, shape: Sequence[int]) -> bool:

@@ -1,7 +1,6 @@
 """Winners and the routing of cotangents to them on the CPU, where the steps of a program have to be kept separate."""
 
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -13,41 +12,36 @@ from jaxpool._engine.cpu.bins import route_in_bins, select_in_bins
 from jaxpool._engine.operations import Operation, barrier, computed_once, identity
 from jaxpool._engine.overlaps import route_by_comparison, route_in_pieces
 from jaxpool._engine.pieces import select_in_pieces
-from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
+from jaxpool._engine.slices import Numbers, Winner, pad_winners, select_by_slices
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.window import Window
 
 
-def _select(
-    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
-) -> Winner:
+def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     bins = choose.gathered_bins(part)
     if bins is not None:
-        return select_in_bins(x, offsets, place_value, bins, op, by_offset=by_offset)
+        return select_in_bins(x, numbers, bins, op)
     if as_tiles(part) != part:
         # Read more than once: for the extreme, and again for the cell that has it.
         x = computed_once(copy_to_tiles(x, part, identity(op, x.dtype)))
-        offsets, part = None if offsets is None else copy_to_tiles(offsets, part, 0), as_tiles(part)
+        numbers, part = None if numbers is None else copy_to_tiles(numbers, part, 0), as_tiles(part)
     if choose_selection.selects_in_blocks(part):
         lowering = select_by_blocks
-    elif choose.folds_pieces(part):
-        lowering = partial(select_in_pieces, by_offset=by_offset)
     else:
-        lowering = partial(select_by_slices, by_offset=by_offset)
-    step = partial(lowering, place_value=place_value, part=part, op=op)
+        lowering = select_in_pieces if choose.folds_pieces(part) else select_by_slices
+    step = partial(lowering, part=part, op=op)
     if choose_selection.is_stage(part, x.shape):
-        return stage(step, x, offsets)
-    values, offsets = step(x, offsets)
+        return stage(step, x, numbers)
+    values, offsets = step(x, numbers)
     if choose_selection.materializes_offsets(part):
         return (materialize if part.tiles else barrier)(values), materialize(offsets)
     return barrier(values), offsets
 
 
-def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """Find the extreme, then the lowest offset of the cells that equal it; for windows that share no cells."""
-    padded, padded_offsets = pad_winners(x, offsets, part, op)
-    return first_in_blocks(padded, padded_offsets, place_value, part, op)
+def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+    """Find the extreme, then the lowest number of the cells that equal it; for windows that share no cells."""
+    return first_in_blocks(*pad_winners(x, numbers, part, op), part, op)
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:

@@ -32,9 +32,9 @@ def reduces_whole_axes(window: Window) -> bool:
     return window.tiles and window.cells > _MOST_READS and not has_bins(window)
 
 
-def asks_mask_at_cells(groups: Sequence[Window]) -> bool:
+def asks_mask_at_cells(windows: Sequence[Window]) -> bool:
     """Whether a selection reads the mask at every cell of a window, instead of filling masked cells beforehand."""
-    return len(groups) == 1 and groups[0].cells <= _MOST_READS
+    return len(windows) == 1 and windows[0].cells <= _MOST_READS
 
 
 def is_written_out(part: Window) -> bool:
