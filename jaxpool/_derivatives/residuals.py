@@ -1,4 +1,4 @@
-"""What a pool keeps for its derivatives, and in which order it takes the axes.
+"""In which order weighted pools take the axes, and whether they take long windows in pieces.
 
 Both are chosen while tracing, for the named platform or JAX's default one. They are a contract between the forward and
 the backward pass that every platform can evaluate. The thresholds are in each platform's `choose`.
