@@ -5,6 +5,7 @@ known while tracing; with a mask the tables are looked up on the device.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.maps import on_every_platform, values_at_ranks
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
-from jaxpool._engine.ranks import Rank, offsets_at_ranks, wanted_by_windows, with_wanted
-from jaxpool._engine.shards import by_shards, shards_of
+from jaxpool._engine.ranks import Rank, offsets_at_ranks, values_at_ranks
+from jaxpool._engine.shards import by_shards
+from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window
 
 # The number of unmasked cells in each window; None if it is known while tracing.
@@ -70,72 +71,60 @@ class Ranks(NamedTuple):
 
 def ranks_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> Ranks:
     """The ranks in every window; if `counts` is None, only padding is absent. Arrays have `rank` axes."""
-    table = [(0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1))]
-    dtypes = (np.int32, np.int32, np.float64)
-    columns = zip(zip(*table, strict=True), dtypes, strict=True)
-    lower, upper, weight = (np.array(column, dtype) for column, dtype in columns)
-    if counts is None:
-        known = np.ones((1,) * rank, np.int64)
-        for axis in window.axes:
-            known = known * axis.divisors(False, rank)
-        numbers, possible = known, np.unique(known)
-    else:
-        numbers, possible = counts, np.arange(window.cells + 1)
-    ranks = tuple(Rank(_look_up(column, numbers), frozenset(column[possible].tolist())) for column in (lower, upper))
-    return Ranks(ranks if weight[possible].any() else ranks[:1], _look_up(weight, numbers))
+    known = window.counts(rank, padding=False)
+    possible = np.unique(known) if counts is None else np.arange(window.cells + 1)
 
+    def look_up(column: np.ndarray) -> Any:
+        if counts is not None:
+            return jnp.asarray(column).at[counts].get(mode="clip")
+        return column[known] if possible.size > 1 else column[possible.item()].item()
 
-def _look_up(column: np.ndarray, numbers: np.ndarray | jax.Array) -> Any:
-    if isinstance(numbers, np.ndarray):
-        return column[numbers] if numbers.size > 1 else column[numbers.item()].item()
-    return jnp.asarray(column).at[numbers].get(mode="clip")
+    # A window without cells has any rank.
+    table = zip((0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1)), strict=True)
+    lower, upper, weights = map(np.array, table)
+    ranks = [Rank(look_up(each.astype(np.int32)), frozenset(each[possible].tolist())) for each in (lower, upper)]
+    return Ranks(tuple(ranks if weights[possible].any() else ranks[:1]), look_up(weights))
 
 
 def chosen_cells(x: jax.Array, counts: Counts, window: Window, quantile: Quantile) -> Arrays:
-    """The values of c, and of d if there is one."""
-    return tuple(values_at_ranks(x, window, ranks_in(counts, window, quantile, x.ndim).ranks))
+    """The values of c, and of d if there is one; inside a lowering."""
 
+    def select_in_shard(x: jax.Array, _: None, window: Window, ranks: Sequence[Rank]) -> Arrays:
+        return values_at_ranks(x, window, ranks)
 
-def chosen_offsets(
-    x: jax.Array, mask: jax.Array | None, counts: Counts, *cells: jax.Array, window: Window, quantile: Quantile
-) -> Arrays:
-    """The offsets of c, and of d if there is one."""
-    ranks = ranks_in(counts, window, quantile, x.ndim).ranks
-    return offsets_at_ranks(x, _present(x, mask, window), window, ranks, cells)
+    return _by_shards(select_in_shard, x, None, ranks_in(counts, window, quantile, x.ndim).ranks, window)
 
 
 def chosen(
     x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
 ) -> tuple[Arrays, Arrays]:
     """The values and the offsets of c, and of d if there is one; inside a lowering."""
-    if shards_of(window) is not None:
-        return _chosen_by_shards(x, mask, counts, window, quantile)
-    static = {"window": window, "quantile": quantile}
-    cells = on_every_platform(partial(chosen_cells, **static), x, counts, in_stage=True)
-    return cells, on_every_platform(partial(chosen_offsets, **static), x, mask, counts, *cells, in_stage=True)
 
+    def select_in_shard(
+        x: jax.Array, present: jax.Array | None, window: Window, ranks: Sequence[Rank]
+    ) -> tuple[Arrays, Arrays]:
+        cells = stage(partial(values_at_ranks, window=window, ranks=ranks), x)
+        return cells, stage(partial(offsets_at_ranks, window=window, ranks=ranks), x, present, cells)
 
-def _chosen_by_shards(
-    x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
-) -> tuple[Arrays, Arrays]:
-    """Devices exchange the cells once for both."""
-    ranks = ranks_in(counts, window, quantile, x.ndim).ranks
-
-    def here(x: jax.Array, present: jax.Array | None, *arguments: Any) -> tuple[Arrays, Arrays]:
-        *windows, window = arguments
-        wanted = with_wanted(ranks, windows)
-        values = tuple(values_at_ranks(x, window, wanted))
-        return values, offsets_at_ranks(x, present, window, wanted, values)
-
-    cells = [(x, identity(lax.min, x.dtype)), (_present(x, mask, window), False)]
-    return by_shards(here, window, cells, wanted_by_windows(ranks))
-
-
-def _present(x: jax.Array, mask: jax.Array | None, window: Window) -> jax.Array | None:
-    """Which cells are present; None if no other cell is in a window."""
     if mask is None and any(max(axis.low, axis.overhang) > 0 for axis in window.axes):
-        return jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
-    return mask
+        # Padding is absent.
+        mask = jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
+    ranks = ranks_in(None if counts is None else materialize(counts), window, quantile, x.ndim).ranks
+    return _by_shards(select_in_shard, x, mask, ranks, window)
+
+
+def _by_shards(
+    step: Callable[..., Any], x: jax.Array, present: jax.Array | None, ranks: Sequence[Rank], window: Window
+) -> Any:
+    """Evaluate `step(x, present, window, ranks)` on every shard, which is sent the cells of its windows once."""
+
+    def step_in_shard(x: jax.Array, present: jax.Array | None, *arguments: Any) -> Any:
+        *wanted, window = arguments
+        own = [rank if each is None else rank._replace(wanted=each) for rank, each in zip(ranks, wanted, strict=True)]
+        return step(x, present, window, own)
+
+    wanted = [(None if isinstance(rank.wanted, int) else rank.wanted, 0) for rank in ranks]
+    return by_shards(step_in_shard, window, [(x, identity(lax.min, x.dtype)), (present, False)], wanted)
 
 
 def mean_of_chosen(cells: Arrays, counts: Counts, window: Window, quantile: Quantile) -> jax.Array:

@@ -6,7 +6,6 @@ goes to the part that has its winner, and a cell is read by the part that has it
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -56,26 +55,25 @@ def select_by_parts(
     step: Callable[..., tuple[jax.Array, jax.Array]],
     window: Window,
     x: jax.Array,
-    offsets: jax.Array | None,
-    place_value: Any,
+    numbers: jax.Array | None,
     op: Operation,
 ) -> tuple[jax.Array, jax.Array]:
-    """Evaluate `step(x, offsets, place_value, window)`, which selects a cell of every window by `op`.
+    """Evaluate `step(x, numbers, window)`, which selects a cell of every window by `op`.
 
     A window in parts has one axis.
     """
     fill, parts = identity(op, x.dtype), parts_of(window)
     if parts is None:
-
-        def here(x: jax.Array, offsets: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array]:
-            return step(x, offsets, place_value, window)
-
-        return by_shards(here, window, [(x, fill), (offsets, 0)])
-    inner = None if offsets is None else parts.split_cells(offsets, 0)
-    values, found = step(parts.split_cells(x, fill), inner, place_value, parts.of_device(window))
-    found += parts.offsets(x.ndim).astype(found.dtype) * place_value
+        return by_shards(step, window, [(x, fill), (numbers, 0)])
+    dtype = np.min_scalar_type(window.cells - 1) if numbers is None else numbers.dtype
+    inner = None if numbers is None else parts.split_cells(numbers, 0)
+    values, found = step(parts.split_cells(x, fill), inner, parts.of_device(window))
+    found = found.astype(np.int32) + parts.offsets(x.ndim).astype(np.int32)
     values, found = parts.join_windows(values, fill), parts.join_windows(found, 0)
-    return step(values, found, np.zeros_like(place_value), Window((parts.together,)))
+    # The winner of the winners, without its place among them.
+    places = np.int32(parts.together.kernel)
+    values, found = step(values, found * places, Window((parts.together,)))
+    return values, lax.div(found, places).astype(dtype)
 
 
 def spread_by_parts(step: Step, window: Window, cotangent: jax.Array) -> jax.Array:
