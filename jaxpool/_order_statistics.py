@@ -14,9 +14,9 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._engine.maps import on_every_platform, values_at_ranks
 from jaxpool._engine.operations import Arrays, accumulation_dtype, separate_term
-from jaxpool._engine.ranks import Rank, offsets_at_ranks
+from jaxpool._engine.ranks import Rank, offsets_at_ranks, values_at_ranks
+from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window
 
 # The number of unmasked cells in each window; None if it is known while tracing.
@@ -68,52 +68,36 @@ class Ranks(NamedTuple):
 
 def ranks_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> Ranks:
     """The ranks in every window; if `counts` is None, only padding is absent. Arrays have `rank` axes."""
-    table = [(0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1))]
-    dtypes = (np.int32, np.int32, np.float64)
-    columns = zip(zip(*table, strict=True), dtypes, strict=True)
-    lower, upper, weight = (np.array(column, dtype) for column, dtype in columns)
-    if counts is None:
-        known = window.counts(rank, padding=False)
-        numbers, possible = known, np.unique(known)
-    else:
-        numbers, possible = counts, np.arange(window.cells + 1)
-    ranks = tuple(Rank(_look_up(column, numbers), frozenset(column[possible].tolist())) for column in (lower, upper))
-    return Ranks(ranks if weight[possible].any() else ranks[:1], _look_up(weight, numbers))
+    known = window.counts(rank, padding=False)
+    possible = np.unique(known) if counts is None else np.arange(window.cells + 1)
 
+    def look_up(column: np.ndarray) -> Any:
+        if counts is not None:
+            return jnp.asarray(column).at[counts].get(mode="clip")
+        return column[known] if possible.size > 1 else column[possible.item()].item()
 
-def _look_up(column: np.ndarray, numbers: np.ndarray | jax.Array) -> Any:
-    if isinstance(numbers, np.ndarray):
-        return column[numbers] if numbers.size > 1 else column[numbers.item()].item()
-    return jnp.asarray(column).at[numbers].get(mode="clip")
+    # A window without cells has any rank.
+    table = zip((0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1)), strict=True)
+    lower, upper, weights = map(np.array, table)
+    ranks = [Rank(look_up(each.astype(np.int32)), frozenset(each[possible].tolist())) for each in (lower, upper)]
+    return Ranks(tuple(ranks if weights[possible].any() else ranks[:1]), look_up(weights))
 
 
 def chosen_cells(x: jax.Array, counts: Counts, window: Window, quantile: Quantile) -> Arrays:
-    """The values of c, and of d if there is one."""
+    """The values of c, and of d if there is one; inside a lowering."""
     return tuple(values_at_ranks(x, window, ranks_in(counts, window, quantile, x.ndim).ranks))
-
-
-def chosen_offsets(
-    x: jax.Array, mask: jax.Array | None, counts: Counts, *cells: jax.Array, window: Window, quantile: Quantile
-) -> Arrays:
-    """The offsets of c, and of d if there is one."""
-    ranks = ranks_in(counts, window, quantile, x.ndim).ranks
-    return offsets_at_ranks(x, _present(x, mask, window), window, ranks, cells)
 
 
 def chosen(
     x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
 ) -> tuple[Arrays, Arrays]:
     """The values and the offsets of c, and of d if there is one; inside a lowering."""
-    static = {"window": window, "quantile": quantile}
-    cells = on_every_platform(partial(chosen_cells, **static), x, counts, in_stage=True)
-    return cells, on_every_platform(partial(chosen_offsets, **static), x, mask, counts, *cells, in_stage=True)
-
-
-def _present(x: jax.Array, mask: jax.Array | None, window: Window) -> jax.Array | None:
-    """Which cells are present; None if no other cell is in a window."""
     if mask is None and any(max(axis.low, axis.overhang) > 0 for axis in window.axes):
-        return jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
-    return mask
+        # Padding is absent.
+        mask = jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
+    ranks = ranks_in(None if counts is None else materialize(counts), window, quantile, x.ndim).ranks
+    cells = stage(partial(values_at_ranks, window=window, ranks=ranks), x)
+    return cells, stage(partial(offsets_at_ranks, window=window, ranks=ranks), x, mask, cells)
 
 
 def mean_of_chosen(cells: Arrays, counts: Counts, window: Window, quantile: Quantile) -> jax.Array:

@@ -196,16 +196,22 @@ class _Chosen(CellSelector):
     quantile: Quantile
 
     def values(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> jax.Array:
-        cells = chosen_cells(x, counts, self.window, self.quantile)
+        select = partial(chosen_cells, window=self.window, quantile=self.quantile)
+        cells = on_every_platform(select, x, counts, like=self._each_like(x, counts, x.dtype))
         return mean_of_chosen(cells, counts, self.window, self.quantile)
 
     def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> ValuesAndResiduals:
         select = partial(chosen, window=self.window, quantile=self.quantile)
-        ranks, shape = ranks_in(counts, self.window, self.quantile, x.ndim).ranks, self.window.output_shape(x.shape)
-        dtypes = x.dtype, np.min_scalar_type(self.window.cells)
-        like = tuple((jax.ShapeDtypeStruct(shape, dtype),) * len(ranks) for dtype in dtypes)
+        like = tuple(
+            self._each_like(x, counts, dtype) for dtype in (x.dtype, np.min_scalar_type(self.window.cells - 1))
+        )
         cells, offsets = on_every_platform(select, x, mask, counts, like=like)
         return mean_of_chosen(cells, counts, self.window, self.quantile), (offsets, counts)
+
+    def _each_like(self, x: jax.Array, counts: Counts, dtype: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+        """An array of windows for c, and one for d if there is one."""
+        ranks = ranks_in(counts, self.window, self.quantile, x.ndim).ranks
+        return (jax.ShapeDtypeStruct(self.window.output_shape(x.shape), dtype),) * len(ranks)
 
     @property
     def read(self) -> LinearMap:

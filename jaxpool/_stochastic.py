@@ -23,6 +23,7 @@ from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.window_offsets import pad_windows
+from jaxpool._engine.winners import no_offset
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._lp import norms
@@ -158,7 +159,8 @@ def _drawn_cells(x: jax.Array, mask: jax.Array | None, shares: jax.Array, window
 #     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
 #
 # and all higher derivatives are 0. This is the rule of the maximum with a different winner: the second formula is
-# `read_at_offsets`, and the third `route_to_chosen`. Where no cell was drawn, ẏ and ȳ are set to 0.
+# `read_at_offsets`, and the third `route_to_chosen`. Where no cell was drawn, c(o) has the offset of no cell, from
+# which 0 is read and to which nothing is sent.
 
 
 @dataclass(frozen=True)
@@ -166,20 +168,20 @@ class _Drawn(CellSelector):
     window: Window
 
     def select(self, x: jax.Array, shares: jax.Array, /) -> ValuesAndResiduals:
-        values, *residuals = on_every_platform(partial(_drawn, window=self.window), x, shares)
-        return values, tuple(residuals)
+        values, offsets = on_every_platform(partial(_drawn, window=self.window), x, shares)
+        return values, (offsets,)
 
     @property
     def read(self) -> LinearMap:
         return _ReadDrawn(self.window)
 
 
-def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Array, jax.Array]:
     """Inverse-CDF sampling: the last cell with a weight whose preceding weights sum to at most the share of the total.
 
-    Also returns its row-major offset in the window, and whether there was a cell to draw. Weights are the positive
-    parts divided by the largest one of the window, so that their sum does not overflow; if that is infinite, only
-    infinite cells have a weight.
+    Also returns its row-major offset in the window, or the offset of no cell. Weights are the positive parts divided by
+    the largest one of the window, so that their sum does not overflow; if that is infinite, only infinite cells have a
+    weight.
     """
     padded = pad_windows(x, window, identity(lax.max, x.dtype))
     largest = reduce_windows(x, window, lax.max).astype(shares.dtype)
@@ -196,31 +198,30 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Arra
 
     threshold = shares * fold_offsets(add, jnp.zeros_like(shares), (padded,), window)
 
-    def choose(best: Any, arrays: Arrays, number: Any) -> Any:
-        (cells,), (value, offset, was_drawn, before) = arrays, best
-        here = weight(cells)
+    def draw(drawn: Arrays, arrays: Arrays, number: Any) -> Arrays:
+        (cells,), (value, offset, before) = arrays, drawn
+        added = weight(cells)
         is_first_nan = (cells != cells) & (value == value)
-        replaces = is_first_nan | ((here > 0) & (before <= threshold) & (value == value))
+        replaces = is_first_nan | ((added > 0) & (before <= threshold) & (value == value))
         return (
             jnp.where(replaces, cells, value),
             jnp.where(replaces, jnp.asarray(number, offset.dtype), offset),
-            was_drawn | replaces,
-            before + here,
+            before + added,
         )
 
-    offsets = jnp.zeros_like(shares, np.min_scalar_type(window.cells - 1))
-    start = (jnp.zeros_like(shares, x.dtype), offsets, jnp.zeros_like(shares, bool), jnp.zeros_like(shares))
-    return fold_offsets(choose, start, (padded,), window)[:3]
+    none = no_offset(window)
+    start = jnp.zeros_like(shares, x.dtype), jnp.full_like(shares, none, none.dtype), jnp.zeros_like(shares)
+    values, offsets, _ = fold_offsets(draw, start, (padded,), window)
+    return values, offsets
 
 
 @dataclass(frozen=True)
 class _ReadDrawn(LinearMap):
     window: Window
 
-    def forward(self, x: jax.Array, offsets: jax.Array, was_drawn: jax.Array, /) -> jax.Array:
-        cells = read_at_offsets(x, offsets, self.window)
-        return jnp.where(was_drawn, cells, jnp.zeros_like(cells))
+    def forward(self, x: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        return read_at_offsets(x, offsets, self.window)
 
-    def transpose(self, cotangent: jax.Array, offsets: jax.Array, was_drawn: jax.Array, /) -> jax.Array:
-        wide = jnp.where(was_drawn, cotangent, jnp.zeros_like(cotangent)).astype(accumulation_dtype(cotangent.dtype))
+    def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
         return route_to_chosen([wide], [offsets], self.window).astype(cotangent.dtype)

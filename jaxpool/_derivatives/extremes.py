@@ -5,8 +5,10 @@ Values, indices and derivatives in every mode must agree on the winner. All of t
 which are kept, or found again among the cells in the same way.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,17 +16,52 @@ import numpy as np
 from jax import lax
 
 from jaxpool._call import core, extended
-from jaxpool._derivatives.residuals import Format, selection_format
 from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values, values_and_residuals
+from jaxpool._engine import gpu, tpu
+from jaxpool._engine.cpu.select import windows_in_turn
 from jaxpool._engine.linear_maps import LinearMap
-from jaxpool._engine.maps import FindWinners, ReadWinners, first_present, first_winners, reduce_windows
+from jaxpool._engine.maps import (
+    FindWinners,
+    ReadWinners,
+    first_present,
+    first_winners,
+    on_every_platform,
+    reduce_windows,
+)
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.parts import Parts
-from jaxpool._engine.winners import Masked, has_winner, winner_positions
+from jaxpool._engine.platforms import default_platform
+from jaxpool._engine.winners import Masked, composed, has_winner, winner_positions
 from jaxpool._geometry.window import Window
 
 # Which windows have an unmasked cell, broadcastable against the output, and the mask in the form the engine expects.
 Present = tuple[jax.Array, Masked]
+
+
+@dataclass(frozen=True)
+class WinnerFormat:
+    """What a selection keeps for its backward pass: offsets of the winners, or the cells themselves.
+
+    It is chosen while tracing, and every platform can evaluate it.
+
+    Attributes:
+        windows: The windows that are taken in turn, the last axes first, each with offsets of its own.
+        keeps_cells: Whether the cells are kept and the winners found again. Then there is one window.
+    """
+
+    windows: tuple[Window, ...]
+    keeps_cells: bool = False
+
+
+def winner_format(window: Window, dtype: Any, masked: bool) -> WinnerFormat:
+    """The format for the named platform or JAX's default one."""
+    if default_platform() == "tpu" and not masked and tpu.keeps_cells(window, dtype):
+        return WinnerFormat((window,), keeps_cells=True)
+    return _format_of_offsets(window)
+
+
+def _format_of_offsets(window: Window) -> WinnerFormat:
+    return WinnerFormat((windows_in_turn if default_platform() == "cpu" else gpu.order)(window))
 
 
 def _extremes_by_parts(
@@ -42,7 +79,7 @@ def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
     """The extreme of every window by `lax.max` or `lax.min`, over the cells that the mask holds; 0 without any."""
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
-    kept = selection_format(window, x.dtype, mask is not None)
+    kept = winner_format(window, x.dtype, mask is not None)
     return selected_values(_Winners(kept, op), rule, x, _present(mask, kept)).astype(dtype)
 
 
@@ -53,18 +90,20 @@ def extremes_with_indices(
     """The maximum of every window and its winner's row-major position in the pooled axes; 0 and -1 if it is empty."""
     dtype, given = x.dtype, window
     x, mask, window = extended(x, mask, window)
-    # One group: its offsets number the cells of the whole window.
-    kept = Format((window,))
+    kept = _format_of_offsets(window)
     present = _present(mask, kept)
-    values, ((offsets,),) = values_and_residuals(_Winners(kept, lax.max), rule, x, present)
+    values, (offsets,) = values_and_residuals(_Winners(kept, lax.max), rule, x, present)
+    cells = math.prod(each.cells for each in kept.windows)
+    like = jax.ShapeDtypeStruct(values.shape, np.min_scalar_type(cells - (present is None or len(kept.windows) > 1)))
+    offsets = on_every_platform(partial(composed, windows=kept.windows), *offsets, like=like)
     positions = winner_positions(offsets, given)
     return values.astype(dtype), positions if present is None else jnp.where(present[0], positions, np.int32(-1))
 
 
-def _present(mask: jax.Array | None, kept: Format) -> Present | None:
+def _present(mask: jax.Array | None, kept: WinnerFormat) -> Present | None:
     if mask is None:
         return None
-    nonempty, first = first_present(mask, kept.groups)
+    nonempty, first = first_present(mask, kept.windows)
     return nonempty, (mask, first)
 
 
@@ -83,11 +122,11 @@ def _present(mask: jax.Array | None, kept: Format) -> Present | None:
 
 @dataclass(frozen=True)
 class _Winners(CellSelector):
-    kept: Format
+    kept: WinnerFormat
     op: Operation
 
     def values(self, x: jax.Array, present: Present | None, /) -> jax.Array:
-        window = Window(tuple(axis for group in self.kept.groups[::-1] for axis in group.axes))
+        window = Window(tuple(axis for each in self.kept.windows[::-1] for axis in each.axes))
         if present is None:
             return reduce_windows(x, window, self.op)
         nonempty, (mask, _) = present
@@ -99,14 +138,14 @@ class _Winners(CellSelector):
             values = self.values(x, present)
             return values, (x, values)
         if present is None:
-            values, offsets = first_winners(x, self.kept.groups, self.op)
+            values, offsets = first_winners(x, self.kept.windows, self.op)
             return values, (offsets,)
-        values, offsets = first_winners(x, self.kept.groups, self.op, present[1])
-        return jnp.where(has_winner(offsets, self.kept.groups), values, jnp.zeros_like(values)), (offsets,)
+        values, offsets = first_winners(x, self.kept.windows, self.op, present[1])
+        return jnp.where(has_winner(offsets, self.kept.windows), values, jnp.zeros_like(values)), (offsets,)
 
     @property
     def read(self) -> LinearMap:
         if self.kept.keeps_cells:
-            (window,) = self.kept.groups
+            (window,) = self.kept.windows
             return FindWinners(window, self.op)
-        return ReadWinners(self.kept.groups)
+        return ReadWinners(self.kept.windows)

@@ -1,4 +1,4 @@
-"""What a pool keeps for its derivatives, and in which order it takes the axes.
+"""In which order weighted pools take the axes, and whether they take long windows in pieces.
 
 Both are chosen while tracing, for the named platform or JAX's default one. They are a contract between the forward and
 the backward pass that every platform can evaluate. Thresholds for CPUs are from measurements.
@@ -6,37 +6,11 @@ the backward pass that every platform can evaluate. Thresholds for CPUs are from
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from jaxpool._engine import gpu, tpu
-from jaxpool._engine.cpu.select import winner_groups
+from jaxpool._engine import gpu
 from jaxpool._engine.platforms import default_platform
 from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
-
-
-@dataclass(frozen=True)
-class Format:
-    """What a selection keeps for its backward pass: the winners' offsets in groups of axes, or the cells themselves.
-
-    Attributes:
-        groups: Groups of axes, the last axes first, each with separate offsets.
-        keeps_cells: Whether the cells are kept and the winners found again. Then there is one group.
-    """
-
-    groups: tuple[Window, ...]
-    keeps_cells: bool = False
-
-
-def selection_format(window: Window, dtype: Any, masked: bool) -> Format:
-    """The format in which the winners of windows are kept, for the named platform or JAX's default one."""
-    platform = default_platform()
-    if platform == "cpu":
-        return Format(winner_groups(window))
-    if platform == "tpu" and not masked and tpu.keeps_cells(window, dtype):
-        return Format((window,), keeps_cells=True)
-    return Format(gpu.order(window))
 
 
 def terms_order(window: Window) -> tuple[Window, ...]:

@@ -89,7 +89,7 @@ def _select(selector: CellSelector, x: jax.Array, *others: Any) -> ValuesAndResi
 
 @_values.defjvp
 def _values_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (values, _), (values_dot, _) = jax.jvp(partial(_select, selector), primals, tangents)
+    (values, _), (values_dot, _) = _select_jvp(selector, primals, tangents)
     return values, values_dot
 
 

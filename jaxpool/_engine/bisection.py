@@ -32,30 +32,30 @@ def select_by_bisection(
     bits = 8 * keys.dtype.itemsize
     rank = jnp.asarray(rank, np.int32)
 
-    def settle(number: jax.Array, found: jax.Array) -> jax.Array:
+    def set_bit(number: jax.Array, found: jax.Array) -> jax.Array:
         bit = (bits - 1 - number).astype(keys.dtype)
         # The highest bit, which all numbers start with, is cleared: the lowest number becomes 0.
         candidate = found ^ lax.shift_left(np.array(1, keys.dtype)[()], bit)
 
-        def count(below: jax.Array, cells: Arrays, _: Any) -> jax.Array:
+        def count_below(below: jax.Array, cells: Arrays, _: Any) -> jax.Array:
             return below + (cells[0] < candidate).astype(np.int32)
 
-        below = fold_offsets(count, jnp.zeros(found.shape, np.int32), (keys,), window, most_in_block)
+        below = fold_offsets(count_below, jnp.zeros(found.shape, np.int32), (keys,), window, most_in_block)
         return jnp.where(below <= rank, candidate, found)
 
     # Not full_like: inside `jax.shard_map` its type would not vary over devices.
     cells = at_offset(keys, window, next(offsets_in(window)))
     lowest = (cells ^ cells) | np.array(np.iinfo(keys.dtype).min, keys.dtype)[()]
-    values = _values(lax.fori_loop(0, bits, settle, lowest), padded.dtype)
+    values = _values(lax.fori_loop(0, bits, set_bit, lowest), padded.dtype)
     if not jnp.issubdtype(padded.dtype, jnp.floating):
         return values
 
-    def lose(lost: jax.Array, cells: Arrays, _: Any) -> jax.Array:
-        return lost | (cells[0] != cells[0])
+    def find_nan(is_nan: jax.Array, cells: Arrays, _: Any) -> jax.Array:
+        return is_nan | (cells[0] != cells[0])
 
-    lost = zeros_after(values.shape, bool, window, values)
-    lost = fold_offsets(lose, lost, (padded,), window, most_in_block)
-    return jnp.where(lost, np.array(np.nan, padded.dtype)[()], values)
+    is_nan = zeros_after(values.shape, bool, window, values)
+    is_nan = fold_offsets(find_nan, is_nan, (padded,), window, most_in_block)
+    return jnp.where(is_nan, np.array(np.nan, padded.dtype)[()], values)
 
 
 def _keys(array: jax.Array) -> jax.Array:

@@ -7,8 +7,7 @@ of about log n levels, so its rounding error grows slowly with n.
 
 import math
 from collections.abc import Sequence
-from functools import reduce
-from typing import Any
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ from jax import lax
 
 from jaxpool._engine.operations import Operation, combine, identity, in_integer_order
 from jaxpool._engine.platforms import most_devices, on_one_cpu
+from jaxpool._engine.row_major import decode, encode, numbers_of
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -28,37 +28,35 @@ def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array
 
 
 def first_in_blocks(
-    padded: jax.Array, offsets: jax.Array | None, place_value: Any, window: Window, op: Operation
+    padded: jax.Array, numbers: jax.Array | None, window: Window, op: Operation
 ) -> tuple[jax.Array, jax.Array]:
-    """The extreme of windows that tile an array, and the first offset of a cell that has it.
+    """The extreme of windows that tile an array, and the lowest number of a cell that has it.
 
-    The offset of a cell is its number in the window times `place_value`, plus its entry in `offsets`.
+    The number of a cell is its offset, added to its entry in `numbers` if there is one.
     """
     cells, axes = split_blocks(padded, window)
     best = stage(lambda cells: fold(cells, axes, op, devices_of(window)), cells)
-
-    def first_of_best(cells: jax.Array, best: jax.Array, offsets: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-        # The best of a window that holds NaN is NaN.
-        found = (cells == best) | (cells != cells)
-        # In 32 bits: their minimum compiles to faster code than that of bytes.
-        numbers = np.uint32(0) if offsets is None else offsets.astype(np.uint32)
-        step = int(place_value) * math.prod(cells.shape[axis] for axis in axes)
-        for axis in axes:
-            step //= cells.shape[axis]
-            shape = [cells.shape[axis] if number == axis else 1 for number in range(cells.ndim)]
-            numbers += lax.broadcasted_iota(np.uint32, shape, axis) * np.uint32(step)
-        # The lowest bit is the sign of the cell, which a maximum of -0 and 0 does not keep.
-        keys = numbers * np.uint32(2)
-        if jnp.issubdtype(cells.dtype, jnp.floating):
-            keys += jnp.signbit(cells).astype(np.uint32)
-        first = jnp.where(found, keys, np.uint32(np.iinfo(np.uint32).max)).min(axes, keepdims=True)
-        return (first // np.uint32(2)).astype(place_value.dtype), first % np.uint32(2) == 1
-
-    inner = None if offsets is None else split_blocks(offsets, window)[0]
-    first, is_negative = stage(first_of_best, cells, best, inner)
+    added = None if numbers is None else split_blocks(numbers, window)[0]
+    first, sign = stage(partial(_first_of_best, axes), cells, best, added)
     if jnp.issubdtype(cells.dtype, jnp.floating):
-        best = jnp.where((best == 0) & is_negative, np.array(-0.0, cells.dtype)[()], best)
+        best = jnp.where((best == 0) & (sign == 1), np.array(-0.0, cells.dtype)[()], best)
+    first = first.astype(np.min_scalar_type(window.cells - 1) if numbers is None else numbers.dtype)
     return join_blocks(best, axes, window), join_blocks(first, axes, window)
+
+
+def _first_of_best(
+    axes: tuple[int, ...], cells: jax.Array, best: jax.Array, added: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    """The lowest number of the cells that equal the best, and the sign of that cell: 1 if it is negative."""
+    # In 32 bits: their minimum compiles to faster code than that of bytes.
+    numbers = numbers_of(cells.shape, axes, np.uint32) + (0 if added is None else added.astype(np.uint32))
+    # A last digit for the sign, which a maximum of -0 and 0 does not keep.
+    signs = jnp.signbit(cells).astype(np.uint32) if jnp.issubdtype(cells.dtype, jnp.floating) else np.uint32(0)
+    # The best of a window that holds NaN is NaN.
+    found = (cells == best) | (cells != cells)
+    keys = jnp.where(found, encode((numbers, signs), (2,)), np.uint32(np.iinfo(np.uint32).max))
+    first, sign = decode(keys.min(axes, keepdims=True), (2,))
+    return first, sign
 
 
 def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence[int] = ()) -> jax.Array:

@@ -7,7 +7,6 @@ none from a measurement.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -19,10 +18,12 @@ from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
+from jaxpool._engine.row_major import numbers_of
 from jaxpool._engine.slices import (
-    Inner,
+    Numbers,
     Winner,
     better,
+    number_dtype,
     pad_winners,
     reduce_by_slices,
     select_by_slices,
@@ -101,53 +102,45 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
 
 
 def first_winners(
-    x: jax.Array, masked: Masked | None, selection: PlatformSelection, groups: Sequence[Window], op: Operation
+    x: jax.Array, masked: Masked | None, selection: PlatformSelection, windows: Sequence[Window], op: Operation
 ) -> Winners:
     """The extreme of every window by `op` and the offset of its cell; see `winners.first_winners`.
 
     Small windows read a mask at every cell, instead of filling masked cells beforehand.
     """
-    if masked is None or len(groups) > 1 or groups[0].cells > MOST_READS:
-        return winners.first_winners(x, masked, selection, groups, op)
-    (window,) = groups
+    if masked is None or len(windows) > 1 or windows[0].cells > MOST_READS:
+        return winners.first_winners(x, masked, selection, windows, op)
+    (window,) = windows
     values, offsets = select_present_by_slices(x, masked[0], winners.no_offset(window), window, op)
     return values, (offsets,)
 
 
-def select(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """The extreme of every window, and its offset times `place_value` plus the offset already recorded for its cell."""
+def select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+    """The extreme of every window, and its offset, added to the entry of the cell in `numbers`."""
     if reduces_whole_axes(part):
-        return select_by_axes(x, offsets, place_value, part, op)
-    lowering = select_in_pieces if is_in_pieces(part) else select_by_slices
-    return lowering(x, offsets, place_value, part, op)
+        return select_by_axes(x, numbers, part, op)
+    return (select_in_pieces if is_in_pieces(part) else select_by_slices)(x, numbers, part, op)
 
 
-def select_by_axes(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """Reduce whole axes of pairs of a cell and its offset, for windows that share no cells."""
-    padded, inner = pad_winners(x, offsets, part, op)
+def select_by_axes(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+    """Reduce whole axes of pairs of a cell and its number, for windows that share no cells."""
+    padded, added = pad_winners(x, numbers, part, op)
     cells, axes = split_blocks(padded, part)
     # Zeros with the sharding of the cells, which vary over the same devices.
-    numbers = (cells != cells).astype(np.int32) * np.int32(0)
-    if inner is not None:
-        numbers += split_blocks(inner, part)[0].astype(np.int32)
-    step = int(place_value) * math.prod(cells.shape[axis] for axis in axes)
-    for axis in axes:
-        step //= cells.shape[axis]
-        numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
+    found = (cells != cells).astype(np.int32) * np.int32(0) + numbers_of(cells.shape, axes, np.int32)
+    if added is not None:
+        found += split_blocks(added, part)[0].astype(np.int32)
 
     def first(one: Arrays, other: Arrays) -> Winner:
-        # Whatever the order of the pairs, the one with the lower offset counts as the first.
+        # Whatever the order of the pairs, the one with the lower number counts as the first.
         swapped = one[1] > other[1]
         early = lax.select(swapped, other[0], one[0]), lax.min(one[1], other[1])
         late = lax.select(swapped, one[0], other[0]), lax.max(one[1], other[1])
         return better(early, late, op)
 
     start = (identity(op, x.dtype), np.int32(np.iinfo(np.int32).max))
-    values, found = lax.reduce((cells, numbers), start, first, axes)
-    return (
-        join_blocks(lax.expand_dims(values, axes), axes, part),
-        join_blocks(lax.expand_dims(found, axes), axes, part).astype(place_value.dtype),
-    )
+    values, found = (lax.expand_dims(each, axes) for each in lax.reduce((cells, found), start, first, axes))
+    return join_blocks(values, axes, part), join_blocks(found, axes, part).astype(number_dtype(numbers, part))
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxpool._engine import correlation, gather, gpu, loops, portable, ranks, slices, tpu, window_offsets, winners
+from jaxpool._engine import correlation, gather, gpu, loops, portable, slices, tpu, window_offsets, winners
 from jaxpool._engine.correlation import Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
@@ -29,7 +29,6 @@ from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PORTABLE
-from jaxpool._engine.ranks import Rank
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
 from jaxpool._geometry.window import Window
@@ -66,47 +65,47 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
 
 
-def first_winners(x: jax.Array, groups: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
+def first_winners(x: jax.Array, windows: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
     """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the first cell that has it.
 
-    The offsets are row-major in the window of their group, as recorded by `winners.first_winners`. `masked` is a mask
+    The windows are taken in turn, and each has row-major offsets of its own: see `winners`. `masked` is a mask
     and its `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an
     offset to which no cotangent is sent.
     """
-    lowerings = _on_each(partial(winners.first_winners, groups=tuple(groups), op=op), selection=_SELECTIONS)
-    on_gpu = partial(gpu.first_winners, groups=tuple(groups), op=op, selection=gpu.SELECTION)
-    dtypes = [np.min_scalar_type(group.cells - 1) for group in groups]
-    like = winners.winners_like(x, groups, dtypes if masked is None else [first.dtype for first in masked[1]])
+    lowerings = _on_each(partial(winners.first_winners, windows=tuple(windows), op=op), selection=_SELECTIONS)
+    on_gpu = partial(gpu.first_winners, windows=tuple(windows), op=op, selection=gpu.SELECTION)
+    dtypes = [np.min_scalar_type(window.cells - 1) for window in windows]
+    like = winners.winners_like(x, windows, dtypes if masked is None else [first.dtype for first in masked[1]])
     return by_platform(x, masked, **(lowerings | {"gpu": on_gpu, "tpu": lowerings["gpu"]}), like=like)
 
 
-def first_present(mask: jax.Array, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+def first_present(mask: jax.Array, windows: Sequence[Window]) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first; without any, those of no cell."""
-    find = partial(winners.first_present, groups=tuple(groups))
-    dtypes = [np.min_scalar_type(group.cells - (group != groups[-1])) for group in groups]
-    return by_platform(mask, **_on_each(find, selection=_SELECTIONS), like=winners.winners_like(mask, groups, dtypes))
+    find = partial(winners.first_present, windows=tuple(windows))
+    dtypes = [np.min_scalar_type(window.cells - (window != windows[-1])) for window in windows]
+    return by_platform(mask, **_on_each(find, selection=_SELECTIONS), like=winners.winners_like(mask, windows, dtypes))
 
 
-def route_to_winners(cotangent: jax.Array, offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
-    """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same groups.
+def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
+    """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same windows.
 
     16-bit cotangents are added in float32 and rounded once.
     """
-    route = partial(winners.route_to_winners, groups=tuple(groups))
+    route = partial(winners.route_to_winners, windows=tuple(windows))
     return by_platform(cotangent, offsets, **_on_each(route, selection=_SELECTIONS))
 
 
 @dataclass(frozen=True)
 class ReadWinners(LinearMap):
-    """Read the cell at each winner's offsets, as recorded for these groups; the transpose routes to it."""
+    """Read the cell at each winner's offsets, as recorded for these windows; the transpose routes to it."""
 
-    groups: tuple[Window, ...]
+    windows: tuple[Window, ...]
 
     def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return on_every_platform(partial(slices.read_winners, groups=self.groups), x, offsets)
+        return on_every_platform(partial(slices.read_winners, windows=self.windows), x, offsets)
 
     def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return route_to_winners(cotangent, offsets, self.groups)
+        return route_to_winners(cotangent, offsets, self.windows)
 
 
 @dataclass(frozen=True)
@@ -171,22 +170,8 @@ def sum_terms(
     return on_every_platform(summed, [array for array, _ in cells], multiplicity, list(windows))
 
 
-def values_at_ranks(x: jax.Array, window: Window, wanted: Sequence[Rank]) -> list[jax.Array]:
-    """The values of these ranks in every window of x; absent cells hold the largest value of the dtype."""
-    arrays = [rank.wanted if isinstance(rank.wanted, jax.Array) else None for rank in wanted]
-
-    def values(x: jax.Array, *arrays: jax.Array | None) -> list[jax.Array]:
-        # Ranks that differ between windows are arguments, too.
-        pairs = zip(wanted, arrays, strict=True)
-        given = [rank if each is None else rank._replace(wanted=each) for rank, each in pairs]
-        return ranks.values_at_ranks(x, window, given)
-
-    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
-    return on_every_platform(values, x, *arrays, like=[like] * len(wanted))
-
-
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    """The cell of every window at its row-major offset, which must be that of a cell of the array."""
+    """The cell of every window at its row-major offset; 0 at the offset that no cell has."""
     return on_every_platform(lambda x, offsets: slices.read_winners(x, (offsets,), (window,)), x, offsets)
 
 

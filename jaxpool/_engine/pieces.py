@@ -20,7 +20,7 @@ from jaxpool._engine.axes import merge_axis
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, Operation, combine, identity
 from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
-from jaxpool._engine.slices import Inner, Winner, better, pad_winners, times
+from jaxpool._engine.slices import Numbers, Winner, better, number_dtype, pad_winners
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.pieces import Pieces, divide_window
@@ -38,19 +38,17 @@ def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return result
 
 
-def select_in_pieces(
-    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
-) -> Winner:
+def select_in_pieces(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     """Take the best of the winners of the pieces."""
 
     def join(pieces: Sequence[tuple[int, Arrays]]) -> Arrays:
-        winners = [(values, within + times(place_value, start)) for start, (values, within) in pieces]
-        return reduce(partial(better, op=op, by_offset=by_offset), winners)
+        winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
+        return reduce(partial(better, op=op, by_number=numbers is not None), winners)
 
-    padded, padded_offsets = pad_winners(x, offsets, part, op)
-    if padded_offsets is None:
-        padded_offsets = jnp.zeros_like(padded, place_value.dtype)
-    values, winners = _join_pieces(join, (padded, padded_offsets), part)
+    padded, added = pad_winners(x, numbers, part, op)
+    if added is None:
+        added = jnp.zeros_like(padded, number_dtype(numbers, part))
+    values, winners = _join_pieces(join, (padded, added), part)
     return values, winners
 
 

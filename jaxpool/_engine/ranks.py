@@ -6,6 +6,7 @@ value of the dtype: whatever their order among real cells of that value, ranks b
 the right values. A window with NaN has NaN at every rank, and its cell is the first NaN.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ class Rank(NamedTuple):
     possible: frozenset[int]
 
 
-def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
+def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arrays:
     """The values of these ranks in every window of x; absent cells hold the largest value of the dtype.
 
     There is one rank, or two; then the second is the same as the first or the next one, in every window.
@@ -49,7 +50,7 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
     if window.cells > (MOST_IN_NETWORK if on_cpu else _MOST_READS):
         most_at_once = _MOST_COUNTED_AT_ONCE if on_cpu else MOST_IN_BLOCK
         first = select_by_bisection(padded, window, ranks[0].wanted, most_at_once)
-        return [first, *(_same_or_next(padded, window, first, rank.wanted) for rank in ranks[1:])]
+        return first, *(_same_or_next(padded, window, first, rank.wanted) for rank in ranks[1:])
     # Wide: a platform without 16-bit arithmetic would widen and round for each of the many operations.
     wide = padded.astype(accumulation_dtype(x.dtype))
     if on_cpu:
@@ -59,21 +60,21 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> list
         values = [first, *(_same_or_next(wide, window, first, rank.wanted) for rank in ranks[1:])]
     else:
         values = select_by_network(wide, window, ranks)
-    return [each.astype(x.dtype) for each in values]
+    return tuple(each.astype(x.dtype) for each in values)
 
 
 def _same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any) -> jax.Array:
     """The value of a rank, given that of the same or the previous rank: the same, or the least value above it."""
     highest = identity(lax.min, padded.dtype)
 
-    def look(result: Arrays, cells: Arrays, _: Any) -> Arrays:
+    def least_above(result: Arrays, cells: Arrays, _: Any) -> Arrays:
         at_most, above = result
         is_above = cells[0] > first
         least = lax.min(above, jnp.where(is_above, cells[0], highest))
         return at_most + (~is_above).astype(np.int32), least
 
     start = jnp.zeros(first.shape, np.int32), jnp.full(first.shape, highest)
-    at_most, above = fold_offsets(look, start, (padded,), window)
+    at_most, above = fold_offsets(least_above, start, (padded,), window)
     # No cell is above NaN.
     return jnp.where(at_most > rank, first, above)
 
@@ -100,44 +101,39 @@ def _pick(slots: Sequence[jax.Array], rank: Rank) -> jax.Array:
 
 
 def offsets_at_ranks(
-    x: jax.Array, present: jax.Array | None, window: Window, ranks: Sequence[Rank], values: Sequence[jax.Array]
+    x: jax.Array, present: jax.Array | None, values: Sequence[jax.Array], window: Window, ranks: Sequence[Rank]
 ) -> Arrays:
     """The offsets in every window of the cells of these ranks, given their values.
 
     If b cells are below that value, the wanted cell is number rank - b among those that equal it. Its offset is the
     number of offsets up to which at most rank - b cells equal the value.
     """
-    arrays = [pad_windows(x, window, identity(lax.min, x.dtype))]
-    if present is not None:
-        arrays.append(pad_windows(present, window, False))
-    padded = tuple(arrays)
-    # In int32: counting in bytes compiles to slower code.
+    highest = identity(lax.min, x.dtype)
+    padded = (pad_windows(x, window, highest), *([] if present is None else [pad_windows(present, window, False)]))
 
-    def none(*arrays: jax.Array) -> Arrays:
-        return tuple(zeros_after(each.shape, np.int32, window, *arrays) for each in values)
+    def zeros(*arrays: jax.Array) -> jax.Array:
+        # In int32: counting in bytes compiles to slower code.
+        return zeros_after(values[0].shape, np.int32, window, *arrays)
 
-    def count(below: Arrays, cells: Arrays, _: Any) -> Arrays:
+    def count_below(below: Arrays, cells: Arrays, _: Any) -> Arrays:
         return tuple(number + (cells[0] < value).astype(np.int32) for number, value in zip(below, values, strict=True))
 
-    are_nan = [value != value for value in values]
-    # Cells are compared with the window's value, not with themselves: off the CPU that would be a pass over all cells.
-    highest = identity(lax.min, x.dtype)
-    bounds = [jnp.where(is_nan, highest, value) for is_nan, value in zip(are_nan, values, strict=True)]
-    below = fold_offsets(count, none(*values), padded, window)
-    numbers = [
-        jnp.where(is_nan, 0, rank.wanted - number) for is_nan, rank, number in zip(are_nan, ranks, below, strict=True)
-    ]
+    below = fold_offsets(count_below, (zeros(*values),) * len(values), padded, window)
+    sought = []
+    for value, rank, number in zip(values, ranks, below, strict=True):
+        is_nan = value != value
+        # Cells are compared with the window's value, not with themselves: off the CPU that is a pass over all cells.
+        sought.append((value, is_nan, jnp.where(is_nan, highest, value), jnp.where(is_nan, 0, rank.wanted - number)))
 
-    def pass_by(found: tuple[Arrays, ...], cells: Arrays, _: Any) -> tuple[Arrays, ...]:
+    def count_equal(found: tuple[Arrays, ...], cells: Arrays, _: Any) -> tuple[Arrays, ...]:
         results = []
-        for (met, offsets), value, is_nan, bound, number in zip(found, values, are_nan, bounds, numbers, strict=True):
+        for (equal, offsets), (value, is_nan, bound, number) in zip(found, sought, strict=True):
             # The value is NaN if some cell is, and then no cell counts as below it.
             same = (cells[0] == value) | (is_nan & ~(cells[0] <= bound))
-            for each in cells[1:]:
-                same = same & each
-            met = met + same.astype(np.int32)
-            results.append((met, offsets + (met <= number).astype(np.int32)))
+            equal += functools.reduce(jnp.logical_and, cells[1:], same).astype(np.int32)
+            results.append((equal, offsets + (equal <= number).astype(np.int32)))
         return tuple(results)
 
-    found = fold_offsets(pass_by, tuple(zip(none(*numbers), none(*numbers), strict=True)), padded, window)
+    start = zeros(*(number for *_, number in sought))
+    found = fold_offsets(count_equal, ((start, start),) * len(sought), padded, window)
     return tuple(offsets.astype(np.min_scalar_type(window.cells - 1)) for _, offsets in found)

@@ -21,12 +21,13 @@ from jax import lax
 
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.row_major import decode, numbers_of
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
-# The extreme and its offset, in a window or a part of it; and the offsets in the parts evaluated before, if any.
+# The extreme of a window, and its number: its offset, added to the entry of the cell in an array of numbers, if any.
 Winner = tuple[jax.Array, jax.Array]
-Inner = jax.Array | None
+Numbers = jax.Array | None
 # With more cells, reading at a position that is data is faster than a comparison for each cell.
 _MOST_COMPARISONS = 64
 
@@ -36,21 +37,21 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return reduce(op, cells_at_offsets(x, window, identity(op, x.dtype)))
 
 
-def select_by_slices(
-    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
-) -> Winner:
-    """Compare one shifted slice per cell of the window with the winner of those before it.
-
-    The offset of a cell is its number in the window times `place_value`, plus its entry in `offsets`.
-    """
-    values = cells_at_offsets(x, part, identity(op, x.dtype))
-    inner = itertools.repeat(None, part.cells) if offsets is None else cells_at_offsets(offsets, part, 0)
-    added = (times(place_value, number) for number in range(part.cells))
+def select_by_slices(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+    """Compare one shifted slice per cell of the window with the winner of those before it."""
+    values, dtype = cells_at_offsets(x, part, identity(op, x.dtype)), number_dtype(numbers, part)
+    added = itertools.repeat(None, part.cells) if numbers is None else cells_at_offsets(numbers, part, 0)
+    offsets = (np.array(offset, dtype)[()] for offset in range(part.cells))
     candidates = (
-        (cells, jnp.full_like(cells, each, place_value.dtype) if within is None else within + each)
-        for cells, within, each in zip(values, inner, added, strict=True)
+        (cells, jnp.full_like(cells, offset, dtype) if number is None else number + offset)
+        for cells, number, offset in zip(values, added, offsets, strict=True)
     )
-    return reduce(partial(better, op=op, by_offset=by_offset), candidates)
+    return reduce(partial(better, op=op, by_number=numbers is not None), candidates)
+
+
+def number_dtype(numbers: Numbers, part: Window) -> np.dtype:
+    """The dtype of the numbers of cells: the smallest for their offsets alone."""
+    return np.min_scalar_type(part.cells - 1) if numbers is None else numbers.dtype
 
 
 def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
@@ -73,21 +74,18 @@ def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Win
     return best
 
 
-def pad_winners(x: jax.Array, offsets: Inner, part: Window, op: Operation) -> tuple[jax.Array, Inner]:
-    return pad_windows(x, part, identity(op, x.dtype)), None if offsets is None else pad_windows(offsets, part, 0)
+def pad_winners(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> tuple[jax.Array, Numbers]:
+    return pad_windows(x, part, identity(op, x.dtype)), None if numbers is None else pad_windows(numbers, part, 0)
 
 
-def times(place_value: Any, number: int) -> Any:
-    return np.array(int(place_value) * number, place_value.dtype)[()]
-
-
-def better(first: Winner, later: Winner, op: Operation, *, by_offset: bool = False) -> Winner:
+def better(first: Winner, later: Winner, op: Operation, *, by_number: bool = False) -> Winner:
     """The winner of an earlier and a later candidate: only a strictly better one replaces the first.
 
-    With `by_offset`, for parts that are not visited in row-major order, so does an equal one with a lower offset.
+    With `by_number`, for cells that are not visited in the order of their numbers, so does an equal one with a lower
+    number.
     """
     is_better = replaces(first[0], later[0], op)
-    if by_offset:
+    if by_number:
         is_better |= is_equal(first[0], later[0]) & (later[1] < first[1])
     return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
 
@@ -107,10 +105,10 @@ def is_equal(first: jax.Array, later: jax.Array) -> jax.Array:
     return equal | ((first != first) & (later != later)) if jnp.issubdtype(first.dtype, jnp.floating) else equal
 
 
-def read_winners(x: jax.Array, offsets: Sequence[jax.Array], groups: Sequence[Window]) -> jax.Array:
-    """Read the cell at each winner's offsets, in one group of axes after the other, as recorded."""
-    for group, group_offsets in zip(groups, offsets, strict=True):
-        x = _read_at_offsets(x, group_offsets, group)
+def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[Window]) -> jax.Array:
+    """Read the cell at each winner's offsets, in one window after the other, as recorded."""
+    for window, own in zip(windows, offsets, strict=True):
+        x = _read_at_offsets(x, own, window)
     return x
 
 
@@ -133,21 +131,16 @@ def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> ja
     cells, axes = split_blocks(padded, window)
     one_cell_each = (replace(axis, size=axis.output, kernel=1, stride=1, low=0, high=0) for axis in window.axes)
     wanted, _ = split_blocks(offsets, Window(tuple(one_cell_each)))
-    numbers, step = np.zeros((), np.int32), window.cells
-    for axis in axes:
-        step //= cells.shape[axis]
-        numbers = numbers + lax.broadcasted_iota(np.int32, cells.shape, axis) * np.int32(step)
-    read = jnp.where(numbers == wanted.astype(np.int32), cells, jnp.zeros_like(cells))
+    is_wanted = numbers_of(cells.shape, axes, np.int32) == wanted.astype(np.int32)
+    read = jnp.where(is_wanted, cells, jnp.zeros_like(cells))
     total = lax.reduce(read, np.zeros((), read.dtype)[()], lax.add, axes)
     return join_blocks(lax.expand_dims(total, axes), axes, window)
 
 
 def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     positions: list[jax.Array] = [lax.broadcasted_iota(np.int32, offsets.shape, axis) for axis in range(padded.ndim)]
-    rest, step = offsets.astype(np.int32), window.cells
-    for axis in window.axes:
-        step //= axis.kernel
-        offset, rest = lax.div(rest, np.int32(step)), lax.rem(rest, np.int32(step))
+    along = decode(offsets.astype(np.int32), [axis.kernel for axis in window.axes[1:]])
+    for axis, offset in zip(window.axes, along, strict=True):
         positions[axis.axis] = positions[axis.axis] * axis.stride + offset * axis.dilation
     cells = padded.at[tuple(positions)].get(mode="clip")
     return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))

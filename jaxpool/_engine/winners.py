@@ -1,16 +1,16 @@
 """Winners: which cell of each window is chosen, where it is, and how cotangents are routed to it.
 
-A winner is recorded as its row-major offset in the window, in the smallest unsigned dtype that numbers the cells: one
-byte per output up to 256 cells. Windows are split into groups of axes, the last axes first, whose offsets are recorded
-separately: the first winner of the window in row-major order is the winner of the first row that has the best winner.
-Within a group a platform may take one axis after the other in the same way, or the first axis first: equal cells are
-then compared by their offsets.
+A selection takes windows in turn, the last axes first: the first winner of a window in row-major order is the winner of
+the first row that has the best winner. Each of these windows records the row-major offset of the winner in it, in the
+smallest unsigned dtype that numbers its cells: one byte per output up to 256 cells.
+
+A platform may take a window of several axes one axis after the other in the same way, and compose their offsets. Or it
+starts with the first axis and carries along what is known of the offset: equal cells are compared by it, and each
+further axis appends its own. Routing takes the axes in the opposite order, and each takes its own offset off.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -20,15 +20,16 @@ from jax import lax
 
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.slices import Winner
+from jaxpool._engine.row_major import decode, encode
+from jaxpool._engine.slices import Winner, read_winners
 from jaxpool._geometry.sizes import copied_cells
 from jaxpool._geometry.window import Window
 
-# One array for each group of axes.
+# One array for each of the windows that are taken in turn.
 Offsets = tuple[jax.Array, ...]
 Winners = tuple[jax.Array, Offsets]
-# A mask that broadcasts against the cells, and the offsets of the first cells that it holds, in each group of axes; for
-# an empty window the last group has the offset of no cell.
+# A mask that broadcasts against the cells, and the offsets of the first cells that it holds; for an empty window the
+# last of them is the offset of no cell.
 Masked = tuple[jax.Array, Offsets]
 
 
@@ -37,22 +38,23 @@ class PlatformSelection:
     """How a platform selects and routes.
 
     Attributes:
-        order: The parts that a group is split into for arrays of a shape, the last axes first or the first ones first.
-        select: The extreme of every window, and its offset times a factor plus the offset already recorded for the
-            cell; with `by_offset`, equal cells are compared by these offsets.
+        order: The windows, of one axis or of all, that a window is split into for arrays of a shape, the last axis
+            first or the first one.
+        select: The extreme of every window, and its number: its offset, added to the entry of the cell in an array of
+            numbers if there is one. Among equal cells the one with the lowest number wins.
         route: What the windows send to the cells at their offsets, combined by a sum or a maximum.
     """
 
     order: Callable[[Window, Sequence[int]], tuple[Window, ...]]
     select: Callable[..., Winner]
-    route: Callable[[jax.Array, jax.Array, Window, Operation], jax.Array]
+    route: Callable[..., jax.Array]
 
 
 def first_winners(
     x: jax.Array,
     masked: Masked | None,
     selection: PlatformSelection,
-    groups: Sequence[Window],
+    windows: Sequence[Window],
     op: Operation,
 ) -> Winners:
     """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the first cell that has it.
@@ -64,52 +66,47 @@ def first_winners(
         mask, first = masked
         x = jnp.where(mask, x, identity(op, x.dtype))
     recorded: list[jax.Array] = []
-    for number, group in enumerate(groups):
+    for number, window in enumerate(windows):
         if recorded and known_platform() == "gpu":
-            # Groups are separate kernels. Without this, one would write all cells of a window for the next.
+            # These are separate kernels. Without this, one would write all cells of a window for the next.
             x, recorded[-1] = lax.optimization_barrier((x, recorded[-1]))
-        least = None if first is None else first[number]
-        dtype = np.min_scalar_type(group.cells - 1) if least is None else least.dtype
-        if least is None and any(axis.low for axis in group.axes):
-            least = first_real_offsets(x.ndim, group, dtype)
-        offsets, parts = None, selection.order(group, x.shape)
-        for part in parts:
-            select, place_value = selection.select, np.array(_place_value(part, group), dtype)[()]
-            if offsets is not None and _starts_with_first_axis(parts, group):
-                # The cells of a window are then not visited in row-major order.
-                select = partial(select, by_offset=True)
-            x, offsets = select(x, offsets, place_value, part, op)
-        assert offsets is not None
+        x, offsets = _select(selection, x, window, op)
         # Low padding and leading masked cells win only if no cell is better.
-        recorded.append(offsets if least is None else jnp.maximum(offsets, least))
+        if first is not None:
+            offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
+        elif any(axis.low for axis in window.axes):
+            offsets = jnp.maximum(offsets, first_real_offsets(x.ndim, window, offsets.dtype))
+        recorded.append(offsets)
     return x, tuple(recorded)
 
 
-def first_present(mask: jax.Array, selection: PlatformSelection, groups: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+def first_present(
+    mask: jax.Array, selection: PlatformSelection, windows: Sequence[Window]
+) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first, in the form that `first_winners` expects."""
-    nonempty, (*inner, first) = first_winners(mask, None, selection, groups, lax.max)
-    none = no_offset(groups[-1])
+    nonempty, (*inner, first) = first_winners(mask, None, selection, windows, lax.max)
+    none = no_offset(windows[-1])
     return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
 
 
-def has_winner(offsets: Offsets, groups: Sequence[Window]) -> jax.Array:
+def has_winner(offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
     """Whether the offsets are those of a cell."""
-    return offsets[-1] != no_offset(groups[-1])
+    return offsets[-1] != no_offset(windows[-1])
 
 
-def no_offset(group: Window) -> Any:
+def no_offset(window: Window) -> Any:
     """An offset that no cell has."""
-    return np.array(group.cells, np.min_scalar_type(group.cells))[()]
+    return np.array(window.cells, np.min_scalar_type(window.cells))[()]
 
 
 def route_to_winners(
-    cotangent: jax.Array, offsets: Sequence[jax.Array], selection: PlatformSelection, groups: Sequence[Window]
+    cotangent: jax.Array, offsets: Sequence[jax.Array], selection: PlatformSelection, windows: Sequence[Window]
 ) -> jax.Array:
-    """Send each output's cotangent to the cell at its winner's offsets, in one group of axes after the other."""
+    """Send each output's cotangent to the cell at its winner's offsets, from the last window back to the first."""
     dtype = cotangent.dtype
     cotangent = cotangent.astype(accumulation_dtype(dtype))
-    for group, group_offsets in zip(reversed(groups), reversed(offsets), strict=True):
-        cotangent = _route_in_group(cotangent, group_offsets, selection, group)
+    for window, own in zip(reversed(windows), reversed(offsets), strict=True):
+        cotangent = _route(selection, cotangent, own, window)
     return cotangent.astype(dtype)
 
 
@@ -121,64 +118,74 @@ def send_to_winners(
     return route_to_winners(cotangent, offsets, selection, (window,))
 
 
-def _route_in_group(cotangent: jax.Array, offsets: jax.Array, selection: PlatformSelection, group: Window) -> jax.Array:
-    """Undo the offsets of a group one part at a time, in the opposite order of its selection.
+def _select(selection: PlatformSelection, x: jax.Array, window: Window, op: Operation) -> Winner:
+    """The extreme of every window and its row-major offset."""
+    parts = selection.order(window, x.shape)
+    in_order, zero = _starts_with_first_axis(parts), np.zeros((), np.min_scalar_type(window.cells - 1))
+    recorded: list[jax.Array] = []
+    for part in parts:
+        numbers = encode((recorded[-1], zero), (part.cells,)) if in_order and recorded else None
+        x, offsets = selection.select(x, numbers, part, op)
+        recorded.append(offsets)
+    return x, recorded[-1] if in_order else composed(*recorded, windows=parts)
 
-    Dividing an offset by the number of cells along the inner axes gives the row of the window, and the remainder is the
-    winner's offset in that row. All outputs that picked the same row at the same inner position share its winner, and
-    so agree on the remainder. The maximum over them, or 0 if there are none, carries it to the next axis. In the same
-    way all outputs that picked the same column agree on the row.
+
+def _route(selection: PlatformSelection, cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Undo `_select`, one axis at a time in the opposite order.
+
+    All windows that picked the same row, or column, at the same place share its winner, and so agree on the offset
+    along the axes taken before. The maximum over them, or 0 if there are none, carries it there.
     """
-    inner_cells = group.cells
-    parts = selection.order(group, cotangent.shape)
-    rows_last = _starts_with_first_axis(parts, group)
-    *outer_parts, last_part = parts[::-1]
-    for part in outer_parts:
-        inner_cells //= part.cells
-        divisor = np.array(part.cells if rows_last else inner_cells, offsets.dtype)[()]
-        row, rest = lax.div(offsets, divisor), lax.rem(offsets, divisor)
-        here, rest = (rest, row) if rows_last else (row, rest)
-        cotangent = selection.route(cotangent, here, part, lax.add)
-        offsets = selection.route(rest, here, part, lax.max)
-    return selection.route(cotangent, offsets, last_part, lax.add)
+    first, *others = parts = selection.order(window, cotangent.shape)
+    cells = window.cells
+    for part in reversed(others):
+        cells //= part.cells
+        if _starts_with_first_axis(parts):
+            before, own = decode(offsets, (part.cells,))
+        else:
+            own, before = decode(offsets, (cells,))
+        cotangent, offsets = (
+            selection.route(array, own, part, op) for array, op in ((cotangent, lax.add), (before, lax.max))
+        )
+    return selection.route(cotangent, offsets, first, lax.add)
 
 
-def _starts_with_first_axis(parts: Sequence[Window], group: Window) -> bool:
-    return len(parts) > 1 and parts[0].axes[0] == group.axes[0]
-
-
-def _place_value(part: Window, group: Window) -> int:
-    """The cells of a group along the axes behind a part."""
-    return math.prod(axis.kernel for axis in group.axes[group.axes.index(part.axes[-1]) + 1 :])
+def _starts_with_first_axis(parts: Sequence[Window]) -> bool:
+    return parts[0].axes[0].axis < parts[-1].axes[0].axis
 
 
 def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
     """The offset of the first cell of every window that is not low padding, broadcastable against the output."""
-    total, place_value = jnp.zeros([1] * rank, dtype), window.cells
-    for axis in window.axes:
-        place_value //= axis.kernel
-        total += axis.along((axis.first_real_offsets() * place_value).astype(dtype), rank)
-    return total
+    along = (jnp.asarray(axis.along(axis.first_real_offsets().astype(dtype), rank)) for axis in window.axes)
+    return encode(along, [axis.kernel for axis in window.axes[1:]])
+
+
+def composed(*offsets: jax.Array, windows: Sequence[Window]) -> jax.Array:
+    """The row-major offsets of winners among all cells, from those in windows that are taken in turn."""
+    (numbers, *others), cells = offsets, windows[0].cells
+    for window, own in zip(windows[1:], others, strict=True):
+        inner = read_winners(numbers, (own,), (window,))
+        numbers = encode((own, inner.astype(np.min_scalar_type(window.cells * cells - 1))), (cells,))
+        cells *= window.cells
+    return numbers
 
 
 def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
     """The int32 row-major position of each winner, or of the cell it copies, among the cells of the pooled axes."""
-    positions, place_value = jnp.zeros(offsets.shape, jnp.int32), window.cells
-    offsets = offsets.astype(jnp.int32)
-    for axis in window.axes:
-        place_value //= axis.kernel
-        offset = lax.rem(lax.div(offsets, np.int32(place_value)), np.int32(axis.kernel))
+    positions = []
+    along = decode(offsets.astype(jnp.int32), [axis.kernel for axis in window.axes[1:]])
+    for axis, offset in zip(window.axes, along, strict=True):
         position = offset * axis.dilation + axis.along(axis.starts.astype(np.int32), offsets.ndim)
         if window.extension is not None:
             position = copied_cells(position, axis.size, window.extension)
-        positions = positions * axis.size + position
-    return positions
+        positions.append(position)
+    return encode(positions, [axis.size for axis in window.axes[1:]])
 
 
-def winners_like(x: jax.Array, groups: Sequence[Window], dtypes: Sequence[Any]) -> tuple[Any, Any]:
-    """Shapes and dtypes of winners: their values, and the offsets of these dtypes in one group after the other."""
+def winners_like(x: jax.Array, windows: Sequence[Window], dtypes: Sequence[Any]) -> tuple[Any, Any]:
+    """Shapes and dtypes of winners: their values, and the offsets of these dtypes in one window after the other."""
     shape, offsets = x.shape, []
-    for group, dtype in zip(groups, dtypes, strict=True):
-        shape = group.output_shape(shape)
+    for window, dtype in zip(windows, dtypes, strict=True):
+        shape = window.output_shape(shape)
         offsets.append(jax.ShapeDtypeStruct(shape, dtype))
     return jax.ShapeDtypeStruct(shape, x.dtype), tuple(offsets)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._derivatives import residuals
+from jaxpool._derivatives import extremes
 from jaxpool._engine import platforms
 from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, cubed
 from tests.harness.compilation import compiled_fast, flags
@@ -222,7 +222,7 @@ def test_formats_of_every_platform_evaluate_on_this_one(platform: str, monkeypat
     window = {"kernel_size": (3, 5), "stride": (2, 1), "padding": (1, 2)}
     expected = oracle.evaluate("max_pool", x, **window)
     cotangent = np.random.default_rng(0).integers(-4, 5, expected.values.shape).astype(np.float32)
-    monkeypatch.setattr(residuals, "default_platform", lambda: platform)
+    monkeypatch.setattr(extremes, "default_platform", lambda: platform)
     for rule in ("jvp", "vjp"):
         _, pull_back = jax.vjp(partial(jaxpool.max_pool, **window, rule=rule), x)
         kept = [leaf.dtype for leaf in jax.tree.leaves(pull_back) if leaf.size > 1]

@@ -6,7 +6,6 @@ The steps of a program have to be kept separate here. All thresholds are from me
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +16,7 @@ from jaxpool._engine.cpu.reduce import folds_pieces
 from jaxpool._engine.operations import Operation, barrier
 from jaxpool._engine.overlaps import route_by_comparison
 from jaxpool._engine.pieces import route_in_pieces, select_in_pieces
-from jaxpool._engine.slices import Inner, Winner, pad_winners, select_by_slices
+from jaxpool._engine.slices import Numbers, Winner, pad_winners, select_by_slices
 from jaxpool._engine.stages import marked, materialize, stage
 from jaxpool._engine.window_offsets import is_innermost
 from jaxpool._engine.winners import PlatformSelection
@@ -25,42 +24,38 @@ from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 
-def _select(
-    x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation, *, by_offset: bool = False
-) -> Winner:
+def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     if by_table(part):
 
-        def select_cells(x: jax.Array, offsets: Inner, part: Window) -> Winner:
-            return select_by_slices(x, offsets, place_value, part, op, by_offset=by_offset)
+        def select_cells(x: jax.Array, numbers: Numbers, part: Window) -> Winner:
+            return select_by_slices(x, numbers, part, op)
 
         # Two loops with separate gathers: the results of gathers that both loops read would be stored.
         values, offsets = (
-            materialize(in_periods(select_cells, part, marked(x, mark), offsets)[number])
+            materialize(in_periods(select_cells, part, marked(x, mark), numbers)[number])
             for number, mark in enumerate(("values of bins", "offsets in bins"))
         )
         return values, offsets
     if selects_in_blocks(part):
         lowering = select_by_blocks
-    elif folds_pieces(part):
-        lowering = partial(select_in_pieces, by_offset=by_offset)
     else:
-        lowering = partial(select_by_slices, by_offset=by_offset)
-    step = partial(lowering, place_value=place_value, part=part, op=op)
+        lowering = select_in_pieces if folds_pieces(part) else select_by_slices
+    step = partial(lowering, part=part, op=op)
     if is_stage(part, x.shape):
-        return stage(step, x, offsets)
-    values, offsets = step(x, offsets)
+        return stage(step, x, numbers)
+    values, offsets = step(x, numbers)
     if materializes_offsets(part):
         return (materialize if part.tiles else barrier)(values), materialize(offsets)
     return barrier(values), offsets
 
 
-def select_by_blocks(x: jax.Array, offsets: Inner, place_value: Any, part: Window, op: Operation) -> Winner:
-    """Find the extreme, then the lowest offset of the cells that equal it; for windows that share no cells."""
-    padded, padded_offsets = pad_winners(x, offsets, part, op)
+def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+    """Find the extreme, then the lowest number of the cells that equal it; for windows that share no cells."""
+    padded, added = pad_winners(x, numbers, part, op)
     if has_bins(part):
         # Read more than once: for the extreme, and again for the cell that has it.
         padded = materialize(padded)
-    return first_in_blocks(padded, padded_offsets, place_value, part, op)
+    return first_in_blocks(padded, added, part, op)
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
@@ -115,26 +110,26 @@ def selects_in_blocks(part: Window) -> bool:
     return part.tiles and (part.cells > 64 or part.is_single)
 
 
-def winner_groups(window: Window) -> tuple[Window, ...]:
-    """Groups of axes, the last ones first, for which a selection records the winners' offsets separately.
+def windows_in_turn(window: Window) -> tuple[Window, ...]:
+    """The windows that a selection takes in turn, the last axes first, each with offsets of its own.
 
-    An axis in a group of its own needs an offset for each of its outputs, at every cell of the axes before it. That is
-    faster than carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
+    An axis by itself needs an offset for each of its outputs, at every cell of the axes before it. That is faster than
+    carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
     """
     if selects_at_once(window):
         return (window,)
     limit = 2.25 if all(axis.stride == 1 for axis in window.axes) else 4
     for rest in range(len(window.axes)):
-        groups = (*Window(window.axes[rest:]).split(), *([Window(window.axes[:rest])] if rest else []))
-        if sum(_bytes(groups, number) for number in range(len(groups))) <= limit:
-            return groups
+        windows = (*Window(window.axes[rest:]).split(), *([Window(window.axes[:rest])] if rest else []))
+        if sum(_bytes(own, windows[number + 1 :]) for number, own in enumerate(windows)) <= limit:
+            return windows
     return (window,)
 
 
-def _bytes(groups: Sequence[Window], number: int) -> float:
-    """Bytes per output for the offsets of one group."""
-    cells = math.prod(axis.size / axis.output for group in groups[number + 1 :] for axis in group.axes)
-    return cells * np.min_scalar_type(groups[number].cells - 1).itemsize
+def _bytes(window: Window, later: Sequence[Window]) -> float:
+    """Bytes per output for the offsets of a window that is taken before others."""
+    cells = math.prod(axis.size / axis.output for each in later for axis in each.axes)
+    return cells * np.min_scalar_type(window.cells - 1).itemsize
 
 
 def is_stage(part: Window, shape: Sequence[int]) -> bool:
