@@ -133,7 +133,7 @@ def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: An
     if varying:
         function = partial(_evaluate_with, call, primals, varying)
         results, dots = jax.jvp(function, [primals[n] for n in varying], [tangents[n] for n in varying])
-    if call.transposed is None:
+    if call.transposed is None and varying:
         return results, dots
     results = _bind(call, primals, types)
     if not all(isinstance(tangent, ad.Zero) for tangent in tangents[:count]):
