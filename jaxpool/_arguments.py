@@ -118,3 +118,16 @@ def _float(function: str, name: str, number: Any) -> float:
         raise ValueError(
             f"{function}: {name} must be finite as a float, got an int of {number.bit_length()} bits"
         ) from None
+
+
+def check_divisor(function: str, divisor: Any) -> float | None:
+    """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
+    if divisor is None:
+        return None
+    if isinstance(divisor, (jax.Array, np.ndarray)):
+        given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
+        raise TypeError(
+            f"{function}: divisor_override must be a Python number, got {given}; "
+            f"divide the result of sum_pool by it instead"
+        )
+    return check_number(function, "divisor_override", divisor, lambda number: number != 0, "finite and not 0")

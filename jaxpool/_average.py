@@ -13,10 +13,10 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_number
+from jaxpool._arguments import Rule, check_divisor
 from jaxpool._call import core, extended, padding_counts, sliding, widened
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
+from jaxpool._engine.calls import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.parts import Parts
@@ -141,19 +141,6 @@ def avg_pool(
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     call = sliding("avg_pool", x, sizes, where, rule, only_padding=only_padding, complex_allowed=True)
     return averages(*call, include_pad, divisor, rule)
-
-
-def check_divisor(function: str, divisor: Any) -> float | None:
-    """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
-    if divisor is None:
-        return None
-    if isinstance(divisor, (jax.Array, np.ndarray)):
-        given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
-        raise TypeError(
-            f"{function}: divisor_override must be a Python number, got {given}; "
-            f"divide the result of sum_pool by it instead"
-        )
-    return check_number(function, "divisor_override", divisor, lambda number: number != 0, "finite and not 0")
 
 
 @core

@@ -14,11 +14,10 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.in_turn import without_uncovered
+from jaxpool._derivatives.in_turn import terms_order, without_uncovered
 from jaxpool._derivatives.moderate_sums import Terms, all_moderate, if_moderate, sums_of_terms
 from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.powers import even_power, log_magnitude, positive_power, power_of_two, signed_power
-from jaxpool._derivatives.residuals import terms_order
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift, WeightedPool, weighted_pool
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays

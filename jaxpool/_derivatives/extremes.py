@@ -18,8 +18,8 @@ from jax import lax
 from jaxpool._call import core, extended
 from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values, values_and_residuals
 from jaxpool._engine import gpu, tpu
+from jaxpool._engine.calls import LinearMap
 from jaxpool._engine.cpu.select import windows_in_turn
-from jaxpool._engine.linear_maps import LinearMap
 from jaxpool._engine.maps import (
     FindWinners,
     ReadWinners,

@@ -3,6 +3,7 @@
 The array keeps its size where that takes less time than to extend it by real zeros.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import jax
@@ -10,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._derivatives.residuals import exponentials_order, extends_by_zeros
+from jaxpool._derivatives.in_turn import exponentials_order
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.platforms import default_platform
 from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.window import Window
 
@@ -24,9 +26,17 @@ def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[ja
     padding along one axis then holds the pool of zeros along another; and where that takes less time.
     """
     beyond, in_turn = any(axis.overhang > axis.high for axis in window.axes), len(exponentials_order(window)) > 1
-    if beyond or in_turn or extends_by_zeros(window, x.shape):
+    if beyond or in_turn or _extends_by_zeros(window, x.shape):
         return with_zeros_in_padding(x, mask, window)
     return x, mask, replace(window, zeros=True)
+
+
+def _extends_by_zeros(window: Window, shape: Sequence[int]) -> bool:
+    """Whether zeros in the padding become real cells: on a CPU, if windows run along the innermost axis.
+
+    There the branches at its ends, and at those of arrays padded for the backward pass, take up to twice as long.
+    """
+    return default_platform() == "cpu" and window.axes[-1].axis == len(shape) - 1
 
 
 def extremes_with_zeros(x: jax.Array, window: Window, op: Operation) -> jax.Array:

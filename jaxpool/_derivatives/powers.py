@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.custom_rules import custom_rule
+from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.platforms import is_portable
 
 Exponent = float | jax.Array

@@ -2,11 +2,11 @@
 
 A pool whose values are selected cells is linear wherever the selection is constant. Its rules follow from the selection
 and from the linear map that reads the selected cells, whose transpose sends cotangents to them. The same map reads
-tangents; the arguments that only determine the selection have none.
+tangents; the arguments that only determine the selection have none. Portable programs leave all rules to JAX.
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,12 +14,29 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._engine.custom_rules import custom_rule
-from jaxpool._engine.linear_maps import LinearMap, apply_linear_map
+from jaxpool._engine.calls import LinearMap, apply_linear_map
 from jaxpool._engine.platforms import is_portable
 
 # Values, and the residuals that tell the map which cells to read.
 ValuesAndResiduals = tuple[jax.Array, tuple[Any, ...]]
+
+
+class WithRule:
+    """A function with a forward rule, as `jax.custom_jvp` makes it; in portable programs the plain function."""
+
+    def __init__(self, function: Callable[..., Any], static: Sequence[int] = ()) -> None:
+        self._function = function
+        self._with_rule = jax.custom_jvp(function, nondiff_argnums=tuple(static))
+        self.defjvp = self._with_rule.defjvp
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._function if is_portable() else self._with_rule)(*arguments)
+
+
+def custom_rule(static: Sequence[int] = ()) -> Callable[[Callable[..., Any]], WithRule]:
+    """Give a function a rule; `static` are the numbers of the arguments that are not differentiated."""
+    return partial(WithRule, static=static)
 
 
 def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,9 +11,8 @@ from jax import lax
 
 from jaxpool._derivatives.padded_zeros import extremes_with_zeros
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights, sum_pairs
-from jaxpool._derivatives.rules import is_symbolic_zero
-from jaxpool._engine.custom_rules import custom_rule
-from jaxpool._engine.linear_maps import apply_linear_map
+from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero
+from jaxpool._engine.calls import apply_linear_map
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays
 from jaxpool._geometry.window import Window

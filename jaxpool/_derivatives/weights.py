@@ -21,9 +21,8 @@ from jax import lax
 from jaxpool._derivatives.in_turn import is_shared, over_parts
 from jaxpool._derivatives.padded_zeros import sums_with_zeros
 from jaxpool._derivatives.pairs import PairMap, Weights
-from jaxpool._derivatives.rules import is_symbolic_zero, with_rule
-from jaxpool._engine.custom_rules import custom_rule
-from jaxpool._engine.linear_maps import apply_linear_map
+from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
+from jaxpool._engine.calls import apply_linear_map
 from jaxpool._engine.maps import on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._geometry.window import Window

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.bins_as_tiles import take
-from jaxpool._engine.custom_rules import custom_rule
-from jaxpool._engine.lowerings import by_platform
+from jaxpool._engine.calls import by_platform
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.sizes import copied_cells
 from jaxpool._geometry.window import Window, WindowAxis

@@ -31,7 +31,6 @@ from jaxpool._engine.slices import (
 )
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import Masked, PlatformSelection, Winners
-from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 # The most reads per result in one loop: windows of 7×7 cells.
@@ -53,7 +52,7 @@ def correlation_order(window: Window) -> tuple[Window, ...]:
 
 def reduces_whole_axes(window: Window) -> bool:
     """Whether windows are reduced as whole axes: large windows that share no cells."""
-    return window.tiles and window.cells > MOST_READS and not has_bins(window)
+    return window.tiles and window.cells > MOST_READS and not window.has_bins
 
 
 def is_in_pieces(part: Window) -> bool:

@@ -21,12 +21,11 @@ import jax
 import numpy as np
 
 from jaxpool._engine import correlation, gather, gpu, loops, portable, slices, tpu, window_offsets, winners
+from jaxpool._engine.calls import LinearMap, by_platform
 from jaxpool._engine.correlation import Weights
 from jaxpool._engine.cpu import reduce as cpu_reduce
 from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
-from jaxpool._engine.linear_maps import LinearMap
-from jaxpool._engine.lowerings import by_platform
 from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PORTABLE
 from jaxpool._engine.stages import stage

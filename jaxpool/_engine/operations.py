@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-from jaxpool._engine.lowerings import by_platform
+from jaxpool._engine.calls import by_platform
 from jaxpool._engine.stages import barrier as barrier
 from jaxpool._engine.stages import private_copy as private_copy
 from jaxpool._engine.stages import separate_term as separate_term

@@ -12,7 +12,6 @@ from jax import lax
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, Operation
 from jaxpool._engine.platforms import known_platform, on_one_device
-from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 
@@ -38,7 +37,7 @@ def adds_offsets(window: Window) -> bool:
     divides the cotangents again, so more cells take up to three times as long.
     """
     strides_are_1 = all(axis.stride == 1 for axis in window.axes)
-    few_cells = len(window.axes) > 1 and window.cells <= 4 and not has_bins(window)
+    few_cells = len(window.axes) > 1 and window.cells <= 4 and not window.has_bins
     return strides_are_1 and few_cells and known_platform() == "cpu" and on_one_device()
 
 

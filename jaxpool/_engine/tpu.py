@@ -12,7 +12,6 @@ from jaxpool._engine.operations import Operation, accumulation_dtype, any_in_bat
 from jaxpool._engine.overlaps import spread_by_windows
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
-from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 
@@ -29,7 +28,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
     for part in reversed(gpu.order(window)):
-        lowering = spread_by_windows if has_bins(part) else spread_by_reduce_window
+        lowering = spread_by_windows if part.has_bins else spread_by_reduce_window
         cotangent = lowering(cotangent, part)
     return cotangent
 
@@ -42,7 +41,7 @@ def keeps_cells(window: Window, dtype: Any) -> bool:
     return (
         dtype in (jnp.float32, jnp.bfloat16)
         and window.cells <= gpu.MOST_READS
-        and not has_bins(window)
+        and not window.has_bins
         and all(axis.dilation == 1 for axis in window.axes)
     )
 

@@ -23,6 +23,8 @@ class BinAxis(WindowAxis):
     bins are ordinary windows.
     """
 
+    is_bins = True
+
     @property
     def overhang(self) -> int:
         """No bin needs cells beyond the axis."""
@@ -45,10 +47,6 @@ class BinAxis(WindowAxis):
         """The first part of the axis, whose pattern of bins the rest repeats: no bin crosses its end."""
         parts = math.gcd(self.size, self.output)
         return replace(self, size=self.size // parts, output=self.output // parts)
-
-
-def has_bins(window: Window) -> bool:
-    return any(isinstance(axis, BinAxis) for axis in window.axes)
 
 
 def first_cells(size: int, bins: int) -> np.ndarray:

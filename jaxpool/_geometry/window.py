@@ -8,6 +8,7 @@ are in cells, which are numbered from the first real one of an axis: padding is 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,9 @@ class WindowAxis:
     low: int
     high: int
     output: int
+
+    # Whether the windows are bins, whose sizes may differ.
+    is_bins: ClassVar[bool] = False
 
     @property
     def extent(self) -> int:
@@ -112,6 +116,11 @@ class Window:
     def has_padding(self) -> bool:
         """Whether any cell of padding is declared."""
         return any(axis.low or axis.high for axis in self.axes)
+
+    @property
+    def has_bins(self) -> bool:
+        """Whether any axis has bins of unequal sizes."""
+        return any(axis.is_bins for axis in self.axes)
 
     @property
     def is_single(self) -> bool:

@@ -19,7 +19,6 @@ from jaxpool._engine.reduce_window import reduce_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import is_innermost, pad_windows
-from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 
@@ -56,7 +55,7 @@ def reduction_order(window: Window, op: Operation, shape: Sequence[int]) -> tupl
     Windows that share no cells are folded as blocks along all axes, the first one first, in longer slices. Small
     windows are reduced along all axes at once, up to 3 times faster. Bins are taken the first axis first.
     """
-    if has_bins(window):
+    if window.has_bins:
         return window.split()[::-1]
     return (window,) if folds_blocks(window) or reduces_at_once(window, op, shape) else window.split()
 

@@ -20,7 +20,6 @@ from jaxpool._engine.slices import Numbers, Winner, pad_winners, select_by_slice
 from jaxpool._engine.stages import marked, materialize, stage
 from jaxpool._engine.window_offsets import is_innermost
 from jaxpool._engine.winners import PlatformSelection
-from jaxpool._geometry.bins import has_bins
 from jaxpool._geometry.window import Window
 
 
@@ -52,7 +51,7 @@ def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winn
 def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     """Find the extreme, then the lowest number of the cells that equal it; for windows that share no cells."""
     padded, added = pad_winners(x, numbers, part, op)
-    if has_bins(part):
+    if part.has_bins:
         # Read more than once: for the extreme, and again for the cell that has it.
         padded = materialize(padded)
     return first_in_blocks(padded, added, part, op)
@@ -81,7 +80,7 @@ def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
     All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window. With 6 channels last
     or more, it is 1.3 to 4 times as fast for windows of up to 27 cells that share few of them.
     """
-    share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes)) and not has_bins(window)
+    share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes)) and not window.has_bins
     at_once = selects_at_once(window) or (share_few and not is_innermost(window, shape, channels=6))
     if at_once:
         return (window,)
@@ -99,7 +98,7 @@ def starts_with_first_axis(window: Window, shape: Sequence[int]) -> bool:
 
 def selects_at_once(window: Window) -> bool:
     """Whether a selection applies all axes at once, whatever the layout."""
-    return not has_bins(window) and (window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64)))
+    return not window.has_bins and (window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64)))
 
 
 def selects_in_blocks(part: Window) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax
 from jax.typing import ArrayLike
 
-from jaxpool._average import averages, check_divisor
+from jaxpool._arguments import check_divisor
+from jaxpool._average import averages
 from jaxpool._geometry.sizes import Sizes, check_flag
 from jaxpool.compat.torch._arguments import windows
 

@@ -1,14 +1,20 @@
-"""Linear maps with explicit transposes.
+"""What enters a traced program: maps that each platform evaluates in its own way, and linear maps with transposes.
+
+A map of the engine, such as a reduction or the routing of cotangents to winners, has a lowering for the CPU and one for
+GPUs, and may have one for TPUs. `by_platform` puts one operation for all of them into the traced program, which can
+then be exported to every platform; JAX traces the lowering of a platform when it lowers the program for it. Inside a
+lowering the platform is known to everything that asks for it, so choices never nest. Under differentiation the
+operation becomes branches, one per platform.
 
 The derivatives of a pool are linear in the tangent or the cotangent. JAX can transpose one into the other, but turns
-gathers into scatters and evaluates both sides of branches. Here both directions are explicit, as the two methods of a
-`LinearMap`; a primitive evaluates one and transposes into the other. So forward mode gets a tangent map as good as the
-cotangent map, reverse mode keeps only the residuals of the map, and a linear pool is linear to JAX. Both are traced
-while the program is lowered, for one platform only. Some maps also have derivatives with respect to the residuals;
-JAX derives these.
+gathers into scatters and evaluates both sides of branches. In a `LinearMap` both directions are explicit; a primitive
+evaluates one and transposes into the other. So forward mode gets a tangent map as good as the cotangent map, reverse
+mode keeps only the residuals of the map, and a linear pool is linear to JAX. Some maps also have derivatives with
+respect to the residuals; JAX derives these.
 """
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +22,31 @@ import jax
 from jax import lax
 
 from jaxpool._engine import primitives
+from jaxpool._engine.platforms import PORTABLE, is_inside_lowering, known_platform
+
+
+def by_platform(
+    *arrays: Any,
+    cpu: Callable[..., Any],
+    gpu: Callable[..., Any],
+    tpu: Callable[..., Any] | None = None,
+    portable: Callable[..., Any] | None = None,
+    like: Any = None,
+) -> Any:
+    """Apply the platform's lowering to the arrays, any of which may be None; the default is the lowering for GPUs.
+
+    Results are like `like`, a tree of arrays or of `jax.ShapeDtypeStruct`. Without it a lowering is traced once more
+    to find their types.
+    """
+    lowerings = {"cpu": cpu, "gpu": gpu, "tpu": tpu or gpu, PORTABLE: portable or gpu}
+    known = known_platform()
+    if known is not None and is_inside_lowering():
+        return lowerings[known](*arrays)
+
+    def evaluate(platform: str, *arrays: Any) -> Any:
+        return lowerings[platform](*arrays)
+
+    return primitives.call(evaluate, *arrays, like=like)
 
 
 @dataclass(frozen=True)
