@@ -82,12 +82,10 @@ def spread_by_padded_terms(cotangent: Any, window: Window) -> jax.Array:
     return gather.gather_windows(contribution, [(cotangent, 0)], window, pads_terms=True)
 
 
-SPREAD = (
-    "2 | 3 lopsided | 3 stride 2 | 8 blocks | 9 padded | 13 ceil | 45 dilated | 70 | 70 dilated | 70 apart | 90 few"
+@pytest.mark.parametrize(
+    "name",
+    "2, 3 lopsided, 3 stride 2, 8 blocks, 9 padded, 13 ceil, 45 dilated, 70, 70 dilated, 70 apart, 90 few".split(", "),
 )
-
-
-@pytest.mark.parametrize("name", SPREAD.split(" | "))
 def test_lowerings_of_spreading_agree(name: str) -> None:
     window = LINES[name]
     (axis,) = window.axes
