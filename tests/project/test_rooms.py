@@ -35,13 +35,13 @@ class Bound(NamedTuple):
 
 _WINDOWS: dict[str, Any] = {"kernel_size": (3, 3), "stride": 2, "padding": 1}
 POOLS: dict[str, tuple[dict[str, Any], Bound]] = {
-    "max_pool": (_WINDOWS, Bound(29, 32, 15, 17)),
-    "avg_pool": (_WINDOWS, Bound(22, 26, 12, 12)),
-    "lp_pool": ({"norm_type": 3.0, **_WINDOWS}, Bound(33, 36, 18, 18)),
-    "smooth_max_pool": ({"beta": 2.0, **_WINDOWS}, Bound(35, 40, 18, 18)),
-    "soft_pool": ({"beta": 2.0, **_WINDOWS}, Bound(35, 40, 18, 18)),
-    "median_pool": (_WINDOWS, Bound(23, 25, 14, 14)),
-    "adaptive_avg_pool": ({"output_size": (5, 3)}, Bound(26, 25, 14, 14)),
+    "max_pool": (_WINDOWS, Bound(22, 22, 15, 17)),
+    "avg_pool": (_WINDOWS, Bound(19, 19, 12, 12)),
+    "lp_pool": ({"norm_type": 3.0, **_WINDOWS}, Bound(23, 23, 18, 18)),
+    "smooth_max_pool": ({"beta": 2.0, **_WINDOWS}, Bound(25, 26, 18, 18)),
+    "soft_pool": ({"beta": 2.0, **_WINDOWS}, Bound(25, 26, 18, 18)),
+    "median_pool": (_WINDOWS, Bound(20, 20, 14, 14)),
+    "adaptive_avg_pool": ({"output_size": (5, 3)}, Bound(21, 20, 14, 14)),
 }
 
 
