@@ -14,7 +14,6 @@ stage          steps are one loop: each again for every reader         max gradi
 materialize    so is a result that two loops read                      max gradients of 7×7/7 0.08 to 0.1     CPU
   with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
 marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
-as_call        tables and masks leave a loop: memory is read for them  exact smooth maxima up to 0.3          CPU
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
 barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
 private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
@@ -68,17 +67,6 @@ def _first(platform: str, array: jax.Array, *others: jax.Array) -> jax.Array:
 def marked(array: jax.Array, mark: str) -> jax.Array:
     """Materialize the array under a mark: results computed from it are not shared with those under another mark."""
     return materialize(array, _number(mark))
-
-
-def as_call(step: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Evaluate `step(*arrays)` as a call on a CPU: nothing in it moves out of it.
-
-    From the body of a loop the compiler would move tables and masks, and then read them from memory where they cost
-    nothing to compute.
-    """
-    if not (available() and may_be_cpu()):
-        return step(*arrays)
-    return call(lambda platform, *arrays: step(*arrays), *arrays, apart=True)
 
 
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:

@@ -5,7 +5,6 @@ Everything is tested with and without the interfaces of JAX that make calls, whi
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +16,7 @@ from jax.interpreters import mlir
 
 import jaxpool
 from jaxpool._engine.platforms import inside
-from jaxpool._engine.stages import as_call, in_one_row, materialize, stage
+from jaxpool._engine.stages import in_one_row, materialize, stage
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
 from tests.registry.cases import distinct
@@ -68,31 +67,6 @@ def test_steps_are_in_loops_of_their_own(kept_by: str) -> None:
     assert not share_a_loop(lambda x: jnp.exp(materialize(jnp.cos(x))))
     text = "".join(computations(lambda x: jnp.exp(materialize(jnp.cos(x))), X))
     assert ("inlineable" in text) == (kept_by == "call")
-
-
-def test_nothing_moves_out_of_a_call() -> None:
-    def masked(x: jax.Array) -> jax.Array:
-        numbers = lax.broadcasted_iota(np.int32, (64, 64), 1)
-        return jnp.where(numbers % 3 == 0, jnp.cumsum(x, axis=0), x) * 0.5
-
-    def plainly(step: Callable[..., Any], x: jax.Array) -> jax.Array:
-        return step(x)
-
-    def looped(x: jax.Array, rounds: jax.Array, evaluated: Callable[..., Any]) -> jax.Array:
-        return lax.fori_loop(0, rounds, lambda number, x: evaluated(masked, materialize(x, number)), x)
-
-    def carried(evaluated: Callable[..., Any]) -> str:
-        text = "".join(computations(partial(looped, evaluated=evaluated), x, rounds))
-        return " ".join(re.findall(r"= \((.*?)\) while\(", text))
-
-    x, rounds = np.random.default_rng(0).normal(size=(64, 64)), np.int32(2)
-    assert "pred[" in carried(plainly)
-    assert "f64[" in carried(as_call)
-    assert "pred[" not in carried(as_call)
-    expected = jax.jit(partial(looped, evaluated=plainly))(x, rounds)
-    np.testing.assert_allclose(jax.jit(partial(looped, evaluated=as_call))(x, rounds), expected, rtol=1e-12)
-    batched = jax.jit(jax.vmap(partial(looped, evaluated=as_call), (1, None), 2))(np.stack([x, 2 * x], 1), rounds)
-    np.testing.assert_allclose(batched, np.stack([expected, 2 * expected], 2), rtol=1e-12)
 
 
 TRANSFORMED: dict[str, Callable[[Callable[..., jax.Array]], Any]] = {
