@@ -4,8 +4,7 @@ The CPU compiler fuses elementwise operations, padding and slicing into every co
 becomes one loop that evaluates the first step again for each cell of the last one, with a branch for each cell of
 padding. A call that the compiler may not inline ends a loop; the calls here return their argument and copy nothing.
 Barriers end loops only since 0.11.2, so they take the place of calls only where JAX has none. On GPUs and TPUs every
-barrier is a kernel, and what calls cost is not known, so only what changes numbers is done there. Figures are for JAX
-0.12.0.1; benchmarks/README.md has more of them, and those of 0.10.2.
+barrier is a kernel, and what calls cost is not known, so only what changes numbers is done there.
 
 =============  ======================================================  =====================================  =========
 remedy         trap: symptom                                           time with it / without, or its effect  compilers
@@ -20,6 +19,8 @@ private_copy   pads of one sharded array are confused: wrong numbers   right num
 separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
 numbers_along  an iota is a kernel of its own                          3 to 7 kernels fewer                   GPU
 =============  ======================================================  =====================================  =========
+
+Figures are for JAX 0.12.0.1; benchmarks/README.md has more of them, and those of 0.10.2.
 """
 
 import zlib
