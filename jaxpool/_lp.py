@@ -15,7 +15,7 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.in_turn import terms_order, without_uncovered
-from jaxpool._derivatives.moderate_sums import Terms, all_moderate, if_moderate, sums_of_terms
+from jaxpool._derivatives.moderate_sums import Terms, all_moderate, if_moderate, in_slabs, sums_of_terms
 from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.powers import even_power, log_magnitude, positive_power, power_of_two, signed_power
 from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift, WeightedPool, weighted_pool
@@ -209,9 +209,12 @@ def _norm_by_sums(x: jax.Array, p: float, window: Window) -> jax.Array:
             root = scale * _root(sums * positive_power(1 / scale, p), p)
         return root
 
+    def ratios(x: jax.Array) -> jax.Array:
+        return _norm_by_ratios(x, p, window)
+
     (sums,) = sums_of_terms(terms, x, window)
     moderate = all_moderate((sums == 0) | ((sums >= _LEAST_SUM) & (sums <= _LARGEST_SUM)))
-    return if_moderate(moderate, root, lambda x, _: _norm_by_ratios(x, p, window), x, sums)
+    return if_moderate(moderate, root, lambda x, _: in_slabs(ratios, window, x), x, sums)
 
 
 def _norm_by_ratios(x: jax.Array, p: Parameter, window: Window) -> jax.Array:

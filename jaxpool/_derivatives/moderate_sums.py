@@ -9,8 +9,10 @@ would exchange borders again to linearise the exact pool.
 """
 
 import abc
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -113,7 +115,11 @@ def _values_and_sums(pool: SumsOfCells, x: jax.Array) -> tuple[jax.Array, Terms,
             counts = jnp.broadcast_to(pool.counts(sums), sums[0].shape)
             return in_one_row(lambda counts, *sums: pool.value_of_sums(sums, counts), counts, *sums)
 
-        return if_moderate(moderate, pool_sums, lambda x, *_: pool.exact(x), x, *sums), kept, moderate
+        return (
+            if_moderate(moderate, pool_sums, lambda x, *_: in_slabs(pool.exact, pool.window, x), x, *sums),
+            kept,
+            moderate,
+        )
 
     like = jax.ShapeDtypeStruct(pool.window.output_shape(x.shape), x.dtype)
     return on_every_platform(pool_on_platform, x, like=(like, (like,) * pool.kept, jax.ShapeDtypeStruct((), bool)))
@@ -147,7 +153,7 @@ class _Derivative(LinearMap):
             sums_dot = tuple(reduce_windows(materialize(term), pool.window, lax.add) for term in terms_dot)
             return jax.jvp(pool.value_of_kept, (sums,), (sums_dot,))[1]
 
-        return if_moderate(moderate, push_sums, push_forward, x, x_dot)
+        return if_moderate(moderate, push_sums, partial(in_slabs, push_forward, pool.window), x, x_dot)
 
     def transpose(self, values_bar: jax.Array, x: jax.Array, sums: Terms, moderate: jax.Array, /) -> jax.Array:
         pool = self.pool
@@ -166,7 +172,7 @@ class _Derivative(LinearMap):
                 spread_bar += (materialize(spread(materialize(each, *spread_bar), pool.window)),)
             return jax.vjp(pool.kept_terms, x)[1](spread_bar)[0]
 
-        return if_moderate(moderate, pull_sums, pull_back, x, values_bar)
+        return if_moderate(moderate, pull_sums, partial(in_slabs, pull_back, pool.window), x, values_bar)
 
 
 def sums_of_terms(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Window) -> Terms:
@@ -192,6 +198,24 @@ def _keeps_terms(window: Window, shape: Sequence[int]) -> bool:
 def if_moderate(moderate: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], *arrays: jax.Array) -> Any:
     """The function `by_sums` of the arrays if all sums are moderate, else the other: one of them for a whole batch."""
     return lax.cond(~any_in_batch(~moderate), by_sums, exact, *arrays)
+
+
+def in_slabs(exact: Callable[..., jax.Array], window: Window, *arrays: jax.Array) -> jax.Array:
+    """The function `exact` of the arrays, for one slab of the first axis after the other, unless that is pooled.
+
+    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs of 64 KiB and more, exact
+    pools hardly need more than the sums.
+    """
+    size, *_ = shape = arrays[0].shape
+    count = 1
+    # Sizes are symbols in programs exported for any size.
+    if 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
+        most = min(8, arrays[0].dtype.itemsize * math.prod(shape) // 2**16)
+        count = max((count for count in range(1, most + 1) if size % count == 0), default=1)
+    if count == 1:
+        return exact(*arrays)
+    slabs = tuple(array.reshape(count, size // count, *array.shape[1:]) for array in arrays)
+    return lax.collapse(lax.map(lambda slab: exact(*slab), slabs), 0, 2)
 
 
 def zeros_unless_moderate(moderate: jax.Array, sums: Terms) -> Terms:

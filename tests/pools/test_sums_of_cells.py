@@ -186,3 +186,22 @@ def test_norms_on_both_sides_of_the_limits(p: int, name: str) -> None:
         (values, gradient), (exact_values, exact_gradient) = everything(x), everything(x.astype(np.float64))
         np.testing.assert_allclose(values / np.float32(scale), exact_values / scale, rtol=2e-6)
         np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("pool", [*POOLS.values(), partial(jaxpool.lp_pool, norm_type=3.0)])
+def test_large_arrays_are_pooled_exactly_in_slabs(pool: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(6, 48, 32, 4)).astype(np.float32)
+    x[4, 3, 5, 2] = 1e20
+
+    def value_and_gradient(x: Any) -> Any:
+        def total(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            values = pool(x, kernel_size=(4, 4), axis=(1, 2))
+            return jnp.tanh(values).sum(), values
+
+        return jax.value_and_grad(total, has_aux=True)(x)
+
+    (_, values), gradient = jax.jit(value_and_gradient)(x)
+    for number in range(len(x)):
+        (_, expected), slopes = jax.jit(value_and_gradient)(x[number : number + 1])
+        np.testing.assert_allclose(values[number], expected[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(gradient[number], slopes[0], rtol=1e-4, atol=1e-6)

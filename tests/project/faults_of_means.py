@@ -77,7 +77,7 @@ FAULTS = (
     ),
     Fault(
         "derivatives by sums that are not moderate",
-        "if_moderate(moderate, pull_sums, pull_back, x, values_bar)",
+        "if_moderate(moderate, pull_sums, partial(in_slabs, pull_back, pool.window), x, values_bar)",
         "pull_sums(x, values_bar)",
         "test_sums_of_cells -k large_cell",
     ),
