@@ -12,7 +12,7 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._average import averages
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._engine.operations import separate_term
+from jaxpool._engine.stages import separate_term
 from jaxpool._geometry.sizes import Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window
 

@@ -14,9 +14,9 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._engine.operations import Arrays, accumulation_dtype, separate_term
+from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.ranks import Rank, offsets_at_ranks, values_at_ranks
-from jaxpool._engine.stages import materialize, stage
+from jaxpool._engine.stages import materialize, separate_term, stage
 from jaxpool._geometry.window import Window
 
 # The number of unmasked cells in each window; None if it is known while tracing.
@@ -69,18 +69,34 @@ class Ranks(NamedTuple):
 def ranks_in(counts: Counts, window: Window, quantile: Quantile, rank: int) -> Ranks:
     """The ranks in every window; if `counts` is None, only padding is absent. Arrays have `rank` axes."""
     known = window.counts(rank, padding=False)
-    possible = np.unique(known) if counts is None else np.arange(window.cells + 1)
+    possible, columns = _ranks_by_count(counts, window, quantile)
 
     def look_up(column: np.ndarray) -> Any:
         if counts is not None:
             return jnp.asarray(column).at[counts].get(mode="clip")
         return column[known] if possible.size > 1 else column[possible.item()].item()
 
-    # A window without cells has any rank.
+    *ranks, weights = columns
+    made = [Rank(look_up(each.astype(np.int32)), frozenset(each[possible].tolist())) for each in ranks]
+    return Ranks(tuple(made), look_up(weights))
+
+
+def rank_count(counts: Counts, window: Window, quantile: Quantile) -> int:
+    """Whether one rank or two determine the quantiles."""
+    _, (*ranks, _) = _ranks_by_count(counts, window, quantile)
+    return len(ranks)
+
+
+def _ranks_by_count(counts: Counts, window: Window, quantile: Quantile) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The numbers of cells that windows may hold; and by number of cells the one or two ranks, and the weight.
+
+    A window without cells has any rank.
+    """
+    known = window.counts(window.axes[-1].axis + 1, padding=False)
+    possible = np.unique(known) if counts is None else np.arange(window.cells + 1)
     table = zip((0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1)), strict=True)
     lower, upper, weights = map(np.array, table)
-    ranks = [Rank(look_up(each.astype(np.int32)), frozenset(each[possible].tolist())) for each in (lower, upper)]
-    return Ranks(tuple(ranks if weights[possible].any() else ranks[:1]), look_up(weights))
+    return possible, [lower, upper, weights] if weights[possible].any() else [lower, weights]
 
 
 def chosen_cells(x: jax.Array, counts: Counts, window: Window, quantile: Quantile) -> Arrays:

@@ -23,7 +23,8 @@ from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selecte
 from jaxpool._engine.calls import LinearMap
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
-from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, separate_term
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.stages import separate_term
 from jaxpool._geometry.sizes import Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._order_statistics import (
@@ -33,7 +34,7 @@ from jaxpool._order_statistics import (
     chosen_cells,
     make_quantile,
     mean_of_chosen,
-    ranks_in,
+    rank_count,
     weight_of_second,
 )
 
@@ -210,8 +211,8 @@ class _Chosen(CellSelector):
 
     def _each_like(self, x: jax.Array, counts: Counts, dtype: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
         """An array of windows for c, and one for d if there is one."""
-        ranks = ranks_in(counts, self.window, self.quantile, x.ndim).ranks
-        return (jax.ShapeDtypeStruct(self.window.output_shape(x.shape), dtype),) * len(ranks)
+        like = jax.ShapeDtypeStruct(self.window.output_shape(x.shape), dtype)
+        return (like,) * rank_count(counts, self.window, self.quantile)
 
     @property
     def read(self) -> LinearMap:

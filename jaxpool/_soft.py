@@ -175,7 +175,7 @@ def _pool_state(state: _State, part: Window, _: Any = None, *, beta: jax.Array, 
     _, (moments, masses) = weighted_sums(weights, shift, common, beta, mass, part)
     if moment is not None:
         (power,) = weights.each[1:]
-        moments += weighted_sums(power, shift, common, beta, moment, replace(part, zeros=0), "moments")[1][0]
+        moments += weighted_sums(power, shift, common, beta, moment, replace(part, zeros=False), "moments")[1][0]
     return finite(common), masses, moments, largest, smallest
 
 

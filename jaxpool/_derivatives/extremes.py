@@ -92,10 +92,11 @@ def extremes_with_indices(
     x, mask, window = extended(x, mask, window)
     kept = _format_of_offsets(window)
     present = _present(mask, kept)
-    values, (offsets,) = values_and_residuals(_Winners(kept, lax.max), rule, x, present)
-    cells = math.prod(each.cells for each in kept.windows)
-    like = jax.ShapeDtypeStruct(values.shape, np.min_scalar_type(cells - (present is None or len(kept.windows) > 1)))
-    offsets = on_every_platform(partial(composed, windows=kept.windows), *offsets, like=like)
+    values, ((offsets, *others),) = values_and_residuals(_Winners(kept, lax.max), rule, x, present)
+    if others:
+        cells = math.prod(each.cells for each in kept.windows)
+        like = jax.ShapeDtypeStruct(values.shape, np.min_scalar_type(cells - 1))
+        offsets = on_every_platform(partial(composed, windows=kept.windows), offsets, *others, like=like)
     positions = winner_positions(offsets, given)
     return values.astype(dtype), positions if present is None else jnp.where(present[0], positions, np.int32(-1))
 

@@ -125,7 +125,7 @@ def _weighted_sums_jvp(weights: ExponentialWeights, window: Window, mark: str, p
     (cells, _, beta, multiplicities), (cells_dot, _, beta_dot, multiplicities_dot) = primals, tangents
     shift, y = weighted_sums(weights, *primals, window, mark)
     # Padded cells have no tangents.
-    real, given = replace(window, zeros=0), ((cells,), (finite(shift), beta))
+    real, given = replace(window, zeros=False), ((cells,), (finite(shift), beta))
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):
         terms.append(apply_linear_map(PairMap(weights, real, mark), multiplicities_dot, *given, like=y))

@@ -22,8 +22,9 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.operations import Operation, barrier
+from jaxpool._engine.operations import Operation, merge_axis, split_axis
 from jaxpool._engine.platforms import known_platform
+from jaxpool._engine.stages import barrier
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
 
@@ -50,7 +51,7 @@ def in_periods(step: Callable[..., Any], window: Window, *arrays: jax.Array | No
     assert isinstance(axis, BinAxis)
     period = replace(axis.period(), axis=axis.axis + 1)
     split = (None if array is None else _split(array, axis, period.size) for array in arrays)
-    return jax.tree.map(lambda result: _merge(result, axis), step(*split, Window((period,))))
+    return jax.tree.map(lambda result: merge_axis(result, axis.axis), step(*split, Window((period,))))
 
 
 def cells_at_place(array: jax.Array, window: Window, place: int, fill: Any) -> jax.Array:
@@ -82,17 +83,17 @@ def gather_from_bins(
         added = contribution(numbers if table is None else table(numbers), covered, windows, cells)
         total = added if total is None else combine(total, added)
     assert total is not None, "every cell is in a bin"
-    return _merge(total, axis)
+    return merge_axis(total, axis.axis)
 
 
 def _holders(period: BinAxis, rank: int) -> Iterator[tuple[Any, Any, Callable[[jax.Array], jax.Array]]]:
     """The bins that may hold each cell of a period: the place of the cell, whether they do, and how to take them.
 
-    Along the last axis a CPU does not compute gathers in vectors: there every one of up to 8 bins may hold every cell,
-    which takes half to three quarters of the time; 20 bins take as long, 50 twice as long.
+    Only a CPU takes bins by table. Along the last axis it does not compute gathers in vectors: there every one of up to
+    8 bins may hold every cell, which takes half to three quarters of the time; 20 bins take as long, 50 twice as long.
     """
     entries = period.axis + 1
-    if known_platform() == "cpu" and entries == rank - 1 and period.output <= 8:
+    if entries == rank - 1 and period.output <= 8:
         # Not a table, which the loop would read from memory.
         cells = lax.broadcasted_iota(np.int32, [1] * entries + [period.size], entries)
         for number, (start, count) in enumerate(zip(period.starts, period.counts(padding=False), strict=True)):
@@ -135,7 +136,7 @@ def combine_copies(array: jax.Array, window: Window, op: Operation) -> jax.Array
             missing = size + np.arange(bins.size).reshape(bins.shape)
             copies = np.where(held, bins * period.kernel + np.arange(period.size) - period.starts[bins], missing)
             copied = take(_split(array, axis, size), copies, axis.axis + 1, 0, unique=True)
-            array = _merge(lax.squeeze(fold(copied, (axis.axis + 1,), op), (axis.axis + 1,)), axis)
+            array = merge_axis(lax.squeeze(fold(copied, (axis.axis + 1,), op), (axis.axis + 1,)), axis.axis)
     return array
 
 
@@ -157,20 +158,15 @@ def _take_in_periods(array: jax.Array, axis: BinAxis, cells: np.ndarray, fill: A
     size = axis.period().size
     if size == axis.size:
         return take(array, cells, axis.axis, fill, unique=False)
-    return _merge(take(_split(array, axis, size), cells, axis.axis + 1, fill, unique=False), axis)
+    return merge_axis(take(_split(array, axis, size), cells, axis.axis + 1, fill, unique=False), axis.axis)
 
 
 def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
     """Split the pooled axis into two: periods, and the `size` entries in each."""
-    shape = array.shape
-    if shape[axis.axis] == 1:
+    if array.shape[axis.axis] == 1:
         # Constant along the axis.
         return lax.expand_dims(array, [axis.axis])
-    return array.reshape((*shape[: axis.axis], shape[axis.axis] // size, size, *shape[axis.axis + 1 :]))
-
-
-def _merge(array: jax.Array, axis: BinAxis) -> jax.Array:
-    return lax.collapse(array, axis.axis, axis.axis + 2)
+    return split_axis(array, axis.axis, size)
 
 
 def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Operation, combine, identity, in_integer_order
+from jaxpool._engine.operations import Operation, combine, identity, in_integer_order, merge_axis, split_axis
 from jaxpool._engine.platforms import most_devices, on_one_cpu
 from jaxpool._engine.row_major import decode, encode, numbers_of
 from jaxpool._engine.stages import materialize, stage
@@ -74,8 +74,8 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence
 
 def _fold_shards(array: jax.Array, axis: int, op: Operation, devices: int) -> jax.Array:
     """Combine the cells of an axis on each device, and keep one result from each."""
-    shape = (*array.shape[:axis], devices, array.shape[axis] // devices, *array.shape[axis + 1 :])
-    return lax.squeeze(fold(array.reshape(shape), (axis + 1,), op), (axis + 1,))
+    each = split_axis(array, axis, array.shape[axis] // devices)
+    return lax.squeeze(fold(each, (axis + 1,), op), (axis + 1,))
 
 
 def combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
@@ -156,12 +156,11 @@ def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int
     for before, axis in zip((None, *window.axes), window.axes, strict=False):
         number = axis.axis + added
         if axis.output > 1:
-            shape = (*array.shape[:number], axis.output, axis.kernel, *array.shape[number + 1 :])
-            array = array.reshape(shape)
+            array = split_axis(array, number, axis.kernel)
             axes.append(number + 1)
             added += 1
         elif _merges(before, axis):
-            array = lax.collapse(array, number - 1, number + 1)
+            array = merge_axis(array, number - 1)
             added -= 1
         else:
             axes.append(number)

@@ -11,9 +11,8 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import separate_term
 from jaxpool._engine.overlaps import adds_offsets, spread_by_windows
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.stages import materialize, separate_term
 from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, by_table, combine_copies, copy_to_tiles, gather_from_bins
-from jaxpool._engine.operations import Arrays, Operation, pad
+from jaxpool._engine.operations import Arrays, Operation, merge_axis, pad, split_axis
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.stages import barrier, numbers_along
 from jaxpool._geometry.window import Window, WindowAxis
@@ -204,14 +204,3 @@ def _merge(array: jax.Array, axes: Sequence[_Rows]) -> jax.Array:
 def _pad(array: jax.Array, widths: dict[int, tuple[int, ...]], fill: Any) -> jax.Array:
     """Pad the array, followed by a barrier on the CPU."""
     return barrier(pad(array, widths, fill)) if any(map(any, widths.values())) else array
-
-
-def split_axis(array: jax.Array, axis: int, length: int) -> jax.Array:
-    """Split an axis into one of stretches and one of the `length` entries in each."""
-    shape = array.shape
-    return array.reshape(*shape[:axis], shape[axis] // length, length, *shape[axis + 1 :])
-
-
-def merge_axis(array: jax.Array, axis: int) -> jax.Array:
-    """Merge an axis with the one behind it: the inverse of `split_axis`."""
-    return lax.collapse(array, axis, axis + 2)

@@ -1,4 +1,4 @@
-"""The operations that reduce windows: their identities, the dtype in which sums are kept, and padding."""
+"""The operations that reduce windows: their identities, the dtype of sums, padding, and axes as stretches of cells."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,9 +10,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from jaxpool._engine.calls import by_platform
-from jaxpool._engine.stages import barrier as barrier
-from jaxpool._engine.stages import private_copy as private_copy
-from jaxpool._engine.stages import separate_term as separate_term
+from jaxpool._engine.stages import private_copy
 
 Arrays = tuple[jax.Array, ...]
 Operation = Callable[[jax.Array, jax.Array], jax.Array]
@@ -69,6 +67,17 @@ def pad(array: jax.Array, widths: Mapping[int, tuple[int, ...]], fill: Any) -> j
     return by_platform(
         array, **dict.fromkeys(("cpu", "gpu"), lambda array: lax.pad(private_copy(array, fill), fill, config))
     )
+
+
+def split_axis(array: jax.Array, axis: int, length: int) -> jax.Array:
+    """Split an axis into one of stretches and one of the `length` entries in each."""
+    shape = array.shape
+    return array.reshape(*shape[:axis], shape[axis] // length, length, *shape[axis + 1 :])
+
+
+def merge_axis(array: jax.Array, axis: int) -> jax.Array:
+    """Merge an axis with the one behind it: the inverse of `split_axis`."""
+    return lax.collapse(array, axis, axis + 2)
 
 
 @custom_vmap

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.operations import merge_axis
 from jaxpool._engine.shards import Shared
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -68,8 +69,7 @@ class Parts(Shared):
     def split(self, array: jax.Array) -> jax.Array:
         """The cells of the parts of this device, side by side; any cells where a part has fewer than others."""
         axis, kernel = self.along.axis, self.kernel
-        config = [(0, kernel, 0) if number == axis else (0, 0, 0) for number in range(array.ndim)]
-        padded = lax.pad(array, np.zeros((), array.dtype)[()], config)
+        padded = self.padded(array, 0, kernel)
         starts = self.of_device(self.cells_of_parts[0])
         parts = [lax.dynamic_slice_in_dim(padded, starts[number], kernel, axis) for number in range(starts.size)]
         return lax.concatenate(parts, axis)
@@ -93,7 +93,7 @@ class Parts(Shared):
         at = [*[1] * axis, -1, self.slots, *[1] * (array.ndim - axis - 1)]
         is_here = (slots[:, None] == np.arange(self.slots)).reshape(at)
         own = jnp.where(is_here, jnp.expand_dims(array, axis + 1), jnp.zeros_like(array, shape=()))
-        return lax.collapse(self.on_all(own, (self.first, self.first, self.bound)), axis, axis + 2)
+        return merge_axis(self.on_all(own, (self.first, self.first, self.bound)), axis)
 
 
 def _tiles(along: WindowAxis, windows: int, cells: int) -> WindowAxis:

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.gather import Covered, gather_windows, merge_axis
-from jaxpool._engine.operations import Arrays, Operation, combine, identity
+from jaxpool._engine.gather import Covered, gather_windows
+from jaxpool._engine.operations import Arrays, Operation, combine, identity, merge_axis
 from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
 from jaxpool._engine.slices import Numbers, Winner, better, number_dtype, pad_winners
 from jaxpool._engine.stages import stage

@@ -4,7 +4,8 @@ import jax
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
-from jaxpool._engine.operations import Operation, identity, private_copy
+from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.stages import private_copy
 from jaxpool._geometry.window import Window
 
 

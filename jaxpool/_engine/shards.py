@@ -43,6 +43,11 @@ class Shared:
         """What this device has in a table with a row for each."""
         return jnp.asarray(np.asarray(values, np.int32))[lax.axis_index(self.name)]
 
+    def padded(self, array: jax.Array, low: int, high: int) -> jax.Array:
+        """The array with so many zeros below and above it along the axis."""
+        config = [(low, high, 0) if number == self.along.axis else (0, 0, 0) for number in range(array.ndim)]
+        return lax.pad(array, np.zeros((), array.dtype)[()], config)
+
     def on_all(self, array: jax.Array, tables: Sequence[np.ndarray]) -> jax.Array:
         """All windows on every device, of which each has those between two numbers, in an array of those from another.
 
@@ -50,9 +55,7 @@ class Shared:
         """
         first, begin, end = map(self.of_device, tables)
         axis, count = self.along.axis, self.along.output
-        config = [(count, count, 0) if number == axis else (0, 0, 0) for number in range(array.ndim)]
-        padded = lax.pad(array, np.zeros((), array.dtype)[()], config)
-        placed = lax.dynamic_slice_in_dim(padded, count - first, count, axis)
+        placed = lax.dynamic_slice_in_dim(self.padded(array, count, count), count - first, count, axis)
         numbers = lax.broadcasted_iota(np.int32, placed.shape, axis)
         return _sum_of_one(jnp.where((numbers >= begin) & (numbers < end), placed, jnp.zeros_like(placed)), self.name)
 
@@ -165,8 +168,7 @@ class Halo(Shared):
         starts = self.origins - np.arange(self.devices) * self.cells
         near = [*self._from(-1, below, array), array, *self._from(1, above, array)]
         low, high = max(0, -int(starts.min()) - below), max(0, int(starts.max()) + self.length - self.cells - above)
-        config = [(low, high, 0) if number == axis else (0, 0, 0) for number in range(array.ndim)]
-        whole = lax.pad(lax.concatenate(near, axis), np.zeros((), array.dtype)[()], config)
+        whole = self.padded(lax.concatenate(near, axis), low, high)
         starts = starts + below + low
         start = int(starts[0]) if (starts == starts[0]).all() else self.of_device(starts)
         return lax.dynamic_slice_in_dim(whole, start, self.length, axis)

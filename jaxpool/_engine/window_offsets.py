@@ -17,8 +17,9 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, cells_at_place, copy_to_tiles
 from jaxpool._engine.blocks import fold, most_sharing
-from jaxpool._engine.operations import Arrays, barrier, pad
+from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.platforms import known_platform
+from jaxpool._engine.stages import barrier
 from jaxpool._geometry.window import Window
 
 

@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "soft means forget their moments",
-        'moments += weighted_sums(power, shift, common, beta, moment, replace(part, zeros=0), "moments")[1][0]',
+        'moments += weighted_sums(power, shift, common, beta, moment, replace(part, zeros=False), "moments")[1][0]',
         "pass",
         "test_extreme_numbers -k soft_pool",
     ),
@@ -83,7 +83,7 @@ FAULTS = (
     ),
     Fault(
         "tangents of zeros in the padding",
-        "real, given = replace(window, zeros=0),",
+        "real, given = replace(window, zeros=False),",
         "real, given = window,",
         "test_padded_zeros -k soft",
     ),

@@ -12,12 +12,12 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import reduce_blocks
-from jaxpool._engine.operations import Operation, barrier, identity
+from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.overlaps import spread_by_windows
 from jaxpool._engine.pieces import reduce_in_pieces, spread_in_pieces
 from jaxpool._engine.reduce_window import reduce_by_reduce_window
 from jaxpool._engine.slices import reduce_by_slices
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.stages import barrier, materialize
 from jaxpool._engine.window_offsets import is_innermost, pad_windows
 from jaxpool._geometry.window import Window
 

@@ -13,11 +13,11 @@ import numpy as np
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import first_in_blocks
 from jaxpool._engine.cpu.reduce import folds_pieces
-from jaxpool._engine.operations import Operation, barrier
+from jaxpool._engine.operations import Operation
 from jaxpool._engine.overlaps import route_by_comparison
 from jaxpool._engine.pieces import route_in_pieces, select_in_pieces
 from jaxpool._engine.slices import Numbers, Winner, pad_winners, select_by_slices
-from jaxpool._engine.stages import marked, materialize, stage
+from jaxpool._engine.stages import barrier, marked, materialize, stage
 from jaxpool._engine.window_offsets import is_innermost
 from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.window import Window
@@ -25,10 +25,7 @@ from jaxpool._geometry.window import Window
 
 def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     if by_table(part):
-
-        def select_cells(x: jax.Array, numbers: Numbers, part: Window) -> Winner:
-            return select_by_slices(x, numbers, part, op)
-
+        select_cells = partial(select_by_slices, op=op)
         # Two loops with separate gathers: the results of gathers that both loops read would be stored.
         values, offsets = (
             materialize(in_periods(select_cells, part, marked(x, mark), numbers)[number])
