@@ -15,6 +15,7 @@ from jaxpool._engine import primitives
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.platforms import on_one_cpu
 from tests.engine.without_primitives import results
+from tests.harness.parts import MECHANISMS, case_row
 from tests.registry.records import RECORDS
 
 PACKAGE = Path(jaxpool.__file__).parent
@@ -75,8 +76,15 @@ def _is_not_promised(name: str) -> bool:
     return name.startswith(NOT_PROMISED)
 
 
-def test_every_function_does_without_primitives(tmp_path: Path) -> None:
-    compare(tmp_path, 'sys.modules["jax.extend.core"] = None', list(RECORDS))
+@pytest.mark.parametrize(
+    "functions",
+    [
+        case_row(list(MECHANISMS), id="mechanisms", kept=True),
+        case_row([name for name in RECORDS if name not in MECHANISMS], id="others", kept=False),
+    ],
+)
+def test_every_function_does_without_primitives(tmp_path: Path, functions: list[str]) -> None:
+    compare(tmp_path, 'sys.modules["jax.extend.core"] = None', functions)
 
 
 def test_everything_is_registered_or_nothing() -> None:

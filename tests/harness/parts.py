@@ -5,6 +5,21 @@ from typing import Any
 
 import pytest
 
+# One function for each mechanism of the package: rules, linear maps, pair maps, conditions, bins, copies, boxes.
+MECHANISMS = (
+    "max_pool_with_indices",
+    "avg_pool",
+    "lp_pool",
+    "soft_pool",
+    "stochastic_pool",
+    "max_blur_pool",
+    "median_pool",
+    "adaptive_max_pool",
+    "spatial_pyramid_pool",
+    "roi_align",
+    "max_unpool",
+)
+
 
 def case_row(*values: Any, id: str, kept: bool) -> Any:
     """A row of a parametrized test, left to the exhaustive part unless it is kept."""
@@ -18,3 +33,8 @@ def crossed(rows: Sequence[Any], columns: Iterable[Any], share: int) -> list[tup
         for place, other in enumerate(columns)
         for number, one in enumerate(rows)
     ]
+
+
+def mechanisms_first(names: Iterable[str]) -> list[Any]:
+    """Functions as rows of a test about the mechanisms that they share: one for each runs by default."""
+    return [case_row(name, id=name, kept=name in MECHANISMS) for name in names]

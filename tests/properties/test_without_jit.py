@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.harness.compilation import compiled_fast
+from tests.harness.parts import mechanisms_first
 from tests.registry.cases import distinct
 from tests.registry.records import RECORDS, Record
 
@@ -39,7 +40,7 @@ def everything(record: Record, rule: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("name", mechanisms_first(RECORDS))
 def test_without_jit(name: str, rule: str) -> None:
     compare(RECORDS[name], rule, jax.disable_jit())
 
