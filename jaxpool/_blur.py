@@ -104,9 +104,9 @@ def max_blur_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         stride: Maxima from one output to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: How the maxima are padded before they are blurred, as in `blur_pool`: with copies of them ("WRAP",
-            "REFLECT" or "EDGE") or with zeros (an int, an int per axis, a (low, high) pair per axis, "VALID", "SAME" or
-            "SAME_LOWER"). The cells themselves are not padded.
+        padding: How the maxima are padded before they are blurred, as in `blur_pool`: with copies of them ("REFLECT"
+            and similar words) or with zeros (an int, an int per axis, a (low, high) pair per axis, "SAME" and similar
+            words). The cells themselves are not padded.
         blur_size: Maxima averaged with binomial weights along each pooled axis: an int, or one int per axis.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.

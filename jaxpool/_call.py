@@ -182,10 +182,10 @@ def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.
 
     16-bit floats become float32, so that the cotangents of the copies of a cell are added in float32 and rounded once.
     """
-    if window.extension is None:
+    if not window.is_extended:
         return x, mask, window
     x = extend(x.astype(accumulation_dtype(x.dtype)), window)
-    return x, None if mask is None else extend(mask, window), window.after_padding()
+    return x, None if mask is None else extend(mask, window), window.after_copies()
 
 
 def widened(

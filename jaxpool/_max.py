@@ -36,10 +36,13 @@ def max_pool(
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID" (none), "SAME"
-            (n/stride windows, rounded up; an odd cell goes high) or "SAME_LOWER" (an odd cell goes low). Or copies of
-            the cells of x, as in `np.pad`: "WRAP" (from the other end), "REFLECT" (mirrored, without repeating the
-            outermost cell) or "EDGE" (of the outermost cell), (e - 1)//2 low and e//2 high, with e as below. Copies are
-            real cells: they may win, and the derivative with respect to a cell is the sum over its copies.
+            (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell goes low), "CAUSAL" (e - 1
+            low) or "SEMICAUSAL" (max(e - stride, 0) low, the rest of e - 1 high), with e as below. Or copies of the
+            cells of x, as in `np.pad`: "WRAP" (from the other end), "REFLECT" (mirrored, without repeating the
+            outermost cell), "SYMMETRIC" (mirrored with it) or "EDGE" (of the outermost cell), (e - 1)//2 low and e//2
+            high. Copies are real cells: they may win, and the derivative with respect to a cell is the sum over its
+            copies. An entry for an axis may be a word too, or a word for copies with amounts, as in padding=("CAUSAL",
+            ("REFLECT", (2, 1)), (0, 1)). Words may be in lower case.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).

@@ -49,7 +49,7 @@ def shardable(core: Core, by_parts: Core | None = None) -> Core:
             halos = tuple(Halo(*given) for given in shared)
             if by_parts is not None and len(shared) == 1 and _is_in_parts(Parts(*shared[0]), halos[0], window):
                 return _by_parts(by_parts, arrays, Parts(*shared[0]), window, tuple(static))
-            if all(map(_has_halo, halos)) and (window.extension is None or not halos):
+            if all(map(_has_halo, halos)):
                 return _by_halos(core, arrays, halos, window, tuple(static))
         shape = window.output_shape(x.shape)
         return evaluate_sharded(lambda *arrays: core(*arrays, window, *static), arrays, window.pooled_axes, shape)
@@ -69,7 +69,9 @@ def _is_in_parts(parts: Parts, halo: Halo, window: Window) -> bool:
 
 def _has_halo(halo: Halo) -> bool:
     """Whether devices evaluate windows of their own."""
-    return halo.divides if isinstance(halo.along, BinAxis) else not halo.is_whole and halo.has_cells
+    if isinstance(halo.along, BinAxis):
+        return halo.divides
+    return halo.along.extension is None and not halo.is_whole and halo.has_cells
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 4))

@@ -1,6 +1,6 @@
-"""Arrays that padding words extend by copies of their own cells: "WRAP", "REFLECT" and "EDGE".
+"""Arrays that padding words extend by copies of their own cells: "WRAP", "REFLECT", "SYMMETRIC" and "EDGE".
 
-The copies are real cells, so a pool of an extended array is a pool without padding. Where a call gives such a word, the
+The copies are real cells, so an axis with such a word becomes one without padding. Where a call gives such words, the
 core of every function first extends its array and mask. Copying is linear. JAX derives the transpose of its tangent
 map, which adds up the cotangents of the copies of each cell.
 """
@@ -18,42 +18,46 @@ from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.bins_as_tiles import take
 from jaxpool._engine.calls import by_platform
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.sizes import copied_cells
+from jaxpool._geometry.padding import copied_cells
 from jaxpool._geometry.window import Window, WindowAxis
 
 
 def extend(array: jax.Array, window: Window) -> jax.Array:
-    """The array with the copies that the window's word asks for."""
-    assert window.extension is not None
+    """The array with the copies that the words of its axes ask for."""
     for axis in window.axes:
-        if axis.low or axis.high:
-            array = _copy(array, axis, window.extension)
+        if axis.extension is not None:
+            array = _copy(array, axis)
     return array
 
 
-@custom_rule((1, 2))
-def _copy(array: jax.Array, axis: WindowAxis, word: str) -> jax.Array:
+@custom_rule((1,))
+def _copy(array: jax.Array, axis: WindowAxis) -> jax.Array:
     """Extend the array along one axis; on GPUs by reading it cell by cell, which fuses with the consumer."""
-    cells = copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, word)
-    read = partial(take, positions=cells, axis=axis.axis, fill=0, unique=False)
-    return by_platform(array, cpu=partial(_concatenate, axis=axis, word=word), gpu=read)
+    read = partial(take, positions=_cells(axis), axis=axis.axis, fill=0, unique=False)
+    return by_platform(array, cpu=partial(_concatenate, axis=axis), gpu=read)
 
 
 @_copy.defjvp
-def _copy_jvp(axis: WindowAxis, word: str, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _copy_jvp(axis: WindowAxis, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     # In stretches, whose transpose adds slices; the transpose of a gather would scatter.
-    return _copy(*primals, axis, word), _concatenate(*tangents, axis=axis, word=word)
+    return _copy(*primals, axis), _concatenate(*tangents, axis=axis)
 
 
-def _concatenate(array: jax.Array, *, axis: WindowAxis, word: str) -> jax.Array:
-    array = lax.concatenate(list(_stretches(array, axis, word)), axis.axis)
+def _cells(axis: WindowAxis) -> np.ndarray:
+    """The number of the cell at each place of the extended axis."""
+    assert axis.extension is not None
+    return copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, axis.extension)
+
+
+def _concatenate(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
+    array = lax.concatenate(list(_stretches(array, axis)), axis.axis)
     # Otherwise every cell of every window would be looked up in the stretches again.
     return materialize(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
 
 
-def _stretches(array: jax.Array, axis: WindowAxis, word: str) -> Iterator[jax.Array]:
+def _stretches(array: jax.Array, axis: WindowAxis) -> Iterator[jax.Array]:
     """The parts of the extended axis along which the number of the copied cell rises by 1, falls by 1 or stays."""
-    cells = copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, word)
+    cells = _cells(axis)
     while cells.size:
         steps = np.diff(cells)
         steady = (steps == steps[:1]) & (abs(steps) <= 1)

@@ -22,7 +22,7 @@ from jaxpool._engine.operations import Operation, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.row_major import decode, encode
 from jaxpool._engine.slices import Winner, read_winners
-from jaxpool._geometry.sizes import copied_cells
+from jaxpool._geometry.padding import copied_cells
 from jaxpool._geometry.window import Window
 
 # One array for each of the windows that are taken in turn.
@@ -176,8 +176,8 @@ def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
     along = decode(offsets.astype(jnp.int32), [axis.kernel for axis in window.axes[1:]])
     for axis, offset in zip(window.axes, along, strict=True):
         position = offset * axis.dilation + axis.along(axis.starts.astype(np.int32), offsets.ndim)
-        if window.extension is not None:
-            position = copied_cells(position, axis.size, window.extension)
+        if axis.extension is not None:
+            position = copied_cells(position, axis.size, axis.extension)
         positions.append(position)
     return encode(positions, [axis.size for axis in window.axes[1:]])
 

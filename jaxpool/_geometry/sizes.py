@@ -1,9 +1,7 @@
-"""The size arguments of pooling functions as they are given: ints, one entry per axis, or words for padding.
+"""The size arguments of pooling functions as they are given: ints, or one entry per axis, and the axes themselves.
 
 Every error is a TypeError or ValueError, raised while the program is traced, that names the function, the argument,
-what was given and what is allowed. Of the words, "VALID" adds no cells; "SAME" and "SAME_LOWER" add enough for
-⌈n/stride⌉ windows along n cells; "WRAP", "REFLECT" and "EDGE" surround the axis by copies of its own cells, as in
-`np.pad`.
+what was given and what is allowed. What words for padding mean is in `padding`.
 """
 
 import operator
@@ -16,20 +14,25 @@ import jax.numpy as jnp
 import numpy as np
 
 Sizes = int | Sequence[int]
-Padding = int | Sequence[int | Sequence[int]] | Literal["VALID", "SAME", "SAME_LOWER", "WRAP", "REFLECT", "EDGE"]
+Extension = Literal["WRAP", "REFLECT", "SYMMETRIC", "EDGE", "wrap", "reflect", "symmetric", "edge"]
+PaddingWord = (
+    Literal["VALID", "SAME", "SAME_LOWER", "CAUSAL", "SEMICAUSAL"]
+    | Literal["valid", "same", "same_lower", "causal", "semicausal"]
+    | Extension
+)
+Padding = int | PaddingWord | Sequence[int | PaddingWord | Sequence[int] | tuple[Extension, int | Sequence[int]]]
 
 OutputSizes = int | Sequence[int | None]
 Ratios = float | Sequence[float]
 
 # The words for copies of the array's own cells, and all words.
-EXTENSIONS = ("WRAP", "REFLECT", "EDGE")
-PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", *EXTENSIONS)
-_SEQUENCES = (Sequence, np.ndarray, jax.Array)
-_PADDINGS = (
-    "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'WRAP', 'REFLECT' or 'EDGE'"
+EXTENSIONS = ("WRAP", "REFLECT", "SYMMETRIC", "EDGE")
+PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", "CAUSAL", "SEMICAUSAL", *EXTENSIONS)
+PADDINGS = (
+    "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'CAUSAL', 'SEMICAUSAL', 'WRAP', "
+    "'SYMMETRIC', 'REFLECT' or 'EDGE'"
 )
-# Their names elsewhere.
-_SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
+SEQUENCES = (Sequence, np.ndarray, jax.Array)
 
 
 def axes_and_sizes(
@@ -48,8 +51,8 @@ def axes_and_sizes(
     """
     ndim = len(shape)
     axes = None if axis is None else pooled_axes(function, shape, axis, array)
-    if axes is None and _is_scalar(given):
-        size = _integer(function, name, given, least=1)
+    if axes is None and is_scalar(given):
+        size = integer(function, name, given, least=1)
         last = f"({size}, {size}) for the last two axes" if ndim > 1 else f"({size},) for the last axis"
         named = "axis=(-3, -2) where channels are last" if ndim > 2 else "axis=-1"
         raise ValueError(
@@ -93,66 +96,17 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "
     return positions
 
 
-def paddings(function: str, padding: Padding, count: int) -> tuple[tuple[int, int] | str, ...]:
-    """A (low, high) pair for each of `count` axes, or the padding word given instead."""
-    if isinstance(padding, str):
-        if padding not in PADDING_WORDS:
-            word = _SYNONYMS.get(padding.upper(), padding.upper())
-            fix = f"write padding={word!r}" if word in PADDING_WORDS else f"use {_PADDINGS}"
-            raise ValueError(f"{function}: padding {padding!r} is unknown; {fix}")
-        return (padding,) * count
-    entries = (padding,) * count if _is_scalar(padding) else _entries(function, "padding", padding, count)
-    pairs = []
-    for entry in entries:
-        pair: Any = (entry, entry) if _is_scalar(entry) else entry
-        if isinstance(pair, str) or not isinstance(pair, _SEQUENCES):
-            word = "; a word such as 'SAME' is given by itself, for all axes" if isinstance(pair, str) else ""
-            raise TypeError(f"{function}: padding entry {entry!r} must be an int or a (low, high) pair{word}")
-        pair = tuple(_integer(function, "padding", one, least=0) for one in pair)
-        if len(pair) != 2:
-            raise ValueError(f"{function}: padding entry {pair} must be an int or a (low, high) pair")
-        pairs.append(pair)
-    return tuple(pairs)
-
-
-def cells_added(word: str, size: int, extent: int, stride: int) -> tuple[int, int]:
-    """The cells that a word adds below and above an axis of `size` cells, for windows of this extent and stride."""
-    if word == "VALID":
-        return 0, 0
-    if word in EXTENSIONS:
-        return (extent - 1) // 2, extent // 2
-    total = max((-(-size // stride) - 1) * stride + extent - size, 0)
-    half = total // 2
-    return (half, total - half) if word == "SAME" else (total - half, half)
-
-
-def copied_cells(positions: Any, size: int, word: str) -> Any:
-    """The cells of an axis of this size that its extension holds at these positions, counted from the first cell.
-
-    Outside, cells continue from the other end, are mirrored repeatedly without repeating the outermost one, or repeat
-    the outermost one. Positions are a NumPy or JAX array.
-    """
-    if word == "WRAP":
-        return positions % size
-    if word == "EDGE":
-        return positions.clip(0, size - 1)
-    last = size - 1
-    return last - abs(last - positions % max(1, 2 * last))
-
-
 def sizes(
     function: str, name: str, given: OutputSizes, count: int | None, *, least: int | None, none_allowed: bool = False
 ) -> tuple[Any, ...]:
     """One int for each of `count` axes, or, if `count` is None, as many as are given; or None, if that is allowed."""
-    entries = (given,) * (count or 1) if _is_scalar(given) else _entries(function, name, given, count)
-    return tuple(
-        None if one is None and none_allowed else _integer(function, name, one, least=least) for one in entries
-    )
+    entries = (given,) * (count or 1) if is_scalar(given) else entries_of(function, name, given, count)
+    return tuple(None if one is None and none_allowed else integer(function, name, one, least=least) for one in entries)
 
 
 def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, ...]:
     """One float between 0 and 1 for each of `count` axes."""
-    entries: tuple[Any, ...] = (given,) * count if _is_scalar(given) else _entries(function, name, given, count, 0.5)
+    entries: tuple[Any, ...] = (given,) * count if is_scalar(given) else entries_of(function, name, given, count, 0.5)
     for one in entries:
         if isinstance(one, jax.core.Tracer):
             raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes are static")
@@ -163,13 +117,13 @@ def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, 
     return tuple(float(one) for one in entries)
 
 
-def _entries(function: str, name: str, given: Any, count: int | None, example: float = 2) -> tuple[Any, ...]:
+def entries_of(function: str, name: str, given: Any, count: int | None, example: float = 2) -> tuple[Any, ...]:
     """The entries of a sequence of numbers, of the type of `example`; `count` of them unless it is None."""
     number, one = type(example).__name__, f"{'an' if isinstance(example, int) else 'a'} {type(example).__name__}"
     axes = given.ndim if isinstance(given, (np.ndarray, jax.Array)) else 1
-    if isinstance(given, str) or not isinstance(given, _SEQUENCES) or axes > (2 if name == "padding" else 1):
+    if isinstance(given, str) or not isinstance(given, SEQUENCES) or axes > (2 if name == "padding" else 1):
         if name == "padding":
-            raise TypeError(f"{function}: padding must be {_PADDINGS}, got {_shown(given)}")
+            raise TypeError(f"{function}: padding must be {PADDINGS}, got {_shown(given)}")
         fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
         if isinstance(given, str) and given.upper() in PADDING_WORDS:
             fix = f"write padding={given.upper()!r}"
@@ -181,18 +135,21 @@ def _entries(function: str, name: str, given: Any, count: int | None, example: f
         pooled = "axis is" if count == 1 else "axes are"
         fix = f"give one {number} for all axes or {_counted(count, 'entry')}"
         if name == "padding":
-            fix += f", for (low, high) pairs as in padding={_pairs(entries, count)}"
+            fix += _paddings_like(entries, count)
         raise ValueError(
             f"{function}: {name} {entries} has {_counted(len(entries), 'entry')} but {count} {pooled} pooled; {fix}"
         )
     return entries
 
 
-def _pairs(entries: tuple[Any, ...], count: int) -> tuple[tuple[int, int], ...]:
-    """What a padding of the wrong length may mean: its ints taken in pairs, or else an example."""
+def _paddings_like(entries: tuple[Any, ...], count: int) -> str:
+    """What a padding of the wrong length may mean: a word with its amounts, ints taken in pairs, or else an example."""
+    if len(entries) == 2 and isinstance(entries[0], str) and not isinstance(entries[1], str):
+        return f"; a word with its amounts is one of them, as in padding={(entries,) * count}"
+    pairs = ((1, 1),) * count
     if all(isinstance(one, int) for one in entries) and len(entries) == 2 * count:
-        return tuple(zip(entries[::2], entries[1::2], strict=True))
-    return ((1, 1),) * count
+        pairs = tuple(zip(entries[::2], entries[1::2], strict=True))
+    return f", for (low, high) pairs as in padding={pairs}"
 
 
 def _counted(number: int, one: Literal["axis", "entry"]) -> str:
@@ -203,11 +160,11 @@ def _shown(given: Any) -> str:
     return f"an array of shape {given.shape}" if isinstance(given, (jax.Array, np.ndarray)) else repr(given)
 
 
-def _is_scalar(given: Any) -> bool:
+def is_scalar(given: Any) -> bool:
     return isinstance(given, (int, float, np.generic, np.ndarray, jax.Array)) and np.ndim(given) == 0
 
 
-def _integer(function: str, name: str, given: Any, *, least: int | None) -> int:
+def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
     if isinstance(given, jax.core.Tracer):
         # For an entry such as levels[0], the argument that contains it.
         argument = name.partition("[")[0]

@@ -12,21 +12,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from jaxpool._geometry.sizes import (
-    EXTENSIONS,
-    Padding,
-    Sizes,
-    axes_and_sizes,
-    cells_added,
-    check_flag,
-    paddings,
-    sizes,
-)
+from jaxpool._geometry.padding import paddings
+from jaxpool._geometry.sizes import Padding, Sizes, axes_and_sizes, check_flag, sizes
 
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """One pooled axis: `size` cells, and the windows that slide along them."""
+    """One pooled axis: `size` cells, and the windows that slide along them.
+
+    With a word for `extension`, explained in `_geometry/padding`, its padding holds copies of its cells.
+    """
 
     axis: int
     size: int
@@ -36,6 +31,7 @@ class WindowAxis:
     low: int
     high: int
     output: int
+    extension: str | None = None
 
     # Whether the windows are bins, whose sizes may differ.
     is_bins: ClassVar[bool] = False
@@ -80,6 +76,10 @@ class WindowAxis:
             covered[cells[(cells >= 0) & (cells < self.size)]] = True
         return covered
 
+    def after_padding(self) -> "WindowAxis":
+        """The same windows, on the axis that already has the declared padding."""
+        return replace(self, size=self.low + self.size + self.high, low=0, high=0, extension=None)
+
     def first_real_offsets(self) -> np.ndarray:
         """The offset in each window of its first cell that is not low padding."""
         return np.maximum(0, -(self.starts // self.dilation))
@@ -89,12 +89,10 @@ class WindowAxis:
 class Window:
     """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
 
-    With a word for `extension`, explained in `_geometry/sizes`, the padding holds copies of the real cells.
     With `zeros` the padded cells are zeros, which count like real cells in weighted pools.
     """
 
     axes: tuple[WindowAxis, ...]
-    extension: str | None = None
     zeros: bool = False
 
     @property
@@ -118,6 +116,11 @@ class Window:
         return any(axis.low or axis.high for axis in self.axes)
 
     @property
+    def is_extended(self) -> bool:
+        """Whether the padding of any axis holds copies of its cells."""
+        return any(axis.extension is not None for axis in self.axes)
+
+    @property
     def has_bins(self) -> bool:
         """Whether any axis has bins of unequal sizes."""
         return any(axis.is_bins for axis in self.axes)
@@ -138,7 +141,11 @@ class Window:
 
     def after_padding(self) -> "Window":
         """The same windows, on the array that already has the declared padding."""
-        return Window(tuple(replace(a, size=a.low + a.size + a.high, low=0, high=0) for a in self.axes))
+        return Window(tuple(a.after_padding() for a in self.axes))
+
+    def after_copies(self) -> "Window":
+        """The same windows, on the array that already has the copies; padding without copies remains."""
+        return replace(self, axes=tuple(a if a.extension is None else a.after_padding() for a in self.axes))
 
     def output_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of the output for an array of this shape."""
@@ -158,8 +165,8 @@ class Window:
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""
-        for axis in self.axes if self.extension is None else ():
-            counts = axis.counts(padding=False)
+        for axis in self.axes:
+            counts = axis.counts(padding=axis.extension is not None)
             if not counts.all():
                 raise ValueError(
                     f"{function}: window {int(np.argmin(counts))} along axis {axis.axis} holds only padding "
@@ -202,10 +209,12 @@ def make_window(
     made = []
     for a, kernel, step, gap, pad in zip(axes, kernels, strides, dilations, pads, strict=True):
         size, extent = shape[a], gap * (kernel - 1) + 1
-        low, high = cells_added(pad, size, extent, step) if isinstance(pad, str) else pad
+        low, high = pad.cells_added(size, extent, step)
+        # A word that adds no cells, as for windows of one cell, makes no difference.
+        extension = pad.extension if low or high else None
         room = low + size + high - extent
         output = (-(-room // step) if ceil_mode else room // step) + 1
-        if ceil_mode and (output - 1) * step >= low + size + (high if pad in EXTENSIONS else 0):
+        if ceil_mode and (output - 1) * step >= low + size + (0 if extension is None else high):
             output -= 1
         if output < 1:
             spans = f"spans {extent} cells" + (f" with dilation {gap}" if gap > 1 else "")
@@ -220,6 +229,5 @@ def make_window(
                 f"use a smaller window{fix}"
             )
         # A single window counts as one of a row without overlap, which is evaluated in one step.
-        made.append(WindowAxis(a, size, kernel, extent if output == 1 else step, gap, low, high, output))
-    extension = padding if isinstance(padding, str) and padding in EXTENSIONS else None
-    return Window(tuple(sorted(made, key=lambda one: one.axis)), extension)
+        made.append(WindowAxis(a, size, kernel, extent if output == 1 else step, gap, low, high, output, extension))
+    return Window(tuple(sorted(made, key=lambda one: one.axis)))

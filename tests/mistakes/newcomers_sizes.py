@@ -103,11 +103,11 @@ MISTAKES = [
     ),
     # Paddings
     Mistake(
-        "a padding word in lower case, as in Keras",
-        "jaxpool.max_pool(x, (3, 3), 2, padding='same')",
-        "padding 'same' is unknown",
-        "padding='SAME'",
-        "jaxpool.max_pool(x, (3, 3), 2, padding='SAME')",
+        "a mode of PyTorch's padding",
+        "jaxpool.max_pool(x, (3, 3), 2, padding='circular')",
+        "padding 'circular' is unknown",
+        "padding='WRAP'",
+        "jaxpool.max_pool(x, (3, 3), 2, padding='WRAP')",
         POOLED,
     ),
     Mistake(
@@ -117,6 +117,14 @@ MISTAKES = [
         "'VALID'",
         "jaxpool.max_pool(x, (2, 2), padding='VALID')",
         POOLED,
+    ),
+    Mistake(
+        "a word with its amounts, for the only axis",
+        "jaxpool.max_pool(line, (3,), 1, padding=('REFLECT', (2, 0)))",
+        "padding ('REFLECT', (2, 0)) has 2 entries but 1 axis is pooled",
+        "padding=(('REFLECT', (2, 0)),)",
+        "jaxpool.max_pool(line, (3,), 1, padding=(('REFLECT', (2, 0)),))",
+        (8,),
     ),
     Mistake(
         "None for no padding",

@@ -114,20 +114,28 @@ SIZES += [
 ]
 
 PADDING: list[Row] = [
-    *(
-        (ValueError, rf"padding '{word}' is unknown; write padding='{word.upper()}'$", {"padding": word})
-        for word in ("valid", "Same", "same_lower")
-    ),
     (ValueError, r"padding 'full' is unknown; use an int, .* pairs per axis, 'VALID', 'SAME',", {"padding": "full"}),
     (
         TypeError,
         r"padding must be an int, .* pairs per axis, 'VALID', .*'REFLECT' or 'EDGE', got None$",
         {"padding": None},
     ),
-    # Padding words apply to all axes at once.
     (ValueError, r"padding 'circular' is unknown; write padding='WRAP'$", {"padding": "circular"}),
     (ValueError, r"padding 'replicate' is unknown; write padding='EDGE'$", {"padding": "replicate"}),
-    (TypeError, r"padding entry 'SAME' must be an int or a \(low, high\) pair", {"padding": ("SAME", "VALID")}),
+    (ValueError, r"padding 'Circular' is unknown; write padding='WRAP'$", {"padding": ("Circular", 1)}),
+    (TypeError, r"padding entry 'full' must be an int or a \(low, high\) pair, or a known", {"padding": ("full", 1)}),
+    (ValueError, r"padding entry \('SAME', 1\): 'SAME' itself says how many", {"padding": (("SAME", 1), 0)}),
+    (ValueError, r"padding entry \('EDGE', 1, 2\) must be a word and its amounts", {"padding": (("EDGE", 1, 2), 0)}),
+    (ValueError, r"padding 'full' is unknown; use an int, ", {"padding": (("full", 1), 0)}),
+    (ValueError, r"padding must be at least 0, got -1$", {"padding": (("EDGE", (0, -1)), 0)}),
+    (TypeError, r"padding entry 'EDGE' must be an int or a \(low, high\) pair", {"padding": (("EDGE", "EDGE"), 0)}),
+    (TypeError, STATIC.format("padding"), {"padding": (("EDGE", Traced(1)), 0)}),
+    *(
+        (ValueError, rf"padding .* is one of them, as in padding={re.escape(str((given,) * axes))}$", arguments)
+        for axes in (1, 3)
+        for given in (("EDGE", (2, 1)),)
+        for arguments in (kernel((2,) * axes, padding=given),)
+    ),
     (ValueError, r"padding entry \(1, 1, 1\) must be an int or a \(low, high\) pair", {"padding": ((1, 1, 1), 0)}),
     (ValueError, r"padding entry \(1,\) must be an int or a \(low, high\) pair", {"padding": ((1,), (1,))}),
     (ValueError, r"padding must be at least 0, got .*-1", {"padding": ((0, -1), 0)}),
@@ -174,6 +182,8 @@ RIGHT: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
     ("max_pool", kernel(np.array(2), axis=np.array([2, 1])), (2, 4, 4)),
     ("max_pool", kernel([2, 2], padding=[[0, 1], (1, 0)], axis=[1, 2]), (2, 4, 4)),
     ("max_pool", kernel((9, 20), ceil_mode=True), (2, 1, 1)),
+    *(("max_pool", kernel(3, stride=2, padding=word, axis=-1), (2, 8, 4)) for word in ("same", "Same_Lower")),
+    ("max_pool", kernel((2, 2), padding=["SAME", ["EDGE", np.array([1, 2])]]), (2, 4, 5)),
     ("max_pool", {"x": Traced(np.zeros((2, 8, 8), bool))}, (2, 4, 4)),
     ("sum_pool", {"padding": 2}, (2, 6, 6)),
     ("sum_pool", COMPLEX, (4, 4)),

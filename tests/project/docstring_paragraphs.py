@@ -7,7 +7,10 @@ is another choice, in `SLOTS`, and empty if that has nothing for a function; {fu
 
 from tests.project.docstring_keys import COMPLEX, Choice
 
-_SIDES = '"VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high)'
+_SIDES = (
+    '"VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell goes '
+    'low), "CAUSAL" (e - 1 low) or "SEMICAUSAL" (max(e - stride, 0) low, the rest of e - 1 high), with e as below.'
+)
 _LEARNT = (
     "that broadcasts to the output{reduced} (one per channel, say) and may be learnt. Traced values are not checked."
 )
@@ -55,13 +58,14 @@ ARGUMENTS: dict[str, Choice] = {
     },
     "padding": {
         "max_pool": "Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "
-        f'{_SIDES} or "SAME_LOWER" (an odd cell goes low). Or copies of the cells of x, as in `np.pad`: "WRAP" (from '
-        'the other end), "REFLECT" (mirrored, without repeating the outermost cell) or "EDGE" (of the outermost cell), '
-        "(e - 1)//2 low and e//2 high, with e as below. Copies are real cells: they may win, and the derivative with "
-        "respect to a cell is the sum over its copies.",
+        f'{_SIDES} Or copies of the cells of x, as in `np.pad`: "WRAP" (from the other end), "REFLECT" (mirrored, '
+        'without repeating the outermost cell), "SYMMETRIC" (mirrored with it) or "EDGE" (of the outermost cell), '
+        "(e - 1)//2 low and e//2 high. Copies are real cells: they may win, and the derivative with respect to a cell "
+        "is the sum over its copies. An entry for an axis may be a word too, or a word for copies with amounts, as in "
+        'padding=("CAUSAL", ("REFLECT", (2, 1)), (0, 1)). Words may be in lower case.',
         "max_blur_pool": "How the maxima are padded before they are blurred, as in `blur_pool`: with copies of them "
-        '("WRAP", "REFLECT" or "EDGE") or with zeros (an int, an int per axis, a (low, high) pair per axis, "VALID", '
-        '"SAME" or "SAME_LOWER"). The cells themselves are not padded.',
+        '("REFLECT" and similar words) or with zeros (an int, an int per axis, a (low, high) pair per axis, "SAME" and '
+        "similar words). The cells themselves are not padded.",
         "": 'Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.'
         "{drawn}",
     },

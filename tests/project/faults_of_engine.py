@@ -131,7 +131,7 @@ FAULTS = (
     ),
     Fault(
         "indices of copies",
-        "position = copied_cells(position, axis.size, window.extension)",
+        "position = copied_cells(position, axis.size, axis.extension)",
         "pass",
         "test_extension",
     ),
@@ -211,8 +211,8 @@ FAULTS = (
     ),
     Fault(
         "SAME as SAME_LOWER",
-        '(half, total - half) if word == "SAME"',
-        '(total - half, half) if word == "SAME"',
+        '(total - half, half) if self.word == "SAME_LOWER"',
+        '(half, total - half) if self.word == "SAME_LOWER"',
         "test_derivatives -k last or same",
     ),
     Fault(

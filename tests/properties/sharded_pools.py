@@ -52,6 +52,9 @@ ON_SPECIAL: dict[str, Callable[[jax.Array], Any]] = {
     "indices": lambda x: jaxpool.max_pool_with_indices(x, **SLIDING),
     "indices of uneven windows": lambda x: jaxpool.max_pool_with_indices(x, 3, 1, axis=(1, 2)),
     "indices of dilated windows": lambda x: jaxpool.max_pool_with_indices(x, 3, 2, 2, dilation=2, axis=(1, 2)),
+    "indices of copies beside padding": lambda x: jaxpool.max_pool_with_indices(
+        x, 3, 1, ("CAUSAL", ("WRAP", (2, 1))), axis=(1, 2)
+    ),
     "masked bins": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2), where=MASK),
     "bools of bins": lambda x: jaxpool.adaptive_max_pool(x > 1, (5, 7), axis=(1, 2)),
     "signs": lambda x: jax.numpy.signbit(jaxpool.max_pool(jax.numpy.minimum(x, -0.0), 3, 1, axis=(1, 2))),

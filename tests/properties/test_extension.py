@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._geometry.sizes import copied_cells
+from jaxpool._geometry.padding import copied_cells
 from jaxpool.compat import flax, haiku
 from tests.harness.compilation import compiled_fast
 from tests.reference import oracle
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
-WORDS = ("WRAP", "REFLECT", "EDGE")
+WORDS = ("WRAP", "REFLECT", "SYMMETRIC", "EDGE")
 OPTIONS: dict[str, dict[str, Any]] = {
     "max_pool": {},
     "min_pool": {},
@@ -31,36 +31,63 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "lp_pool": {"norm_type": 3.0},
     "smooth_max_pool": {"beta": 2.0},
 }
+# The other families, with one of the ways in which axes are padded.
+OTHERS: dict[str, dict[str, Any]] = {
+    "gem_pool": {"norm_type": 1.5},
+    "mellowmax_pool": {"beta": -1.0},
+    "soft_pool": {"beta": 1.0},
+    "mixed_pool": {"alpha": 0.3},
+    "stochastic_pool": {},
+    "blur_pool": {},
+    "median_pool": {},
+    "quantile_pool": {"q": 0.8},
+}
 SLIDING: dict[str, Any] = {"kernel_size": (3, 2), "stride": 1, "axis": (1, 0)}
 # More copies than cells along the last axis.
 DILATED: dict[str, Any] = {"kernel_size": (2, 4), "stride": (2, 3), "dilation": (3, 2), "ceil_mode": True}
+# Zeros along one axis, copies along the other.
+CAUSAL: dict[str, Any] = {"kernel_size": (3, 2), "stride": (2, 1), "dilation": (1, 2), "axis": (0, 1)}
+BY_AXIS = ("CAUSAL", ("SYMMETRIC", (4, 1)))
 X = np.random.default_rng(0).normal(size=(5, 3))
 NUMBERS = np.arange(X.size).reshape(X.shape)
 MASK = np.random.default_rng(1).random(X.shape) < 0.7
 
 
-def by_numpy(array: np.ndarray, word: str, kernel_size: Any, dilation: Any = 1, axis: Any = (0, 1), **_: Any) -> Any:
-    """The array with (e - 1)//2 more cells before and e//2 after, where e is the extent of a window along the axis."""
-    widths = [(0, 0)] * array.ndim
-    for a, kernel, step in zip(axis, kernel_size, np.broadcast_to(dilation, len(kernel_size)), strict=True):
+def by_numpy(array: np.ndarray, padding: Any, kernel_size: Any, dilation: Any = 1, axis: Any = (0, 1), **_: Any) -> Any:
+    """The array with (e - 1)//2 more cells before and e//2 after, where e is the extent of a window along the axis.
+
+    An axis with the word "CAUSAL" stays as it is, and a word with amounts extends by these.
+    """
+    words = (padding,) * len(axis) if isinstance(padding, str) else padding
+    for a, word, kernel, step in zip(axis, words, kernel_size, np.broadcast_to(dilation, len(axis)), strict=True):
         extent = int(step) * (kernel - 1) + 1
-        widths[a] = ((extent - 1) // 2, extent // 2)
-    modes: dict[str, Any] = {"WRAP": "wrap", "REFLECT": "reflect", "EDGE": "edge"}
-    return np.pad(array, widths, mode=modes[word])
+        mode: Any
+        mode, amounts = (word, ((extent - 1) // 2, extent // 2)) if isinstance(word, str) else word
+        if mode != "CAUSAL":
+            array = np.pad(array, [amounts if b == a else (0, 0) for b in range(array.ndim)], mode=mode.lower())
+    return array
 
 
 @pytest.mark.parametrize(
-    ("word", "window", "masked"), [("WRAP", SLIDING, True), ("REFLECT", DILATED, False), ("EDGE", DILATED, True)]
+    ("padding", "window", "masked"),
+    [
+        ("WRAP", SLIDING, True),
+        ("REFLECT", DILATED, False),
+        ("EDGE", DILATED, True),
+        (BY_AXIS, CAUSAL, False),
+        pytest.param(BY_AXIS, CAUSAL, True, marks=pytest.mark.exhaustive),
+    ],
 )
-def test_pools_are_those_of_the_extended_array(word: str, window: dict[str, Any], masked: bool) -> None:
-    calls = {name: {**window, **options} for name, options in OPTIONS.items()}
+def test_pools_are_those_of_the_extended_array(padding: Any, window: dict[str, Any], masked: bool) -> None:
+    functions = OPTIONS | (OTHERS if padding == BY_AXIS else {})
+    calls = {name: {**window, **options} for name, options in functions.items()}
     where = {"where": MASK} if masked else {}
     x, tangent = (np.where(MASK, one, math.nan) if masked else one for one in (X, np.cos(NUMBERS)))
 
     @compiled_fast
     def everything(x: jax.Array, tangent: jax.Array) -> Any:
         def pooled(x: jax.Array, name: str, rule: str) -> Any:
-            both = getattr(jaxpool, name)(x, padding=word, **calls[name], **where, rule=rule)
+            both = getattr(jaxpool, name)(x, padding=padding, **calls[name], **where, rule=rule)
             return both if isinstance(both, tuple) else (both, jnp.zeros(0, int))
 
         return {
@@ -72,15 +99,16 @@ def test_pools_are_those_of_the_extended_array(word: str, window: dict[str, Any]
         }
 
     for name, (values, moved, indices, gradient) in everything(x, tangent).items():
-        extend = partial(by_numpy, word=word, **calls[name])
+        extend = partial(by_numpy, padding=padding, **calls[name])
         numbers = extend(NUMBERS)
         held = {"where": extend(MASK)} if masked else {}
-        expected = oracle.evaluate(name, extend(x), **calls[name], **held)
+        added = ((2, 0), (0, 0)) if padding == BY_AXIS else 0
+        expected = oracle.evaluate(name, extend(x), padding=added, **calls[name], **held)
         np.testing.assert_allclose(values, expected.values, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(moved, expected.forward(extend(tangent)), atol=1e-12, err_msg=name)
         slopes = expected.backward(2 * expected.values)
-        added = np.bincount(numbers.ravel(), slopes.ravel(), X.size).reshape(X.shape)
-        np.testing.assert_allclose(gradient, added, atol=1e-12, err_msg=name)
+        summed = np.bincount(numbers.ravel(), slopes.ravel(), X.size).reshape(X.shape)
+        np.testing.assert_allclose(gradient, summed, atol=1e-12, err_msg=name)
         if name == "max_pool_with_indices":
             winners = np.where(expected.indices < 0, -1, numbers.ravel()[expected.indices])
             np.testing.assert_array_equal(indices, winners)
@@ -93,6 +121,33 @@ def test_copies_are_of_the_cells_that_numpy_copies(word: str) -> None:
             found = copied_cells(np.arange(-low, size + high), size, word)
             lowered: Any = word.lower()
             np.testing.assert_array_equal(found, np.pad(np.arange(size), (low, high), mode=lowered))
+
+
+def test_words_stand_for_amounts() -> None:
+    x = jnp.arange(1.0, 10.0)
+    for kernel, stride, dilation in ((3, 1, 1), (3, 2, 2), (2, 3, 1), (1, 2, 1)):
+        extent = dilation * (kernel - 1) + 1
+        low = max(extent - stride, 0)
+        amounts: dict[str, Any] = {
+            "CAUSAL": (extent - 1, 0),
+            "SEMICAUSAL": (low, extent - 1 - low),
+            "EDGE": ("EDGE", ((extent - 1) // 2, extent // 2)),
+        }
+        for ceil_mode in (False, True):
+            pool = partial(jaxpool.sum_pool, x, (kernel,), stride, dilation=dilation, ceil_mode=ceil_mode)
+            for word, meant in amounts.items():
+                written: Any
+                for written in (word, word.lower(), (word,), [word.lower()]):
+                    np.testing.assert_array_equal(pool(written), pool((meant,)), err_msg=f"{written} {kernel}")
+
+
+def test_a_word_and_a_pair_are_the_entries_of_two_axes() -> None:
+    x = jnp.arange(12.0).reshape(3, 4)
+    mirrored = jnp.pad(x, ((1, 1), (0, 0)), mode="reflect")
+    found = jaxpool.sum_pool(x, (3, 3), 1, ("REFLECT", (2, 1)))
+    np.testing.assert_array_equal(found, jaxpool.sum_pool(mirrored, (3, 3), 1, ((0, 0), (2, 1))))
+    assert jaxpool.sum_pool(x[0], (3,), 1, (("REFLECT", (2, 1)),)).shape == (5,)
+    assert jaxpool.sum_pool(x[0], (3,), 1, (("WRAP", 2),)).shape == (6,)
 
 
 def test_stride_1_keeps_the_size_and_padding_beyond_the_array_is_allowed() -> None:
@@ -156,3 +211,13 @@ def test_stand_ins_take_no_words_that_their_originals_refuse(word: str) -> None:
         flax.max_pool(x, (2, 2), padding=word)
     with pytest.raises(ValueError, match=f"padding '{word}' is unknown"):
         haiku.avg_pool(x, (1, 2, 2, 1), (1, 2, 2, 1), word)
+
+
+def test_words_for_the_modes_of_scipy() -> None:
+    ndimage = pytest.importorskip("scipy.ndimage")
+    modes = {"reflect": "SYMMETRIC", "grid-mirror": "SYMMETRIC", "mirror": "REFLECT", "nearest": "EDGE", "wrap": "WRAP"}
+    for size in (2, 3, 4):
+        for mode, word in modes.items():
+            padding: Any = ((word, (size // 2, (size - 1) // 2)),)
+            filtered = ndimage.maximum_filter1d(X, size, mode=mode)
+            np.testing.assert_array_equal(jaxpool.max_pool(X, (size,), 1, padding), filtered, err_msg=f"{mode} {size}")

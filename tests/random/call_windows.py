@@ -24,6 +24,9 @@ Shape = tuple[int, ...]
 MOST_CELLS_IN_WINDOWS = 12000
 # Cells of a window along one, two or three axes.
 WIDEST = (45, 18, 4)
+# Words for padding, and those for copies.
+PLAIN_WORDS = ("SAME", "SAME_LOWER", "CAUSAL", "SEMICAUSAL", "VALID", "same")
+COPIES = ("WRAP", "REFLECT", "SYMMETRIC", "EDGE")
 # Below this, float16 represents every 64th of a cell.
 LARGEST_IN_FLOAT16 = 16
 
@@ -73,8 +76,10 @@ def draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Pa
     if draw(st.booleans()):
         number = st.integers(0, min(3, max(min(kernels) - 1, extra)))
         entry = number | st.tuples(number, number) | st.lists(number, min_size=2, max_size=2)
-        words = st.sampled_from(["SAME", "SAME_LOWER", "SAME", "SAME_LOWER", "VALID", "WRAP", "REFLECT", "EDGE"])
-        parameters["padding"] = draw(st.one_of(number, st.tuples(*[entry] * count), words))
+        words = st.sampled_from([*PLAIN_WORDS, *PLAIN_WORDS[:2], *COPIES])
+        copies = st.tuples(st.sampled_from(COPIES), number | st.tuples(number, number))
+        entries = st.one_of(entry, entry, words, copies)
+        parameters["padding"] = draw(st.one_of(number, st.tuples(*[entries] * count), words))
     if function == "max_blur_pool":
         if draw(st.booleans()):
             parameters["blur_size"] = each(st.integers(1, min(5, widest + 1)))

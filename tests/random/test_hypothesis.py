@@ -17,6 +17,7 @@ import jaxpool
 from tests.random.call_checks import check, is_defined
 from tests.random.call_mistakes import any_calls, arbitrary_calls
 from tests.random.call_strategies import EXAMPLES_IN_ROUND, calls, some_calls
+from tests.random.call_windows import COPIES, PLAIN_WORDS
 from tests.reference import oracle
 from tests.registry.calls import COMPLEX, FLOAT_KINDS, FLOATS, FUNCTIONS, INTEGER_KINDS, INTEGERS, MODES, Call
 
@@ -81,11 +82,13 @@ def test_calls_are_of_all_kinds() -> None:
     assert kinds("stride") == {"int", "tuple", "list", "NoneType"}
     assert kinds("dilation") == kinds("axis")
     paddings = given("padding")
-    words = {"SAME", "SAME_LOWER", "VALID", "WRAP", "REFLECT", "EDGE"}
+    words = {*PLAIN_WORDS, *COPIES}
     assert words | {0, 1, 2} <= {one for one in paddings if isinstance(one, (int, str))}
     entries = [entry for one in paddings if isinstance(one, tuple) for entry in one]
-    assert {type(entry).__name__ for entry in entries} == {"int", "tuple", "list"}
-    assert any(low != high for low, high in (entry for entry in entries if not isinstance(entry, int)))
+    assert {type(entry).__name__ for entry in entries} == {"int", "tuple", "list", "str"}
+    pairs = [entry for entry in entries if not isinstance(entry, (int, str))]
+    assert any(low != high for low, high in pairs if not isinstance(low, str))
+    assert {*COPIES} <= {word for word, _ in pairs if isinstance(word, str)}
     assert any(None in one for one in given("output_size") if isinstance(one, tuple))
     assert {True, False} == {*given("ceil_mode")} == {*given("count_include_pad")} == {*given("keepdims")}
     for name in ("norm_type", "beta"):

@@ -15,9 +15,12 @@ def windows_along(
 ) -> list[list[int | None]]:
     """The windows of one axis: numbers of real cells, None for declared padding, nothing for cells beyond it."""
     extent = dilation * (kernel - 1) + 1
-    if padding in ("WRAP", "REFLECT", "EDGE"):
+    word, amounts = padding if isinstance(padding, tuple) and isinstance(padding[0], str) else (padding, None)
+    padding = word.upper() if isinstance(word, str) else word
+    if padding in ("WRAP", "REFLECT", "SYMMETRIC", "EDGE"):
         mode: Any = padding.lower()
-        cells = np.pad(np.arange(size), ((extent - 1) // 2, extent // 2), mode=mode).tolist()
+        added = ((extent - 1) // 2, extent // 2) if amounts is None else amounts
+        cells = np.pad(np.arange(size), added, mode=mode).tolist()
         windows = windows_along(len(cells), kernel, stride, (0, 0), dilation, ceil_mode)
         return [[None if place is None else cells[place] for place in window] for window in windows]
     if padding == "VALID":
@@ -26,6 +29,11 @@ def windows_along(
         needed = max((math.ceil(size / stride) - 1) * stride + extent - size, 0)
         less, more = needed // 2, needed - needed // 2
         low, high = (less, more) if padding == "SAME" else (more, less)
+    elif padding == "CAUSAL":
+        low, high = extent - 1, 0
+    elif padding == "SEMICAUSAL":
+        low = max(extent - stride, 0)
+        high = extent - 1 - low
     else:
         low, high = padding
     padded = low + size + high

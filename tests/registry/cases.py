@@ -51,6 +51,7 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("lp_pool", "dilated-common", [{"norm_type": 3.0}]),
     ("lp_pool", "odd-axes", [{"norm_type": 1.5}]),
     ("lp_pool", "copies", [{"norm_type": 1.5}]),
+    ("avg_pool", "words", [{"count_include_pad": False}]),
     ("lp_pool", "volume", [{"norm_type": 2}]),
     ("lp_pool", "plane", [{"norm_type": _PER_CHANNEL}]),
     ("lp_pool", "plane-overlap", [{"norm_type": np.abs(_ALONG_ROWS) + 0.5}]),

@@ -28,6 +28,10 @@ GEOMETRIES: Geometries = {
         {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1)), "dilation": (1, 2), "axis": (2, 0)},
     ),
     "copies": ((2, 5, 6), {"kernel_size": (3, 2), "stride": (1, 2), "dilation": (1, 3), "padding": "REFLECT"}),
+    "words": (
+        (2, 5, 6),
+        {"kernel_size": (3, 2), "stride": (2, 1), "padding": ("SEMICAUSAL", ("SYMMETRIC", (2, 1))), "ceil_mode": True},
+    ),
     "volume": ((2, 4, 5, 4), {"kernel_size": (2, 3, 2), "stride": (1, 2, 2), "padding": (0, 1, 1)}),
     "volume-odd": ((4, 2, 5, 3), {"kernel_size": (2, 3, 2), "stride": (1, 2, 3), "padding": 1, "axis": (3, 0, 2)}),
     "ones": ((3, 4), {"kernel_size": (1, 1)}),

@@ -38,6 +38,8 @@ def windows(x: jax.Array) -> list[jax.Array]:
         assert_type(jaxpool.mixed_pool(x, 0.5, (2, 2), count_include_pad=False), Values),
         assert_type(jaxpool.stochastic_pool(x, (2, 2), key=jax.random.key(0)), Values),
         assert_type(jaxpool.blur_pool(x, (3, 3), padding="WRAP"), Values),
+        assert_type(jaxpool.sum_pool(x, (3, 3), 1, padding=("causal", ("REFLECT", (2, 1)))), Values),
+        assert_type(jaxpool.max_pool(x, (3, 3), 1, ["SAME", (0, 1)]), Values),
         assert_type(jaxpool.max_blur_pool(x, 2, blur_size=(3, 4), axis=(-3, -2)), Values),
         assert_type(jaxpool.median_pool(x, (3, 3), 1, "SAME"), Values),
         assert_type(jaxpool.quantile_pool(x, 0.9, (3, 3), method="lower"), Values),

@@ -10,8 +10,8 @@ X = np.zeros((2, 3, 8, 8), np.float32)
 
 CALLS: Sequence[Callable[[], object]] = [
     lambda: jaxpool.max_pool(X, (2, 2), padding=1.5),  # pyright: ignore[reportArgumentType]
-    lambda: jaxpool.max_pool(X, (2, 2), padding="same"),  # pyright: ignore[reportArgumentType]
-    lambda: jaxpool.max_pool(X, (2, 2), padding=("SAME", "VALID")),  # pyright: ignore[reportArgumentType]
+    lambda: jaxpool.max_pool(X, (2, 2), padding="full"),  # pyright: ignore[reportArgumentType]
+    lambda: jaxpool.max_pool(X, (2, 2), padding=(("SAME", 1), 0)),  # pyright: ignore[reportArgumentType]
     lambda: jaxpool.max_pool(X, (8 / 4, 8 / 4)),  # pyright: ignore[reportArgumentType]
     lambda: jaxpool.max_pool(X, X),  # pyright: ignore[reportArgumentType]
     lambda: jaxpool.max_pool(X, (2, 2), "SAME"),  # pyright: ignore[reportArgumentType]
