@@ -12,7 +12,7 @@ Regions of interest: roi_align, roi_pool.
 For other interpreters of programs, such as jet and exports to ONNX: portable.
 With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
 
-The last axes are pooled, one for each entry of the window: where channels are last, write axis=(-3, -2).
+The last axes are pooled, one for each entry of the window: where channels are last, write axis="NHWC".
 """
 
 from jaxpool._adaptive import adaptive_avg_pool as adaptive_avg_pool

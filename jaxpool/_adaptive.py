@@ -10,7 +10,7 @@ from jaxpool._arguments import Rule
 from jaxpool._average import averages
 from jaxpool._call import binned, over_whole_axes
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._geometry.sizes import OutputSizes, Sizes, check_flag
+from jaxpool._geometry.sizes import Axes, OutputSizes, check_flag
 from jaxpool._geometry.window import Window
 
 
@@ -18,13 +18,14 @@ def adaptive_max_pool(
     x: ArrayLike,
     output_size: OutputSizes,
     *,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Adaptive max pooling: the largest cell of every bin.
 
-    Without `axis` it pools the last axes, one per entry of `output_size`. For channels last, write axis=(-3, -2).
+    Without `axis` it pools the last axes, one per entry of `output_size`. For channels last, write axis="NHWC": of
+    these letters, one for each axis of x, all but N and C are pooled.
 
     Formula, for one pooled axis of n cells in m bins: y[o] = max of x[i], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
     cells left out. The bins are PyTorch's: they cover the axis, and neighbours share a cell where m does not divide n.
@@ -33,7 +34,7 @@ def adaptive_max_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
             None keeps an axis as it is. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -62,7 +63,7 @@ def adaptive_max_pool_with_indices(
     x: ArrayLike,
     output_size: OutputSizes,
     *,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
@@ -75,7 +76,7 @@ def adaptive_max_pool_with_indices(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
             None keeps an axis as it is. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -108,7 +109,7 @@ def adaptive_avg_pool(
     x: ArrayLike,
     output_size: OutputSizes,
     *,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -121,7 +122,7 @@ def adaptive_avg_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
             None keeps an axis as it is. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -149,7 +150,7 @@ def adaptive_avg_pool(
 def global_max_pool(
     x: ArrayLike,
     *,
-    axis: Sizes,
+    axis: Axes,
     keepdims: bool = True,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
@@ -163,7 +164,7 @@ def global_max_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        axis: The pooled axes, an int or several.
+        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
@@ -196,7 +197,7 @@ def global_max_pool(
 def global_avg_pool(
     x: ArrayLike,
     *,
-    axis: Sizes,
+    axis: Axes,
     keepdims: bool = True,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
@@ -210,7 +211,7 @@ def global_avg_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        axis: The pooled axes, an int or several.
+        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.

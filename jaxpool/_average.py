@@ -20,7 +20,7 @@ from jaxpool._engine.calls import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.parts import Parts
-from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 
 
@@ -32,7 +32,7 @@ def sum_pool(
     *,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -48,7 +48,7 @@ def sum_pool(
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -87,13 +87,14 @@ def avg_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: float | None = None,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Average pooling, or mean pooling: the average of the cells of every window.
 
-    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis=(-3, -2).
+    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis="NHWC": of
+    these letters, one for each axis of x, all but N and C are pooled.
 
     Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and
     masked cells adding 0. d[o] is `divisor_override`, or the number of cells of window o in the input, masked ones not
@@ -108,7 +109,7 @@ def avg_pool(
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells count in the divisor.
         divisor_override: Number by which every sum is divided instead; finite and not 0.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

@@ -22,7 +22,7 @@ from jaxpool._engine.calls import LinearMap, apply_linear_map
 from jaxpool._engine.maps import correlate, transpose_correlation
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.window_offsets import pad_real
-from jaxpool._geometry.sizes import Padding, Sizes, pooled_axes, sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes, pooled_axes, sizes
 from jaxpool._geometry.window import Window, make_window
 
 
@@ -33,7 +33,7 @@ def blur_pool(
     padding: Padding = "REFLECT",
     *,
     dilation: Sizes = 1,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -52,7 +52,7 @@ def blur_pool(
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -91,7 +91,7 @@ def max_blur_pool(
     padding: Padding = "REFLECT",
     *,
     blur_size: Sizes = 3,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -108,7 +108,7 @@ def max_blur_pool(
             and similar words) or with zeros (an int, an int per axis, a (low, high) pair per axis, "SAME" and similar
             words). The cells themselves are not padded.
         blur_size: Maxima averaged with binomial weights along each pooled axis: an int, or one int per axis.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -142,7 +142,7 @@ def max_blur_pool(
     return _max_blurred(array, mask, window, maxima, rule)
 
 
-def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axis: Sizes | None) -> None:
+def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axis: Axes | None) -> None:
     """Raise if the default kernel size, which the caller may not have given, meets one axis or more than two."""
     if not (isinstance(kernel_size, tuple) and all(type(size) is int for size in kernel_size)):
         return

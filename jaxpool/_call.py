@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from jaxpool._engine.copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.sizes import OutputSizes, Sizes, check_flag, pooled_axes
+from jaxpool._geometry.sizes import Axes, OutputSizes, check_flag, pooled_axes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._sharding import shardable
 
@@ -62,7 +62,7 @@ def binned(
     function: str,
     x: ArrayLike,
     output_size: OutputSizes,
-    axis: Sizes | None,
+    axis: Axes | None,
     where: ArrayLike | None,
     rule: str,
     *,
@@ -74,7 +74,7 @@ def binned(
 
 
 def over_whole_axes(
-    function: str, x: ArrayLike, axis: Sizes, where: ArrayLike | None, rule: str, *, complex_allowed: bool = False
+    function: str, x: ArrayLike, axis: Axes, where: ArrayLike | None, rule: str, *, complex_allowed: bool = False
 ) -> Call:
     """Parse the call of a pool with a single window, or bin, that holds all cells along some axes."""
     array = check_array(function, x, complex_allowed=complex_allowed)

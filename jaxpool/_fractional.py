@@ -20,7 +20,7 @@ from jaxpool._arguments import Rule
 from jaxpool._call import check_array, check_rule
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.sizes import Ratios, Sizes, axes_and_sizes, ratios, sizes
+from jaxpool._geometry.sizes import Axes, Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._positions import at_positions, check_samples, window_starts
 from jaxpool._sharding import evaluate_sharded, vary_together
@@ -34,7 +34,7 @@ def fractional_max_pool(
     output_ratio: Ratios | None = None,
     key: ArrayLike | None = None,
     samples: ArrayLike | None = None,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Fractional max pooling: the largest cell of every window, where windows start at random positions and overlap.
@@ -53,7 +53,7 @@ def fractional_max_pool(
         samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
             are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
@@ -95,7 +95,7 @@ def fractional_max_pool_with_indices(
     output_ratio: Ratios | None = None,
     key: ArrayLike | None = None,
     samples: ArrayLike | None = None,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
     """Fractional max pooling with indices (argmax): the largest cell of every randomly placed window, and where it is.
@@ -114,7 +114,7 @@ def fractional_max_pool_with_indices(
         samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
             are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
@@ -152,7 +152,7 @@ def _evaluate(
     output_ratio: Ratios | None,
     key: Any,
     samples: Any,
-    axis: Sizes | None,
+    axis: Axes | None,
     rule: str,
 ) -> tuple[jax.Array, ...]:
     """Parse the call, and evaluate the values and, if the function's name says so, the indices."""

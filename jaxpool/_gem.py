@@ -15,7 +15,7 @@ from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._lp import norms
 
@@ -30,7 +30,7 @@ def gem_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -49,7 +49,7 @@ def gem_pool(
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells take part, as zeros.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -87,7 +87,7 @@ def global_gem_pool(
     x: ArrayLike,
     norm_type: float | ArrayLike,
     *,
-    axis: Sizes,
+    axis: Axes,
     eps: float | None = 1e-6,
     keepdims: bool = True,
     where: ArrayLike | None = None,
@@ -102,7 +102,7 @@ def global_gem_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
             output with `keepdims` (one per channel, say) and may be learnt. Traced values are not checked.
-        axis: The pooled axes, an int or several.
+        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.

@@ -24,7 +24,7 @@ from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import may_be_shared, on_one_cpu
 from jaxpool._engine.stages import in_one_row
 from jaxpool._engine.window_offsets import pad_real
-from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 
 
@@ -37,7 +37,7 @@ def lp_pool(
     *,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -56,7 +56,7 @@ def lp_pool(
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

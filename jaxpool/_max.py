@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, sliding
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
 
 
 def max_pool(
@@ -20,13 +20,14 @@ def max_pool(
     *,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
     """Max pooling: the largest cell of every window.
 
-    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis=(-3, -2).
+    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis="NHWC": of
+    these letters, one for each axis of x, all but N and C are pooled.
 
     Formula, for one pooled axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
     masked cells left out. With several pooled axes a window is the product of its axes' windows.
@@ -45,7 +46,7 @@ def max_pool(
             ("REFLECT", (2, 1)), (0, 1)). Words may be in lower case.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -83,7 +84,7 @@ def min_pool(
     *,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -99,7 +100,7 @@ def min_pool(
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
@@ -136,7 +137,7 @@ def max_pool_with_indices(
     *,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> tuple[jax.Array, jax.Array]:
@@ -151,7 +152,7 @@ def max_pool_with_indices(
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

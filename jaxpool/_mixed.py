@@ -13,7 +13,7 @@ from jaxpool._average import averages
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.stages import separate_term
-from jaxpool._geometry.sizes import Padding, Sizes, check_flag
+from jaxpool._geometry.sizes import Axes, Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window
 
 
@@ -27,7 +27,7 @@ def mixed_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -45,7 +45,7 @@ def mixed_pool(
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells count in the divisor of the average; they are never the maximum.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

@@ -17,7 +17,7 @@ from jaxpool._call import check_array, check_mask, check_rule
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.sizes import OutputSizes, Sizes
+from jaxpool._geometry.sizes import Axes, OutputSizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import evaluate_sharded
 
@@ -29,7 +29,7 @@ def spatial_pyramid_pool(
     levels: Sequence[OutputSizes],
     *,
     kind: Kind = "max",
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -41,9 +41,9 @@ def spatial_pyramid_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         levels: The bins of each level, given like the `output_size` of `adaptive_max_pool`: (4, 4), say. An int is for
-            every axis in `axis`, as in levels=(1, 2, 4), axis=(-3, -2).
+            every axis in `axis`, as in levels=(1, 2, 4), axis="NHWC".
         kind: "max" for the largest cell of every bin, "avg" for the average.
-        axis: The pooled axes, in the order of each level; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of each level; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

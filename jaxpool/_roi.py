@@ -16,7 +16,7 @@ from jaxpool._boxes import bin_bounds, finite, first_largest, neighbours, sample
 from jaxpool._call import check_array, check_is_array
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.sizes import Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._geometry.sizes import Axes, Sizes, axes_and_sizes, check_flag, sizes
 from jaxpool._sharding import evaluate_sharded
 
 # The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
@@ -30,7 +30,7 @@ def roi_align(
     *,
     sampling_ratio: int = 2,
     aligned: bool = True,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
 ) -> jax.Array:
     """Region-of-interest align (RoIAlign): the average of interpolated samples in every bin of every box.
 
@@ -50,7 +50,7 @@ def roi_align(
         sampling_ratio: Samples per bin along each axis, an int of at least 1.
         aligned: Whether cell i of an axis spans i to i + 1, with centre i + 1/2. If not, its centre is i, p has no -
             1/2, and boxes shorter than a cell are taken to be one cell long, as in the first version of the method.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
 
     Returns:
         Array of x's dtype (float32 for integers and bool) and of shape (count, …): the boxes, then the axes of x, the
@@ -88,7 +88,7 @@ def roi_align(
     return _pool(function, x, boxes, output_size, axis, partial(_align, ratio=ratio, aligned=aligned))
 
 
-def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes | None = None) -> jax.Array:
+def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:
     """Region-of-interest max pooling (RoIPool): the largest cell in every bin of every box.
 
     Formula, for one pooled axis and a box from a to b, rounded to integers, halves away from 0: with l = max(b - a + 1,
@@ -103,7 +103,7 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Sizes 
             in the order of the pooled axes. Torchvision's (x1, y1, x2, y2) on the axes (height, width) becomes
             boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
 
     Returns:
         Array of x's dtype and of shape (count, …): the boxes, then the axes of x, the pooled ones with the sizes in
@@ -152,7 +152,7 @@ def _check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
 
 
 def _pool(
-    function: str, x: Any, boxes: Any, output_size: Sizes, axis: Sizes | None, core: Callable[..., jax.Array]
+    function: str, x: Any, boxes: Any, output_size: Sizes, axis: Axes | None, core: Callable[..., jax.Array]
 ) -> jax.Array:
     array = check_array(function, x)
     axes, counts = axes_and_sizes(function, array.shape, "output_size", output_size, axis)

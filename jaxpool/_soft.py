@@ -18,7 +18,7 @@ from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.padded_zeros import extremes_with_zeros
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.sums import ExponentialWeights, finite, weighted_sums
-from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
@@ -33,7 +33,7 @@ def soft_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -52,7 +52,7 @@ def soft_pool(
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         count_include_pad: Whether padded cells take part, as zeros.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

@@ -24,7 +24,7 @@ from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_wind
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
-from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._lp import norms
 from jaxpool._sharding import vary_together
@@ -39,7 +39,7 @@ def stochastic_pool(
     key: ArrayLike | None = None,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -60,7 +60,7 @@ def stochastic_pool(
             jax.random.split(key, n) as well.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 

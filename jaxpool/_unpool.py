@@ -15,11 +15,11 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import check_indices
 from jaxpool._call import check_array
 from jaxpool._engine.calls import LinearMap, apply_linear_map
-from jaxpool._geometry.sizes import Sizes, axes_and_sizes
+from jaxpool._geometry.sizes import Axes, Sizes, axes_and_sizes
 from jaxpool._sharding import evaluate_sharded
 
 
-def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Sizes | None = None) -> jax.Array:
+def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:
     """Max unpooling: zeros, but for the values at the cells that the indices name.
 
     The third argument is the size of the output, where PyTorch has the window.
@@ -33,7 +33,7 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
             `max_pool_with_indices`. An index below 0 or past the end writes nothing.
         output_size: Size of the output, one int per pooled axis: (8, 8) for two axes; all of x.shape only if all axes
             were pooled. It is not the window, which is PyTorch's third argument. An int is for every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. For channels last: (-3, -2).
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
 
     Returns:
         Array of the dtype of `values`; the pooled axes have the sizes in `output_size`.

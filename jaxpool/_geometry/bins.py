@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jaxpool._geometry.sizes import OutputSizes, Sizes, axes_and_sizes
+from jaxpool._geometry.sizes import Axes, OutputSizes, axes_and_sizes
 from jaxpool._geometry.window import Window, WindowAxis
 
 
@@ -60,7 +60,7 @@ def last_cells(size: int, bins: int) -> np.ndarray:
 
 
 def make_bins(
-    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Sizes | None, name: str = "output_size"
+    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Axes | None, name: str = "output_size"
 ) -> Window:
     """Parse the size arguments of adaptive pooling; `function` names the caller.
 

@@ -6,7 +6,7 @@ what was given and what is allowed. What words for padding mean is in `padding`.
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jax
 import jax.core
@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 Sizes = int | Sequence[int]
+# Axes by their numbers, or a letter for every axis of the array.
+Axes = Sizes | str
 Extension = Literal["WRAP", "REFLECT", "SYMMETRIC", "EDGE", "wrap", "reflect", "symmetric", "edge"]
 PaddingWord = (
     Literal["VALID", "SAME", "SAME_LOWER", "CAUSAL", "SEMICAUSAL"]
@@ -40,7 +42,7 @@ def axes_and_sizes(
     shape: Sequence[int],
     name: str,
     given: OutputSizes,
-    axis: Sizes | None,
+    axis: Axes | None,
     array: str = "x",
     *,
     none_allowed: bool = False,
@@ -79,10 +81,12 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
         raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
 
 
-def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "x") -> tuple[int, ...]:
+def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x") -> tuple[int, ...]:
     """The axes that `axis` names, counted from 0, in the order given."""
-    ndim = len(shape)
-    axes = sizes(function, "axis", axis, None, least=None)
+    if isinstance(axis, str) and axis.isalpha() and axis.upper() not in PADDING_WORDS:
+        return _lettered_axes(function, shape, axis, array)
+    ndim, numbers = len(shape), cast(Sizes, axis)
+    axes = sizes(function, "axis", numbers, None, least=None)
     for a in axes:
         if not -ndim <= a < ndim:
             allowed = f"; allowed are {-ndim} to {ndim - 1}" if ndim else ""
@@ -94,6 +98,30 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Sizes, array: str = "
     if len(set(positions)) < len(positions):
         raise ValueError(f"{function}: axis {axes} names an axis of {array} {tuple(shape)} twice; name each axis once")
     return positions
+
+
+def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -> tuple[int, ...]:
+    """The axes whose letters are neither N, for the batch, nor C, for the channels, as in "NHWC"."""
+    ndim, letters = len(shape), axis.upper()
+    given = f"{function}: axis {axis!r}"
+    of_array = f"{array} with {_counted(ndim, 'axis')} {tuple(shape)}"
+    if len(letters) != ndim:
+        near = (letters.replace("N", ""), letters.replace("C", ""), "N" + letters)
+        fits = [one for one in near if len(one) == ndim == len(set(one))]
+        fix = f"write {fits[0]!r}" if fits else "give each axis a letter, N and C to those that are not pooled"
+        raise ValueError(f"{given} has {len(letters)} letter{'s' * (len(letters) != 1)} for {of_array}; {fix}")
+    twice = [letter for letter in letters if letters.count(letter) > 1]
+    if twice:
+        raise ValueError(f"{given} has the letter {twice[0]} twice for {of_array}; give each axis a letter of its own")
+    if "B" in letters:
+        fix = f"write {letters.replace('B', 'N')!r}" if "N" not in letters else "use another letter"
+        raise ValueError(f"{given} would pool axis {letters.index('B')}, B, of {of_array}; {fix}, as B may be a batch")
+    axes = tuple(number for number, letter in enumerate(letters) if letter not in "NC")
+    if not axes:
+        raise ValueError(
+            f"{given} leaves no axis of {of_array} to pool, as N and C are not; use other letters, as in 'NWC'"
+        )
+    return axes
 
 
 def sizes(

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from jaxpool._geometry.padding import paddings
-from jaxpool._geometry.sizes import Padding, Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes, axes_and_sizes, check_flag, sizes
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def make_window(
     padding: Padding,
     dilation: Sizes,
     ceil_mode: bool,
-    axis: Sizes | None,
+    axis: Axes | None,
     name: str = "kernel_size",
     remedies: Sequence[str] = ("padding", "ceil_mode"),
 ) -> Window:

@@ -214,6 +214,8 @@ NO_MISTAKES = {
     "jaxpool.avg_pool(np.full((8, 8), 200, np.uint8), (2, 2))": "jnp.full((4, 4), 200.0)",
     "jaxpool.max_pool(np.full((4, 4), -7), (3, 3), 2, padding='SAME')": "jnp.full((2, 2), -7)",
     "jaxpool.max_pool(x, (3, 3), 2, padding='same')": "jaxpool.max_pool(x, (3, 3), 2, padding='SAME')",
+    "jaxpool.max_pool(pictures, 2, axis='NHWC')": "jaxpool.max_pool(pictures, 2, axis=(-3, -2))",
+    "jaxpool.max_pool(x, (4, 2), axis='nchw')": "jaxpool.max_pool(x, (4, 2))",
     "jaxpool.max_unpool(values, np.asarray(indices, np.int64), (8, 8))": "jaxpool.max_unpool(values, indices, (8, 8))",
     "jaxpool.adaptive_avg_pool(x, (2, 3, 4, 4))": "jaxpool.adaptive_avg_pool(x, (4, 4))",
 }

@@ -109,8 +109,8 @@ ARGUMENTS: dict[str, Choice] = {
         "boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x."
     },
     "axis": {
-        "keepdims": "The pooled axes, an int or several.",
-        "": "The pooled axes, in the order of {sizes}; the last ones if None. For channels last: (-3, -2).",
+        "keepdims": 'The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.',
+        "": 'The pooled axes, in the order of {sizes}; the last ones if None. Channels last: "NHWC" or (-3, -2).',
     },
     "keepdims": {"": "Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C)."},
     "where": {"": "Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent."},

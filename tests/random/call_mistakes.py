@@ -28,6 +28,7 @@ NUMBERS: tuple[Any, ...] = (
 FLAGS: tuple[Any, ...] = (True, False, np.True_, 0, 1, None, "yes")
 ODD: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("kernel_size", "stride", "padding", "dilation", "axis", "output_size", "blur_size"), SIZES),
+    "axis": (*SIZES, "NC", "NHWC", "HWC", "nwc", "HH", "BHW"),
     **dict.fromkeys(("norm_type", "beta", "alpha", "eps", "q", "divisor_override"), NUMBERS),
     "sampling_ratio": (1, 2, 3, 0, -1, True, 1.5, None, "2", (), (1, 2), {1}, np.int64(2), np.array([1, 1])),
     "method": ("linear", "lower", "higher", "nearest", None, 1),

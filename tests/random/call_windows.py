@@ -47,6 +47,9 @@ def draw_axes(draw: Draw, most_cells: int) -> tuple[Shape, Shape, Any]:
     if draw(st.booleans()):
         return shape, tuple(range(rank - count, rank)), None
     axes = tuple(draw(st.permutations(range(rank)))[:count])
+    if rank - count <= 2 and draw(st.integers(0, 3)) == 3:
+        names, others = iter(draw(st.sampled_from(["THW", "zyx"]))), iter(draw(st.sampled_from(["NC", "CN"])))
+        return shape, tuple(sorted(axes)), "".join(next(names if a in axes else others) for a in range(rank))
     axis = tuple(a - rank if draw(st.booleans()) else a for a in axes)
     return shape, axes, draw(st.sampled_from([axis, list(axis), axis[0] if count == 1 else axis]))
 

@@ -87,5 +87,7 @@ def axes_and_sizes(rank: int, given: Any, axis: Any) -> tuple[tuple[int, ...], t
     sizes = (given,) if isinstance(given, int) else tuple(given)
     if axis is None:
         return tuple(range(rank - len(sizes), rank)), sizes
+    if isinstance(axis, str):
+        axis = [number for number, letter in enumerate(axis.upper()) if letter not in "NC"]
     axes = tuple(a % rank for a in ((axis,) if isinstance(axis, int) else axis))
     return axes, sizes * len(axes) if isinstance(given, int) else sizes

@@ -24,6 +24,7 @@ def windows(x: jax.Array) -> list[jax.Array]:
         assert_type(jaxpool.max_pool(x, (2, 2)), Values),
         assert_type(jaxpool.max_pool(x, [3, 3], 2, 1), Values),
         assert_type(jaxpool.max_pool(x, x.shape[-2:]), Values),
+        assert_type(jaxpool.max_pool(x, 2, axis="NHWC"), Values),
         assert_type(jaxpool.min_pool(x, (3, 3), stride=(1, 2), padding="SAME"), Values),
         assert_type(jaxpool.min_pool(x, 2, axis=-1, rule="vjp"), Values),
         assert_type(jaxpool.sum_pool(x, (2, 2), padding=((0, 1), (1, 0)), dilation=2), Values),
@@ -62,7 +63,7 @@ def bins_and_axes(x: jax.Array, present: np.ndarray) -> list[jax.Array]:
         assert_type(jaxpool.adaptive_max_pool(x, (3, 3), where=present), Values),
         assert_type(jaxpool.adaptive_avg_pool(x, 3, axis=(-2, -1), where=x > 0), Values),
         assert_type(jaxpool.spatial_pyramid_pool(x, (1, 2, (3, 4)), kind="avg", axis=(2, 3)), Values),
-        assert_type(jaxpool.global_max_pool(x, axis=(2, 3), keepdims=False), Values),
+        assert_type(jaxpool.global_max_pool(x, axis="NCHW", keepdims=False), Values),
         assert_type(jaxpool.global_gem_pool(x, 3.0, axis=(2, 3), eps=None), Values),
         assert_type(jaxpool.global_avg_pool(x, axis=-1, where=present, rule="vjp"), Values),
     ]

@@ -28,6 +28,6 @@ CALLS: Sequence[Callable[[], object]] = [
     lambda: jaxpool.adaptive_avg_pool(X, (None, 2.0)),  # pyright: ignore[reportArgumentType]
     lambda: jaxpool.adaptive_avg_pool(X, None),  # pyright: ignore[reportArgumentType]
     lambda: jaxpool.global_avg_pool(X),  # pyright: ignore[reportCallIssue, reportUnknownLambdaType]
-    lambda: jaxpool.global_avg_pool(X, axis="NHWC"),  # pyright: ignore[reportArgumentType]
+    lambda: jaxpool.global_avg_pool(X, axis=None),  # pyright: ignore[reportArgumentType]
     lambda: jaxpool.max_unpool(X, X.astype(int), (None, 8)),  # pyright: ignore[reportArgumentType]
 ]
