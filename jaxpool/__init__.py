@@ -1,6 +1,6 @@
 """Pooling for JAX: every variant, any axes, exact derivatives of every order.
 
-Maxima and minima: max_pool, min_pool, max_pool_with_indices, max_unpool.
+Maxima and minima: max_pool, min_pool, max_pool_with_indices, min_pool_with_indices, max_unpool.
 Sums and averages: avg_pool, sum_pool.
 Between average and maximum: lp_pool, gem_pool, smooth_max_pool, mellowmax_pool, soft_pool, mixed_pool, stochastic_pool.
 Medians and quantiles: median_pool, quantile_pool.
@@ -32,6 +32,7 @@ from jaxpool._lp import lp_pool as lp_pool
 from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices
 from jaxpool._max import min_pool as min_pool
+from jaxpool._max import min_pool_with_indices as min_pool_with_indices
 from jaxpool._mellowmax import mellowmax_pool as mellowmax_pool
 from jaxpool._mixed import mixed_pool as mixed_pool
 from jaxpool._portable import portable as portable

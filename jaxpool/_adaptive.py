@@ -102,7 +102,7 @@ def adaptive_max_pool_with_indices(
     function = "adaptive_max_pool_with_indices"
     array, mask, window = binned(function, x, output_size, axis, where, rule)
     window.check_positions_fit(function)
-    return extremes_with_indices(array, mask, window, rule)
+    return extremes_with_indices(array, mask, window, lax.max, rule)
 
 
 def adaptive_avg_pool(

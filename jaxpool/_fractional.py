@@ -204,7 +204,7 @@ def _pool(
     # In float32 from here on, so that cotangents of several windows are rounded once.
     wide, *uniform = vary_together(x.astype(accumulation_dtype(x.dtype)), *samples)
     if indices:
-        values, *positions = extremes_with_indices(wide, None, window, rule)
+        values, *positions = extremes_with_indices(wide, None, window, lax.max, rule)
     else:
         values, positions = extremes(wide, None, window, lax.max, rule), []
     for axis, sample, count in zip(window.axes, uniform, counts, strict=True):

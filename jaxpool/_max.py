@@ -180,4 +180,58 @@ def max_pool_with_indices(
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("max_pool_with_indices", x, sizes, where, rule, only_padding=LESS_PADDING)
     window.check_positions_fit("max_pool_with_indices")
-    return extremes_with_indices(array, mask, window, rule)
+    return extremes_with_indices(array, mask, window, lax.max, rule)
+
+
+def min_pool_with_indices(
+    x: ArrayLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    *,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    axis: Axes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> tuple[jax.Array, jax.Array]:
+    """Min pooling with indices (argmin): the smallest cell of every window, and where it is in x.
+
+    Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its minimum.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+
+    Returns:
+        Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis of n cells becomes
+        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. An index is the
+        winner's row-major position in the pooled axes of x, without padding, in the order of x's own axes; that of a
+        copy is the position of the cell copied.
+
+    Raises:
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, a window holds only padding, or the
+            pooled axes have too many cells for int32.
+
+    Derivative:
+        That of `min_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices. Ties: the first winner in
+        the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over later ones. A
+        window that `where` leaves empty has the value 0, the index -1 and derivative 0.
+
+    Example:
+        >>> values, indices = jaxpool.min_pool_with_indices(jnp.array([1.0, 3.0, 2.0, 2.0]), (2,))
+        >>> values, indices
+        (Array([1., 2.], dtype=float32), Array([0, 2], dtype=int32))
+    """
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("min_pool_with_indices", x, sizes, where, rule, only_padding=LESS_PADDING)
+    window.check_positions_fit("min_pool_with_indices")
+    return extremes_with_indices(array, mask, window, lax.min, rule)

@@ -87,6 +87,12 @@ def largest_with_indices(x: jax.Array, size: Size) -> Pair:
     return _reduce((x, jnp.broadcast_to(positions, x.shape)), start, first_largest, size)
 
 
+def smallest_with_indices(x: jax.Array, size: Size) -> Pair:
+    """The smallest cell of each window and its row-major position."""
+    negative, positions = largest_with_indices(-x, size)
+    return -negative, positions
+
+
 def put_back(x: jax.Array, size: Size) -> jax.Array:
     """The largest cell of each window, put back in its place, with zeros around it."""
     # JAX differentiates the values read at the positions, though not the positions themselves.

@@ -101,7 +101,7 @@ def _row(
         contender and (lambda x, size: contender(x, size, *given)),
         tiled,
         # JAX cannot differentiate a reduction of pairs.
-        contender is not plain.largest_with_indices,
+        contender not in (plain.largest_with_indices, plain.smallest_with_indices),
         detail or ", ".join(f"{symbol} = {number:g}" for symbol, number in numbers.items()),
     )
 
@@ -142,6 +142,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("max_pool", window.largest, plain.largest, tiled="max"),
     _row("min_pool", window.smallest, plain.smallest, tiled="min"),
     _row("max_pool_with_indices", window.largest, plain.largest_with_indices, detail="the cells it names"),
+    _row("min_pool_with_indices", window.smallest, plain.smallest_with_indices),
     Variant("max_unpool", _max_unpool, exact.put_back, plain.put_back, detail="the winners put back", rules=_NO_RULE),
     _row("sum_pool", window.total, plain.total, tiled="sum"),
     _row("avg_pool", window.mean, plain.average, tiled="mean"),

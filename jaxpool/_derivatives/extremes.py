@@ -85,14 +85,14 @@ def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation
 
 @core
 def extremes_with_indices(
-    x: jax.Array, mask: jax.Array | None, window: Window, rule: str
+    x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str
 ) -> tuple[jax.Array, jax.Array]:
-    """The maximum of every window and its winner's row-major position in the pooled axes; 0 and -1 if it is empty."""
+    """The extreme of every window and its winner's row-major position in the pooled axes; 0 and -1 if it is empty."""
     dtype, given = x.dtype, window
     x, mask, window = extended(x, mask, window)
     kept = _format_of_offsets(window)
     present = _present(mask, kept)
-    values, ((offsets, *others),) = values_and_residuals(_Winners(kept, lax.max), rule, x, present)
+    values, ((offsets, *others),) = values_and_residuals(_Winners(kept, op), rule, x, present)
     if others:
         cells = math.prod(each.cells for each in kept.windows)
         like = jax.ShapeDtypeStruct(values.shape, np.min_scalar_type(cells - 1))

@@ -107,6 +107,7 @@ OWN: dict[str, list[Row]] = {
             {"x": Traced(jax.ShapeDtypeStruct((65536, 65536), np.float32))},
         ),
     ],
+    "min_pool_with_indices": [(ValueError, ONLY_PADDING, {"padding": 2})],
     "sum_pool": [],
     "avg_pool": [
         (ValueError, ONLY_PADDING + ", count_include_pad=True or", {"padding": 2, "count_include_pad": False}),

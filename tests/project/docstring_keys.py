@@ -2,8 +2,8 @@
 
 Choice = dict[str, str]
 
-INDEXED = "max_pool_with_indices adaptive_max_pool_with_indices fractional_max_pool_with_indices"
-SLIDING_EXTREMES = "max_pool min_pool max_pool_with_indices median_pool quantile_pool mixed_pool"
+INDEXED = "max_pool_with_indices min_pool_with_indices adaptive_max_pool_with_indices fractional_max_pool_with_indices"
+SLIDING_EXTREMES = "max_pool min_pool max_pool_with_indices min_pool_with_indices median_pool quantile_pool mixed_pool"
 WINNERS = "max_pool min_pool adaptive_max_pool fractional_max_pool roi_pool"
 SUMMED = "avg_pool adaptive_avg_pool global_avg_pool blur_pool max_blur_pool spatial_pyramid_pool"
 EXPONENTIALS = "smooth_max_pool mellowmax_pool soft_pool"

@@ -20,6 +20,7 @@ SLOTS: dict[str, Choice] = {
     "window": {"kernel_size": "window", "output_size levels": "bin", "": "window"},
     "values": {
         "max_pool_with_indices": "max_pool",
+        "min_pool_with_indices": "min_pool",
         "adaptive_max_pool_with_indices": "adaptive_max_pool",
         "fractional_max_pool_with_indices": "fractional_max_pool",
     },
@@ -37,10 +38,10 @@ SLOTS: dict[str, Choice] = {
     },
     "parameter": {"norm_type": ", `norm_type`", "beta": ", `beta`", "alpha": ", `alpha`"},
     "numbered": {
-        "max_pool_with_indices": ", without padding",
+        "max_pool_with_indices min_pool_with_indices": ", without padding",
         "adaptive_max_pool_with_indices": ", those kept by None included",
     },
-    "copied": {"max_pool_with_indices": "; that of a copy is the position of the cell copied"},
+    "copied": {"max_pool_with_indices min_pool_with_indices": "; that of a copy is the position of the cell copied"},
     "weight": {"sum_pool": "1", "": "1/d[o]"},
     "constant": {
         "fractional_max_pool": ", and there is none with respect to the samples",
@@ -60,8 +61,9 @@ SENTENCES: dict[str, dict[str, Choice]] = {
     "Returns": {
         "{Array} of {array}'s dtype": {
             "max_pool fractional_max_pool max_blur_pool spatial_pyramid_pool": "Array of x's dtype{promoted}.",
-            "max_pool_with_indices": "Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis "
-            "of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
+            "max_pool_with_indices min_pool_with_indices": "Values of x's dtype and int32 indices, both of "
+            "`max_pool`'s shape: a pooled axis of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - "
+            "1)/stride) + {size}.",
             "stride": "Array of x's dtype{promoted} and `max_pool`'s shape: a pooled axis of n cells becomes "
             "floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
             "samples": "Values of x's dtype and int32 indices; a pooled axis of n cells becomes `output_size`, or "

@@ -55,7 +55,9 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     ("function", "layout"),
     [
         case_row(name, layout, id=f"{name}-{layout}", kept=kept or name == "max_pool")
-        for name, layout, kept in crossed(("max_pool", "min_pool", "max_pool_with_indices"), LAYOUTS, 3)
+        for name, layout, kept in crossed(
+            ("max_pool", "min_pool", "max_pool_with_indices", "min_pool_with_indices"), LAYOUTS, 3
+        )
     ],
 )
 def test_winners(function: str, layout: str) -> None:
@@ -65,7 +67,7 @@ def test_winners(function: str, layout: str) -> None:
         x = np.moveaxis(x, 0, -1)
     expected = oracle.pool(oracle.RULES[function], x, **parameters)
     pool = partial(getattr(jaxpool, function), **parameters)
-    if function == "max_pool_with_indices":
+    if function.endswith("with_indices"):
         np.testing.assert_array_equal(pool(x)[1], expected.indices)
     rules = {rule: lambda x, rule=rule: jax.tree.leaves(pool(x, rule=rule))[0] for rule in RULES}
     check_first_derivatives(rules, x, expected.values, expected.jacobian())

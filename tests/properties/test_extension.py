@@ -26,6 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "max_pool": {},
     "min_pool": {},
     "max_pool_with_indices": {},
+    "min_pool_with_indices": {},
     "sum_pool": {},
     "avg_pool": {"count_include_pad": False},
     "lp_pool": {"norm_type": 3.0},
@@ -109,7 +110,7 @@ def test_pools_are_those_of_the_extended_array(padding: Any, window: dict[str, A
         slopes = expected.backward(2 * expected.values)
         summed = np.bincount(numbers.ravel(), slopes.ravel(), X.size).reshape(X.shape)
         np.testing.assert_allclose(gradient, summed, atol=1e-12, err_msg=name)
-        if name == "max_pool_with_indices":
+        if name.endswith("with_indices"):
             winners = np.where(expected.indices < 0, -1, numbers.ravel()[expected.indices])
             np.testing.assert_array_equal(indices, winners)
 

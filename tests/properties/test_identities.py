@@ -8,7 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpool import avg_pool, lp_pool, max_pool, max_pool_with_indices, min_pool, smooth_max_pool, sum_pool
+from jaxpool import (
+    avg_pool,
+    lp_pool,
+    max_pool,
+    max_pool_with_indices,
+    min_pool,
+    min_pool_with_indices,
+    smooth_max_pool,
+    sum_pool,
+)
 from tests.registry.calls import RANKED
 from tests.registry.cases import PLAIN, Case, distinct
 
@@ -40,6 +49,8 @@ def close(left: Any, right: Any) -> None:
 def test_mirror_images(window: dict[str, Any]) -> None:
     np.testing.assert_array_equal(min_pool(X, **window), -max_pool(-X, **window))
     np.testing.assert_array_equal(max_pool_with_indices(X, **window)[0], max_pool(X, **window))
+    for least, largest in zip(min_pool_with_indices(X, **window), max_pool_with_indices(-X, **window), strict=True):
+        np.testing.assert_array_equal(abs(least), abs(largest))
     close(smooth_max_pool(X, -2.5, **window), -smooth_max_pool(-X, 2.5, **window))
 
 

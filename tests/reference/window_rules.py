@@ -108,6 +108,7 @@ RULES: dict[str, WindowRule] = {
     "max_pool": largest,
     "min_pool": smallest,
     "max_pool_with_indices": largest,
+    "min_pool_with_indices": smallest,
     "sum_pool": total,
     "avg_pool": average,
     "lp_pool": norm,

@@ -32,6 +32,8 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("max_pool_with_indices", "odd-axes", [{}]),
     ("max_pool_with_indices", "volume", [{}]),
     ("max_pool_with_indices", "many-cells", [{}]),
+    ("min_pool_with_indices", "copies", [{}]),
+    ("min_pool_with_indices", "odd-axes", [{"where": mask(5, 2, 6)}]),
     ("sum_pool", "line-31", [{}]),
     ("sum_pool", "line-gaps", [{}]),
     ("sum_pool", "plane-last", [{}]),

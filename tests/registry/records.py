@@ -37,6 +37,7 @@ _LINEAR = _FIXED.replace("*", "*, method='linear'")
 SIGNATURES = {
     "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "min_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "min_pool_with_indices": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "max_pool_with_indices": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "sum_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, where=None, rule='jvp')",
@@ -135,6 +136,7 @@ RECORDS: dict[str, Record] = {
         Record("max_pool", selects=True),
         Record("min_pool", selects=True),
         Record("max_pool_with_indices", selects=True),
+        Record("min_pool_with_indices", selects=True),
         Record("sum_pool", linear=True),
         Record("avg_pool", linear=True),
         Record("lp_pool", options=_NORM),

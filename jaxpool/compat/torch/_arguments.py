@@ -87,7 +87,7 @@ def maxima(function: str, call: Call, return_indices: bool) -> jax.Array | tuple
     if not check_flag(function, "return_indices", return_indices):
         return extremes(array, mask, window, lax.max, "jvp")
     window.check_positions_fit(function)
-    values, indices = extremes_with_indices(array, mask, window, "jvp")
+    values, indices = extremes_with_indices(array, mask, window, lax.max, "jvp")
     return values, indices.astype(jnp.result_type(int))
 
 

@@ -50,6 +50,7 @@ def windows(x: jax.Array) -> list[jax.Array]:
 def indices(x: jax.Array) -> list[jax.Array]:
     """Maxima with their indices, and unpooling."""
     values, places = assert_type(jaxpool.max_pool_with_indices(x, (2, 2)), ValuesAndIndices)
+    assert_type(jaxpool.min_pool_with_indices(x, (2, 2), padding="EDGE"), ValuesAndIndices)
     binned, cells = assert_type(jaxpool.adaptive_max_pool_with_indices(x, (3, None)), ValuesAndIndices)
     return [
         assert_type(jaxpool.max_unpool(values, places, x.shape[-2:]), Values),
