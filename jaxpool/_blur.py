@@ -94,11 +94,14 @@ def max_blur_pool(
     axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
 ) -> jax.Array:
     """Anti-aliased max pooling (MaxBlurPool): max pooling at a stride of 1, followed by `blur_pool`.
 
-    Formula: y = blur_pool(m, blur_size, stride, padding) of the maxima m = max_pool(x, kernel_size, stride=1), without
-    padding. It is a max pool of that stride whose output changes little where x is shifted by a cell.
+    Formula: y = blur_pool(m, blur_size, stride, padding) of the maxima m = max_pool(x, kernel_size, stride=1,
+    dilation=dilation), without padding. It is a max pool of that stride whose output changes little where x is shifted
+    by a cell. With `ceil_mode`, maxima that a last window lacks beyond the padding are absent, as if masked.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -111,11 +114,13 @@ def max_blur_pool(
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool). A pooled axis of n cells has n - kernel_size + 1 maxima and
-        becomes floor((n - kernel_size + 1 + low + high - blur_size)/stride) + 1. float16, bfloat16 and integers are
-        summed in float32 and rounded once.
+        Array of x's dtype (float32 for integers and bool). A pooled axis of n cells has m = n - dilation·(kernel_size -
+        1) maxima and becomes floor((m + low + high - blur_size)/stride) + 1, or as in `max_pool` with `ceil_mode`.
+        float16, bfloat16 and integers are summed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
@@ -134,11 +139,11 @@ def max_blur_pool(
     Source: Zhang, "Making convolutional networks shift-invariant again", ICML 2019.
     """
     function = "max_blur_pool"
-    array, mask, maxima = sliding(function, x, (kernel_size, 1, 0, 1, False, axis), where, rule, remedies=())
+    array, mask, maxima = sliding(function, x, (kernel_size, 1, 0, dilation, False, axis), where, rule, remedies=())
     blurs = sizes(function, "blur_size", blur_size, len(maxima.axes), least=1)
     shape = maxima.output_shape(array.shape)
     strides = kernel_size if stride is None else stride
-    window = make_window(function, shape, blurs, strides, padding, 1, False, axis, "blur_size", ("padding",))
+    window = make_window(function, shape, blurs, strides, padding, 1, ceil_mode, axis, "blur_size")
     return _max_blurred(array, mask, window, maxima, rule)
 
 
@@ -174,6 +179,8 @@ def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) ->
         kept = pad_real(mask, window, True).astype(jnp.finfo(x.dtype).dtype)
         weights = _WeightedSums(window.after_padding()).forward(kept)
         averages = divide(averages, jnp.where(weights == 0, 1, weights))
+    elif any(axis.overhang > axis.high for axis in window.axes):
+        averages = divide(averages, jnp.asarray(_weights_held(window, x.ndim), jnp.finfo(x.dtype).dtype))
     return averages.astype(dtype)
 
 
@@ -183,6 +190,15 @@ def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
         return lax.complex(_linear(x.real, window, rule), _linear(x.imag, window, rule))
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
     return with_rule(rule, partial(apply_linear_map, _WeightedSums(window), like=like))(x)
+
+
+def _weights_held(window: Window, rank: int) -> np.ndarray:
+    """The sum of the weights of each window's real and padded cells, without those beyond the padding."""
+    total = np.ones((1,) * rank)
+    for axis, weights in zip(window.axes, _weights(window), strict=True):
+        cells = axis.starts[:, None] + np.arange(axis.kernel) * axis.dilation
+        total = total * axis.along((cells < axis.size + axis.high) @ np.asarray(weights), rank)
+    return total
 
 
 def _weights(window: Window) -> list[list[float]]:

@@ -17,7 +17,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._call import check_array, check_rule
+from jaxpool._call import check_array, check_mask, check_rule
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.sizes import Axes, Ratios, Sizes, axes_and_sizes, ratios, sizes
@@ -36,6 +36,7 @@ def fractional_max_pool(
     samples: ArrayLike | None = None,
     axis: Axes | None = None,
     rule: Rule = "jvp",
+    where: ArrayLike | None = None,
 ) -> jax.Array:
     """Fractional max pooling: the largest cell of every window, where windows start at random positions and overlap.
 
@@ -55,6 +56,7 @@ def fractional_max_pool(
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
 
     Returns:
         Array of x's dtype. A pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. Other axes are
@@ -66,13 +68,14 @@ def fractional_max_pool(
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
         ValueError: not exactly one of `output_size` and `output_ratio` is given, not exactly one of `key` and `samples`
-            is given, a ratio is not between 0 and 1, x, samples, sizes and axes do not match, or `rule` is unknown.
+            is given, a ratio is not between 0 and 1, x, samples, sizes, axes and `where` do not match, or `rule` is
+            unknown.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0, and there is none
         with respect to the samples. A cell that wins several windows gets the sum of their cotangents, in float32 for
         16-bit floats. Ties: the first winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every
-        number, the first NaN over later ones. No window is empty.
+        number, the first NaN over later ones. A window that `where` leaves empty is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])
@@ -84,7 +87,7 @@ def fractional_max_pool(
     Source: Graham, "Fractional max-pooling", 2014.
     """
     function = "fractional_max_pool"
-    return _evaluate(function, x, kernel_size, output_size, output_ratio, key, samples, axis, rule)[0]
+    return _evaluate(function, x, kernel_size, output_size, output_ratio, key, samples, axis, rule, where)[0]
 
 
 def fractional_max_pool_with_indices(
@@ -97,6 +100,7 @@ def fractional_max_pool_with_indices(
     samples: ArrayLike | None = None,
     axis: Axes | None = None,
     rule: Rule = "jvp",
+    where: ArrayLike | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Fractional max pooling with indices (argmax): the largest cell of every randomly placed window, and where it is.
 
@@ -116,6 +120,7 @@ def fractional_max_pool_with_indices(
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
 
     Returns:
         Values of x's dtype and int32 indices; a pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. An
@@ -124,13 +129,14 @@ def fractional_max_pool_with_indices(
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
         ValueError: not exactly one of `output_size` and `output_ratio` is given, not exactly one of `key` and `samples`
-            is given, a ratio is not between 0 and 1, x, samples, sizes and axes do not match, `rule` is unknown, or the
-            pooled axes have too many cells for int32.
+            is given, a ratio is not between 0 and 1, x, samples, sizes, axes and `where` do not match, `rule` is
+            unknown, or the pooled axes have too many cells for int32.
 
     Derivative:
         That of `fractional_max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices and the
         samples. Ties: the first winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every
-        number, the first NaN over later ones. No window is empty.
+        number, the first NaN over later ones. A window that `where` leaves empty has the value 0, the index -1 and
+        derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])
@@ -140,7 +146,7 @@ def fractional_max_pool_with_indices(
     Source: Graham, "Fractional max-pooling", 2014.
     """
     function = "fractional_max_pool_with_indices"
-    values, indices = _evaluate(function, x, kernel_size, output_size, output_ratio, key, samples, axis, rule)
+    values, indices = _evaluate(function, x, kernel_size, output_size, output_ratio, key, samples, axis, rule, where)
     return values, indices
 
 
@@ -154,6 +160,7 @@ def _evaluate(
     samples: Any,
     axis: Axes | None,
     rule: str,
+    where: Any,
 ) -> tuple[jax.Array, ...]:
     """Parse the call, and evaluate the values and, if the function's name says so, the indices."""
     array = check_array(function, x)
@@ -180,6 +187,7 @@ def _evaluate(
             )
     if function.endswith("indices"):
         window.check_positions_fit(function)
+    mask = check_mask(function, where, array.shape, axes)
     uniform = check_samples(function, array, axes, key, samples)
     order = sorted(range(len(axes)), key=lambda number: axes[number])
     along = [jnp.expand_dims(uniform[..., number], axes) for number in order]
@@ -193,20 +201,30 @@ def _evaluate(
         rule=check_rule(function, rule),
         indices=function.endswith("indices"),
     )
-    return evaluate_sharded(core, (array, *along), range(array.ndim), shape)
+    return evaluate_sharded(core, (array, mask, *along), range(array.ndim), shape)
 
 
 @partial(jax.jit, static_argnames=("window", "counts", "rule", "indices"))
 def _pool(
-    x: jax.Array, *samples: jax.Array, window: Window, counts: tuple[int, ...], rule: str, indices: bool
+    x: jax.Array,
+    mask: jax.Array | None,
+    *samples: jax.Array,
+    window: Window,
+    counts: tuple[int, ...],
+    rule: str,
+    indices: bool,
 ) -> tuple[jax.Array, ...]:
     """Maxima of the windows at all cells, read where `counts` windows start by the samples, one array for each axis."""
     # In float32 from here on, so that cotangents of several windows are rounded once.
-    wide, *uniform = vary_together(x.astype(accumulation_dtype(x.dtype)), *samples)
-    if indices:
-        values, *positions = extremes_with_indices(wide, None, window, lax.max, rule)
+    wide = x.astype(accumulation_dtype(x.dtype))
+    if mask is None:
+        wide, *uniform = vary_together(wide, *samples)
     else:
-        values, positions = extremes(wide, None, window, lax.max, rule), []
+        wide, mask, *uniform = vary_together(wide, mask, *samples)
+    if indices:
+        values, *positions = extremes_with_indices(wide, mask, window, lax.max, rule)
+    else:
+        values, positions = extremes(wide, mask, window, lax.max, rule), []
     for axis, sample, count in zip(window.axes, uniform, counts, strict=True):
         starts = window_starts(sample, axis, count)
         others = tuple(a for a in window.pooled_axes if a != axis.axis)

@@ -83,6 +83,18 @@ def test_default_is_that_of_the_paper() -> None:
     np.testing.assert_allclose(jaxpool.max_blur_pool(X, (2,), None, blur_size=3), expected, atol=1e-14)
 
 
+def test_dilated_maxima_and_partial_windows_of_them() -> None:
+    x = jnp.array([5.0, 0.0, 4.0, 8.0, 1.0, 2.0])
+    maxima = jnp.array([5.0, 8.0, 4.0, 8.0])
+    blurred = partial(jaxpool.max_blur_pool, x, (2,), 2, 0, blur_size=3, dilation=2)
+    np.testing.assert_array_equal(blurred(), jaxpool.blur_pool(maxima, (3,), 2, 0))
+    # The last window, (4, 8, –), is without its last weight: (1·4 + 2·8)/3.
+    np.testing.assert_allclose(blurred(ceil_mode=True), [6.25, 20 / 3], rtol=1e-6)
+    # (8, 0, –): padding keeps its weight.
+    padded = jaxpool.max_blur_pool(x, (2,), 3, ((0, 1),), dilation=2, ceil_mode=True)
+    np.testing.assert_allclose(padded, [6.25, 8 / 3], rtol=1e-6)
+
+
 def test_an_array_of_one_number_stays_it() -> None:
     mask = np.random.default_rng(1).random((9, 8)) < 0.4
     mask[:6] = False

@@ -21,7 +21,7 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
             "boxes": "x, boxes, sizes and axes do not match",
             "indices": "values, indices, sizes and axes do not match",
             "levels": "x, levels, axes and `where` do not match",
-            "samples": "x, samples, sizes and axes do not match",
+            "samples": "x, samples, sizes, axes and `where` do not match",
             "": "x, sizes, axes{parameter} and `where` do not match",
         },
         {"levels": "there is no level"},

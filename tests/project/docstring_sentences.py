@@ -146,14 +146,14 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         },
         "A {window} that `where`": {
             f"{SLIDING_EXTREMES} avg_pool adaptive_max_pool adaptive_max_pool_with_indices adaptive_avg_pool levels "
-            "mellowmax_pool soft_pool": "A {window} that `where` leaves empty {empty}.",
+            "mellowmax_pool soft_pool samples": "A {window} that `where` leaves empty {empty}.",
         },
         "A window that holds": {
             "sum_pool blur_pool": "A window that holds only padding, or that `where` leaves empty, is 0 with "
             "derivative 0."
         },
         "Where `where` leaves": {"keepdims": "Where `where` leaves no cell, y is 0 with derivative 0."},
-        "No {window} is empty": {"samples roi_align": "No {window} is empty."},
+        "No {window} is empty": {"roi_align": "No {window} is empty."},
         "For 16-bit floats": {
             "boxes": "For 16-bit floats, the cotangents of a cell are summed in float32; a GPU may add them in any "
             "order."

@@ -79,13 +79,14 @@ def windows_of(call: Call) -> dict[int, list[list[int | None]]]:
     if call.function != "max_blur_pool":
         return oracle.sliding(call.shape, **given)
     kernels, axis = given["kernel_size"], given.get("axis")
-    maxima = oracle.sliding(call.shape, kernels, 1, axis=axis)
+    maxima = oracle.sliding(call.shape, kernels, 1, dilation=given.get("dilation", 1), axis=axis)
     if not all(maxima.values()):
         return maxima
     shape = tuple(len(maxima.get(a, range(size))) for a, size in enumerate(call.shape))
     axes, _ = oracle.axes_and_sizes(len(shape), kernels, axis)
     strides = kernels if given["stride"] is None else given["stride"]
-    return oracle.sliding(shape, call.parameters.get("blur_size", 3), strides, given["padding"], axis=axes)
+    blurs, ceil_mode = call.parameters.get("blur_size", 3), given.get("ceil_mode", False)
+    return oracle.sliding(shape, blurs, strides, given["padding"], ceil_mode=ceil_mode, axis=axes)
 
 
 def outcome(call: Call) -> Outcome:

@@ -86,11 +86,12 @@ def draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Pa
     if function == "max_blur_pool":
         if draw(st.booleans()):
             parameters["blur_size"] = each(st.integers(1, min(5, widest + 1)))
+        parameters |= some(draw, dilation=st.integers(1, 2))
     elif draw(st.booleans()):
         parameters["dilation"] = each(st.integers(1, 3))
-    if not blurs:
+    if function != "blur_pool":
         parameters |= some(draw, ceil_mode=st.booleans())
-    closer: Parameters = {"blur_size": 1} if function == "max_blur_pool" else {"dilation": 1}
+    closer: Parameters = {"dilation": 1, **({"blur_size": 1} if function == "max_blur_pool" else {})}
     partial: Parameters = {"stride": None, "padding": "EDGE"} if blurs else {"stride": None, "ceil_mode": True}
     repairs: list[Parameters] = [{}, closer, partial, {**closer, **partial}]
     for repaired in (parameters | repair for repair in repairs):

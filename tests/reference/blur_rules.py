@@ -21,17 +21,19 @@ def blur_pool(
     dilation: Any = 1,
     axis: Any = None,
     where: Any = None,
+    ceil_mode: bool = False,
 ) -> oracle.Pooled:
     """Σ weight·cell over every window, divided by the weights of all cells that are not masked, including padding."""
     x = np.asarray(x)
     x = x.astype(np.result_type(x.dtype, np.float64))
-    along = oracle.sliding(x.shape, kernel_size, stride, padding, dilation, False, axis)
+    along = oracle.sliding(x.shape, kernel_size, stride, padding, dilation, ceil_mode, axis)
+    kernels = dict(zip(*oracle.axes_and_sizes(x.ndim, kernel_size, axis), strict=True))
     mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)
     output_shape = tuple(len(along[a]) if a in along else size for a, size in enumerate(x.shape))
     values, entries = np.zeros(output_shape, x.dtype), []
     for output in np.ndindex(output_shape):
         held = []
-        for pairs in itertools.product(*(_weighted(along, a, o) for a, o in enumerate(output))):
+        for pairs in itertools.product(*(_weighted(along, kernels, a, o) for a, o in enumerate(output))):
             cell, weight = tuple(cell for cell, _ in pairs), math.prod(weight for _, weight in pairs)
             if None in cell or mask[cell]:
                 held.append((cell, weight))
@@ -42,12 +44,15 @@ def blur_pool(
     return oracle.Pooled(values, x.shape, entries, np.zeros(0))
 
 
-def _weighted(along: dict[int, list[list[int | None]]], axis: int, output: int) -> list[tuple[int | None, float]]:
+def _weighted(
+    along: dict[int, list[list[int | None]]], kernels: dict[int, int], axis: int, output: int
+) -> list[tuple[int | None, float]]:
     """The cells of a window along one axis, and the weight of each."""
     if axis not in along:
         return [(output, 1.0)]
-    cells = along[axis][output]
-    return [(cell, math.comb(len(cells) - 1, offset) / 2 ** (len(cells) - 1)) for offset, cell in enumerate(cells)]
+    # With ceil_mode, the last cells of a window may be missing.
+    last = kernels[axis] - 1
+    return [(cell, math.comb(last, offset) / 2**last) for offset, cell in enumerate(along[axis][output])]
 
 
 def max_blur_pool(
@@ -59,13 +64,15 @@ def max_blur_pool(
     blur_size: Any = 3,
     axis: Any = None,
     where: Any = None,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
 ) -> oracle.Pooled:
     """The blurred maxima of all windows that hold a cell."""
-    maxima = oracle.pool(oracle.RULES["max_pool"], x, kernel_size, 1, axis=axis, where=where)
+    maxima = oracle.pool(oracle.RULES["max_pool"], x, kernel_size, 1, dilation=dilation, axis=axis, where=where)
     axes, _ = oracle.axes_and_sizes(np.ndim(x), kernel_size, axis)
     held = None if where is None else maxima.indices >= 0
     strides = kernel_size if stride is None else stride
-    blurred = blur_pool(maxima.values, blur_size, strides, padding, axis=axes, where=held)
+    blurred = blur_pool(maxima.values, blur_size, strides, padding, axis=axes, where=held, ceil_mode=ceil_mode)
     winners: dict[tuple[int, ...], list[tuple[tuple[int, ...], Any]]] = {}
     for output, cell, slope in maxima.entries:
         winners.setdefault(output, []).append((cell, slope))

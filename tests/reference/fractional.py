@@ -43,9 +43,11 @@ def fractional(
     key: Any = None,
     samples: Any = None,
     axis: Any = None,
+    where: Any = None,
 ) -> tuple[np.ndarray, Entries, np.ndarray]:
     """Values, slopes and winners."""
     axes, kernels, counts = windows(x.shape, kernel_size, output_size, output_ratio, axis)
+    mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)
     others = [a for a in range(x.ndim) if a not in axes]
     if samples is None:
         dtype = np.float64 if x.dtype == np.float64 else np.float32
@@ -61,7 +63,10 @@ def fractional(
             sample = samples[(*(output[b] for b in others), number)]
             first = starts(x.shape[a], kernels[number], counts[number], sample)[output[a]]
             ranges[a] = list(range(first, first + kernels[number]))
-        cells = list(itertools.product(*ranges))
+        cells = [cell for cell in itertools.product(*ranges) if mask[cell]]
+        if not cells:
+            indices[output] = -1
+            continue
         values[output], slopes = largest(np.array([x[cell] for cell in cells], np.float64), np.ones(len(cells), bool))
         winner = cells[int(np.argmax(slopes))]
         entries.append((output, winner, 1.0))

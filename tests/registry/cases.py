@@ -6,6 +6,7 @@ differentiable there; ties and special values are in a separate file.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,8 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("blur_pool", "plane-last", [{}]),
     ("blur_pool", "dilated", [{"where": mask(9, 1)}]),
     ("max_blur_pool", "plane-last", [{"blur_size": 2}]),
+    ("max_blur_pool", "ceil", [{"dilation": 2, "blur_size": (4, 3)}]),
+    ("max_blur_pool", "ceil", [{"dilation": (1, 2), "where": mask(2, 8, 9)}]),
     ("max_blur_pool", "line-31", [{"blur_size": 4, "where": mask(40)}]),
     # Masks: of every cell, of one sample, along one axis, of nothing at all.
     ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
@@ -146,6 +149,11 @@ CASES += [
         {"kernel_size": (3, 2), "output_ratio": 0.5, "key": np.array([3, 7], np.uint32), "axis": (2, 1)},
     ),
 ]
+CASES += [
+    replace(case, parameters={**case.parameters, "where": mask(*case.shape)})
+    for case in CASES
+    if "fractional" in case.function
+]
 # Boxes inside, across a corner, smaller than a cell, and outside.
 _BOXES = np.array([[1.3, 0.7, 5.2, 4.9], [-2.6, 3.1, 2.2, 8.4], [2.1, 1.2, 2.6, 1.9], [9.3, 1.2, 11.0, 3.0]])
 CASES += [
@@ -160,10 +168,11 @@ CASES += [
     Case("roi_pool", "last", (6, 7, 2), {"boxes": _BOXES, "output_size": (3, 2), "axis": (1, 0)}),
 ]
 
-# One plain row per function that has a mask, for properties that do not depend on where windows are.
+# One plain row per function that has a mask, but needs no samples, for properties that do not depend on where windows
+# are.
 _KINDS = {"fixed": "overlap", "blurred": "overlap", "bins": "bins", "whole": "whole", "levels": "levels"}
 PLAIN = {
     name: Case(name, f"plane-{_KINDS[record.windows]}", (2, 7, 6), record.parameters)
     for name, record in RECORDS.items()
-    if record.has_mask
+    if record.has_mask and record.windows != "random"
 }

@@ -32,7 +32,10 @@ PLANE: dict[str, dict[str, Any]] = {
 
 # The public signatures: names, order and defaults of all arguments.
 _FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
-_FRACTIONAL = "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp')"
+_FRACTIONAL = (
+    "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp', "
+    "where=None)"
+)
 _LINEAR = _FIXED.replace("*", "*, method='linear'")
 SIGNATURES = {
     "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
@@ -54,7 +57,10 @@ SIGNATURES = {
     "blur_pool": (
         "(x, kernel_size=(3, 3), stride=2, padding='REFLECT', *, dilation=1, axis=None, where=None, rule='jvp')"
     ),
-    "max_blur_pool": "(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, axis=None, where=None, rule='jvp')",
+    "max_blur_pool": (
+        "(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, axis=None, where=None, rule='jvp', "
+        "dilation=1, ceil_mode=False)"
+    ),
     "median_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "quantile_pool": f"(x, q, {_LINEAR}, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
@@ -100,7 +106,7 @@ class Record:
     @property
     def has_mask(self) -> bool:
         """Whether cells can be left out."""
-        return self.has_rule and self.windows != "random"
+        return self.has_rule
 
     @property
     def has_indices(self) -> bool:
