@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
@@ -81,7 +82,8 @@ def rooms(pool: Callable[..., jax.Array], platform: str, **arguments: Any) -> se
     for axis, shape in LAYOUTS.items():
         program = jax.jit(jax.value_and_grad(lambda x, axis=axis: pool(x, axis=axis, **arguments).sum()))
         _forget_everything()
-        with _modules_entered() as modules:
+        # For the default platform a pool chooses what it keeps for its backward pass.
+        with patch.object(jax, "default_backend", lambda: platform), _modules_entered() as modules:
             program.trace(jax.ShapeDtypeStruct(shape, jnp.float32)).lower(lowering_platforms=(platform,))
         found.append(modules)
     return max(found, key=len)
