@@ -21,9 +21,15 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
-from jaxpool._derivatives.in_turn import exponentials_order, is_shared, without_uncovered
+from jaxpool._derivatives.in_turn import (
+    any_present,
+    exponentials_order,
+    extremes_with_zeros,
+    is_shared,
+    with_zeros,
+    without_uncovered,
+)
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
-from jaxpool._derivatives.padded_zeros import any_present, extremes_with_zeros, with_zeros
 from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._derivatives.weights import Cells, Parameter, WeightedPool, weighted_pool

@@ -17,9 +17,8 @@ from jax import lax
 
 from jaxpool._call import core, extended
 from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values, values_and_residuals
-from jaxpool._engine import gpu, tpu
+from jaxpool._engine import cpu, gpu, tpu
 from jaxpool._engine.calls import LinearMap
-from jaxpool._engine.cpu.select import windows_in_turn
 from jaxpool._engine.maps import (
     FindWinners,
     ReadWinners,
@@ -61,7 +60,7 @@ def winner_format(window: Window, dtype: Any, masked: bool) -> WinnerFormat:
 
 
 def _format_of_offsets(window: Window) -> WinnerFormat:
-    return WinnerFormat((windows_in_turn if default_platform() == "cpu" else gpu.order)(window))
+    return WinnerFormat((cpu.windows_in_turn if default_platform() == "cpu" else gpu.order)(window))
 
 
 def _extremes_by_parts(

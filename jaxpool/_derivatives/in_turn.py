@@ -1,29 +1,35 @@
-"""Pools that are taken over one part of their windows after the other: over axes in turn, and over pieces of long ones.
+"""How weighted pools take their windows: axes in turn, long windows in pieces, and zeros in the padding as cells.
 
-The derivatives are those of one pool after the other. Some cells are in no window of the next pool: those after the
-last window or in gaps, and pieces that lie between windows or reach from one into the next. A backward pass reaches
-them all the same, with the cotangent 0; but the weight of a NaN is NaN. So cells that no window holds pass nothing
-back; and NaN is left out of pieces, and put into the values and derivatives of the windows that hold it.
+The derivatives of a pool of one part of its windows after the other are those of one pool after the other. Some cells
+are in no window of the next pool: those after the last window or in gaps, and pieces that lie between windows or reach
+from one into the next. A backward pass reaches them all the same, with the cotangent 0; but the weight of a NaN is NaN.
+So cells that no window holds pass nothing back; and NaN is left out of pieces, and put into the values and derivatives
+of the windows that hold it.
 
-The order of the axes, and whether there are pieces, is chosen while tracing, for the named platform or JAX's default
-one: a contract between both passes that every platform can evaluate. Thresholds for CPUs are from measurements.
+Where padding counts as zeros, the array keeps its size, and reductions of the real cells get what the zeros add, if
+that takes less time than to extend it by real zeros. This, the order of the axes, and whether there are pieces, is
+chosen while tracing, for the named platform or JAX's default one: a contract between both passes that every platform
+can evaluate. Thresholds for CPUs are from measurements.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine import gpu, primitives
 from jaxpool._engine.calls import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.platforms import default_platform
+from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.pieces import Pieces, divide_window, stacked
 from jaxpool._geometry.window import Window
 
@@ -58,6 +64,53 @@ def is_in_pieces(part: Window) -> bool:
     on_cpu = default_platform() == "cpu"
     long = axis.kernel > 64 or (on_cpu and axis.kernel > max(32, 8 * axis.stride))
     return long and not (others or part.tiles or part.has_bins)
+
+
+def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
+    """The array, the mask and the windows with zeros in the padding, which may become real cells.
+
+    They do if windows also hold cells beyond the padding, which never count; if axes are pooled one after the other, as
+    padding along one axis then holds the pool of zeros along another; and where that takes less time.
+    """
+    beyond, in_turn = any(axis.overhang > axis.high for axis in window.axes), len(exponentials_order(window)) > 1
+    if beyond or in_turn or _extends_by_zeros(window, x.shape):
+        mask = None if mask is None else pad_real(mask, window, True)
+        return pad_real(x, window, 0), mask, window.after_padding()
+    return x, mask, replace(window, zeros=True)
+
+
+def _extends_by_zeros(window: Window, shape: Sequence[int]) -> bool:
+    """Whether zeros in the padding become real cells: on a CPU, if windows run along the innermost axis.
+
+    There the branches at its ends, and at those of arrays padded for the backward pass, take up to twice as long.
+    """
+    return default_platform() == "cpu" and window.axes[-1].axis == len(shape) - 1
+
+
+def extremes_with_zeros(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """The extreme of every window by `op`, including the zeros in it if padded cells are zeros."""
+    found = reduce_windows(x, window, op)
+    for axis in window.axes if window.zeros else ():
+        holds_zeros = axis.counts(padding=False) < axis.kernel
+        if holds_zeros.any():
+            zeros = np.where(holds_zeros, np.zeros((), x.dtype), identity(op, x.dtype))
+            found = op(found, jnp.broadcast_to(axis.along(zeros, x.ndim), found.shape))
+    return found
+
+
+def sums_with_zeros(multiplicity: jax.Array, window: Window) -> jax.Array:
+    """The sum of the multiplicities in every window; a padded cell counts once if it is a zero."""
+    sums = reduce_windows(multiplicity, window, lax.add)
+    if not window.zeros:
+        return sums
+    padded = window.cells - window.counts(multiplicity.ndim, padding=False)
+    return sums + padded.astype(sums.dtype)
+
+
+def any_present(mask: jax.Array, window: Window) -> jax.Array:
+    """Whether a window holds an unmasked cell, or a zero in the padding."""
+    nonempty = reduce_windows(mask, window, lax.max)
+    return nonempty | (window.counts(mask.ndim, padding=False) < window.cells) if window.zeros else nonempty
 
 
 def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Array:

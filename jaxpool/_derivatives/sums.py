@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._derivatives.padded_zeros import extremes_with_zeros
+from jaxpool._derivatives.in_turn import extremes_with_zeros
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights, sum_pairs
 from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero
 from jaxpool._engine.calls import apply_linear_map

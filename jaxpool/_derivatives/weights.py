@@ -18,8 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._derivatives.in_turn import is_shared, over_parts
-from jaxpool._derivatives.padded_zeros import sums_with_zeros
+from jaxpool._derivatives.in_turn import is_shared, over_parts, sums_with_zeros
 from jaxpool._derivatives.pairs import PairMap, Weights
 from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.calls import apply_linear_map

@@ -14,9 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Operation, combine, identity, in_integer_order, merge_axis, split_axis
+from jaxpool._engine.operations import (
+    Operation,
+    combine,
+    decode,
+    encode,
+    identity,
+    in_integer_order,
+    merge_axis,
+    numbers_of,
+    split_axis,
+)
 from jaxpool._engine.platforms import most_devices, on_one_cpu
-from jaxpool._engine.row_major import decode, encode, numbers_of
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window, WindowAxis
 

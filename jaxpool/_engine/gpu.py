@@ -14,18 +14,21 @@ from jax import lax
 
 from jaxpool._engine import winners
 from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
-from jaxpool._engine.operations import Arrays, Operation, identity
-from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
+from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
-from jaxpool._engine.reduce_window import reduce_by_reduce_window, spread_by_reduce_window
-from jaxpool._engine.row_major import numbers_of
+from jaxpool._engine.reductions import (
+    reduce_by_reduce_window,
+    reduce_by_slices,
+    spread_by_reduce_window,
+    spread_by_windows,
+)
 from jaxpool._engine.slices import (
     Numbers,
     Winner,
     better,
     number_dtype,
     pad_winners,
-    reduce_by_slices,
+    route_by_comparison,
     select_by_slices,
     select_present_by_slices,
 )

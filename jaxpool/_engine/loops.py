@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Arrays, pad
-from jaxpool._engine.overlaps import route_by_comparison
+from jaxpool._engine.slices import route_by_comparison
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window

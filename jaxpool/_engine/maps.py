@@ -7,39 +7,41 @@ ones; it reaches the windows that hold it and no others. Rounding: sums are kept
 callers widen first unless an entry point says that it does so; the error grows with the logarithm of the window along
 axes where it has more than 64 cells. No map scatters, so results do not depend on the order in which a device works.
 
-An entry point is the same for all platforms, or it has a lowering in `cpu/` and one in `gpu`, for GPUs and for TPUs
-without a lowering of their own. `lowerings` puts the choice into the traced program. Inside a lowering an entry point
+An entry point is the same for all platforms, or it has a lowering in `cpu` and one in `gpu`, for GPUs and for TPUs
+without a lowering of their own. `by_platform` puts the choice into the traced program. Inside a lowering an entry point
 is a plain call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxpool._engine import correlation, gather, gpu, loops, portable, slices, tpu, window_offsets, winners
+from jaxpool._engine import cpu, gather, gpu, loops, reductions, slices, tpu, window_offsets, winners
 from jaxpool._engine.calls import LinearMap, by_platform
-from jaxpool._engine.correlation import Weights
-from jaxpool._engine.cpu import reduce as cpu_reduce
-from jaxpool._engine.cpu import select as cpu_select
 from jaxpool._engine.gather import Contribution
 from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PORTABLE
+from jaxpool._engine.reductions import Weights
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
 from jaxpool._geometry.window import Window
 
 # What platforms do differently. TPUs do as GPUs do if nothing else is said.
 _REDUCTIONS = {
-    "cpu": cpu_reduce.reduce_windows,
+    "cpu": cpu.reduce_windows,
     "gpu": gpu.reduce_windows,
     "tpu": tpu.reduce_windows,
-    PORTABLE: portable.reduce_windows,
+    PORTABLE: slices.reduce_by_comparison,
 }
-_SELECTIONS = {"cpu": cpu_select.SELECTION, "gpu": gpu.SELECTION, PORTABLE: portable.SELECTION}
+_SELECTIONS = {
+    "cpu": cpu.SELECTION,
+    "gpu": gpu.SELECTION,
+    PORTABLE: replace(gpu.SELECTION, order=lambda window, _: window.split(), select=slices.select_by_slices),
+}
 # One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
 _CORRELATION_ORDERS = {"cpu": Window.split, "gpu": gpu.correlation_order, "tpu": Window.split}
 
@@ -60,7 +62,7 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
 
     # On GPUs, dividing the outputs first, which are read many times, would be a separate kernel.
     on_gpu = partial(sent, lowering=gpu.spread, first=1.0, last=divisor)
-    on_cpu, on_tpu = (partial(sent, lowering=each.spread, first=divisor, last=1.0) for each in (cpu_reduce, tpu))
+    on_cpu, on_tpu = (partial(sent, lowering=each.spread, first=divisor, last=1.0) for each in (cpu, tpu))
     return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
 
 
@@ -181,13 +183,13 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
 
 def correlate(x: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """Sum every window with a weight for each offset along each axis; padded cells are 0."""
-    sums = partial(correlation.correlate, window=window, weights=weights)
+    sums = partial(reductions.correlate, window=window, weights=weights)
     return by_platform(x, **_on_each(sums, order=_CORRELATION_ORDERS))
 
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights) -> jax.Array:
     """The transpose of `correlate`."""
-    sent = partial(correlation.transpose_correlation, window=window, weights=weights)
+    sent = partial(reductions.transpose_correlation, window=window, weights=weights)
     return by_platform(cotangent, **_on_each(sent, order=_CORRELATION_ORDERS))
 
 

@@ -18,8 +18,8 @@ from jax import lax
 
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, Operation, combine, identity, merge_axis
-from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
-from jaxpool._engine.slices import Numbers, Winner, better, number_dtype, pad_winners
+from jaxpool._engine.reductions import spread_by_windows
+from jaxpool._engine.slices import Numbers, Winner, better, number_dtype, pad_winners, route_by_comparison
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.pieces import Pieces, divide_window

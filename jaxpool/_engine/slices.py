@@ -1,11 +1,11 @@
-"""Extremes, their winners and sums from shifted slices: the cells at one offset of all windows at a time.
+"""Selections by shifted slices, the cells at one offset of all windows at a time; reading winners, and routing to them.
 
 A winner is recorded as its row-major offset in the window. Only a strictly better cell replaces an earlier one, so the
 first of several equal cells wins. NaN wins over every number, and the first NaN over later ones.
 
-Reading the cell at every window's recorded offset is the tangent map of every pool that selects. Like its transpose, it
-compares the offsets with the numbers of the cells, so it is one loop over slices, and data along sharded axes stays in
-place.
+Reading the cell at every window's recorded offset is the tangent map of every pool that selects; its transpose routes
+cotangents to these cells. Both compare the offsets with the numbers of the cells, so each is one loop over slices, and
+data along sharded axes stays in place.
 """
 
 import itertools
@@ -21,8 +21,8 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
-from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.row_major import decode, numbers_of
+from jaxpool._engine.gather import Covered, gather_windows
+from jaxpool._engine.operations import Arrays, Operation, decode, identity, numbers_of
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
@@ -31,11 +31,6 @@ Winner = tuple[jax.Array, jax.Array]
 Numbers = jax.Array | None
 # With more cells, reading at a position that is data is faster than a comparison for each cell.
 _MOST_COMPARISONS = 64
-
-
-def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Combine one shifted slice per cell of the window elementwise, which keeps NaN whatever the overlap."""
-    return reduce(op, cells_at_offsets(x, window, identity(op, x.dtype)))
 
 
 def select_by_slices(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
@@ -48,6 +43,21 @@ def select_by_slices(x: jax.Array, numbers: Numbers, part: Window, op: Operation
         for cells, number, offset in zip(values, added, offsets, strict=True)
     )
     return reduce(partial(better, op=op, by_number=numbers is not None), candidates)
+
+
+def reduce_by_comparison(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Reduce every window of x by plain operations, for interpreters of programs that know no windowed ones.
+
+    JAX's own derivative of a maximum shares ties, and that of a windowed one scatters. Here a cell replaces another
+    only if it is strictly better, by `select`: so the derivative of the program is that of the first winner.
+    """
+
+    def best(first: jax.Array, later: jax.Array) -> jax.Array:
+        return lax.select(replaces(first, later, op), later, first)
+
+    for part in window.split():
+        x = reduce(lax.add if op is lax.add else best, cells_at_offsets(x, part, identity(op, x.dtype)))
+    return x
 
 
 def number_dtype(numbers: Numbers, part: Window) -> np.dtype:
@@ -146,3 +156,21 @@ def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) ->
         positions[axis.axis] = positions[axis.axis] * axis.stride + offset * axis.dilation
     cells = padded.at[tuple(positions)].get(mode="clip")
     return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))
+
+
+def route_by_comparison(
+    arrays: Sequence[jax.Array], offsets: Sequence[jax.Array], part: Window, op: Operation
+) -> jax.Array:
+    """Send each window's entries to the cells at its offsets, combined by a sum or a maximum.
+
+    Every offset of a window that holds a cell is compared with the number of the cell in that window.
+    """
+
+    def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        sent = []
+        for offset, array in zip(windows[: len(offsets)], windows[len(offsets) :], strict=True):
+            chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
+            sent.append(jnp.where(chosen, array, jnp.zeros_like(array)))
+        return reduce(op, sent)
+
+    return gather_windows(contribution, [(each, 0) for each in (*offsets, *arrays)], part, combine=op)

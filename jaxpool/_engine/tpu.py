@@ -9,9 +9,13 @@ from jax import lax
 
 from jaxpool._engine import gpu, winners
 from jaxpool._engine.operations import Operation, accumulation_dtype, any_in_batch
-from jaxpool._engine.overlaps import spread_by_windows
 from jaxpool._engine.platforms import on_one_device
-from jaxpool._engine.reduce_window import native_reduce_window, reduce_by_reduce_window, spread_by_reduce_window
+from jaxpool._engine.reductions import (
+    native_reduce_window,
+    reduce_by_reduce_window,
+    spread_by_reduce_window,
+    spread_by_windows,
+)
 from jaxpool._geometry.window import Window
 
 

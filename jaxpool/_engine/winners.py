@@ -18,9 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Operation, accumulation_dtype, identity
+from jaxpool._engine.operations import Operation, accumulation_dtype, decode, encode, identity
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.row_major import decode, encode
 from jaxpool._engine.slices import Winner, read_winners
 from jaxpool._geometry.padding import copied_cells
 from jaxpool._geometry.window import Window

@@ -13,9 +13,7 @@ import pytest
 from jax import lax
 
 import jaxpool
-from jaxpool._engine import blocks, gather, gpu, overlaps, pieces, reduce_window, slices
-from jaxpool._engine.cpu import reduce as cpu_reduce
-from jaxpool._engine.cpu.select import selection_order
+from jaxpool._engine import blocks, cpu, gather, gpu, pieces, reductions, slices
 from jaxpool._geometry.window import Window, make_window
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
@@ -63,10 +61,10 @@ def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
     if op is not lax.add and overlaps:
         x.flat[[3, 17]] = np.nan
     lowerings = [
-        cpu_reduce.reduce_windows,
+        cpu.reduce_windows,
         gpu.reduce_windows,
-        reduce_window.reduce_by_reduce_window,
-        slices.reduce_by_slices,
+        reductions.reduce_by_reduce_window,
+        reductions.reduce_by_slices,
     ]
     if len(window.axes) == 1:
         lowerings.append(pieces.reduce_in_pieces)
@@ -91,23 +89,23 @@ def test_lowerings_of_spreading_agree(name: str) -> None:
     (axis,) = window.axes
     cotangent = np.random.default_rng(0).normal(size=(2, axis.output))
     lowerings = [
-        cpu_reduce.spread,
+        cpu.spread,
         gpu.spread,
-        overlaps.spread_by_windows,
+        reductions.spread_by_windows,
         pieces.spread_in_pieces,
         spread_by_padded_terms,
-        reduce_window.spread_by_reduce_window,
+        reductions.spread_by_reduce_window,
     ]
     results = [jax.jit(lowering, static_argnums=1)(cotangent, window) for lowering in lowerings]
     (expected,) = jax.linear_transpose(
-        lambda x: reduce_window.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
+        lambda x: reductions.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
     )(cotangent)
     for result in results:
         np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
 
 
 def route_by_comparison(array: jax.Array, offsets: jax.Array, window: Window, op: Any) -> jax.Array:
-    return overlaps.route_by_comparison([array], [offsets], window, op)
+    return slices.route_by_comparison([array], [offsets], window, op)
 
 
 # Minima are the same as maxima with the comparison reversed.
@@ -200,7 +198,7 @@ def test_orders_of_axes_depend_on_the_layout() -> None:
     # A control: the test above compares different programs.
     def first_axes(shape: tuple[int, ...], axis: tuple[int, ...], kernel_size: tuple[int, ...]) -> list[int]:
         window = make_window("test", shape, kernel_size, 4, 1, 1, False, axis)
-        return [part.axes[0].axis for part in selection_order(window, shape)]
+        return [part.axes[0].axis for part in cpu.selection_order(window, shape)]
 
     assert first_axes((2, 16, 30, 24), (2, 3), (9, 9)) == [2, 3]
     assert first_axes((2, 30, 24, 16), (1, 2), (9, 9)) == [2, 1]
@@ -214,7 +212,7 @@ def test_volumes_with_channels_last(channels: int, stride: int) -> None:
     x_last = np.moveaxis(x, 1, -1)
     pool = partial(jaxpool.max_pool, kernel_size=(3, 3, 3), stride=stride, padding=1)
     window = make_window("test", x_last.shape, (3, 3, 3), stride, 1, 1, False, (1, 2, 3))
-    at_once = len(selection_order(window, x_last.shape)) == 1
+    at_once = len(cpu.selection_order(window, x_last.shape)) == 1
     assert at_once == (channels >= 6 and stride == 2)
 
     @compiled_as_usual

@@ -17,8 +17,7 @@ from jax import lax
 
 import jaxpool
 from jaxpool._arguments import Rule
-from jaxpool._engine import gpu
-from jaxpool._engine.cpu import select as cpu_select
+from jaxpool._engine import cpu, gpu
 from jaxpool._engine.winners import PlatformSelection, route_to_winners
 from jaxpool._geometry.window import make_window
 from tests.harness.compilation import compiled_fast
@@ -135,7 +134,7 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
 
 
 # Operation by operation, since within a program a CPU keeps more than 16 bits anyway.
-@pytest.mark.parametrize("selection", [cpu_select.SELECTION, gpu.SELECTION], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("selection", [cpu.SELECTION, gpu.SELECTION], ids=["cpu", "gpu"])
 def test_cotangents_of_one_winner_are_rounded_once(selection: PlatformSelection) -> None:
     # The cell in the middle wins all windows. In 16 bits the small cotangents added to 1 would be lost one by one,
     # whether they come before or after it.

@@ -1,1 +1,0 @@
-"""Lowerings for the CPU, chosen by timing them, with the measurements."""
