@@ -15,8 +15,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_divisor
 from jaxpool._call import core, extended, padding_counts, sliding, widened
-from jaxpool._derivatives.rules import with_rule
-from jaxpool._engine.calls import LinearMap, apply_linear_map
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.parts import Parts

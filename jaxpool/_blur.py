@@ -17,8 +17,7 @@ from jaxpool._arguments import Rule
 from jaxpool._average import divide
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.rules import with_rule
-from jaxpool._engine.calls import LinearMap, apply_linear_map
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import correlate, transpose_correlation
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.window_offsets import pad_real

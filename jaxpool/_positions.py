@@ -17,7 +17,7 @@ from jax import lax
 
 from jaxpool._arguments import check_key
 from jaxpool._call import check_is_array
-from jaxpool._engine.calls import LinearMap, apply_linear_map
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map
 from jaxpool._geometry.window import WindowAxis
 
 

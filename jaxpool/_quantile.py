@@ -19,8 +19,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, core, extended, sliding
-from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values
-from jaxpool._engine.calls import LinearMap
+from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity

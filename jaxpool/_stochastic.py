@@ -17,8 +17,7 @@ from jaxpool._call import core, extended, sliding, widened
 from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.powers import quotient
-from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values
-from jaxpool._engine.calls import LinearMap
+from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity

@@ -16,9 +16,14 @@ import numpy as np
 from jax import lax
 
 from jaxpool._call import core, extended
-from jaxpool._derivatives.rules import CellSelector, ValuesAndResiduals, selected_values, values_and_residuals
+from jaxpool._derivatives.rules import (
+    CellSelector,
+    LinearMap,
+    ValuesAndResiduals,
+    selected_values,
+    values_and_residuals,
+)
 from jaxpool._engine import cpu, gpu, tpu
-from jaxpool._engine.calls import LinearMap
 from jaxpool._engine.maps import (
     FindWinners,
     ReadWinners,

@@ -23,9 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._derivatives.rules import custom_rule
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule
 from jaxpool._engine import gpu, primitives
-from jaxpool._engine.calls import LinearMap, apply_linear_map
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.platforms import default_platform

@@ -21,9 +21,8 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._derivatives.rules import custom_rule, with_rule
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.calls import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import any_in_batch
 from jaxpool._engine.platforms import default_platform, may_be_shared, on_one_cpu

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpool._engine.calls import LinearMap
+from jaxpool._derivatives.rules import LinearMap
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays

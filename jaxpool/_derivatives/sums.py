@@ -11,8 +11,7 @@ from jax import lax
 
 from jaxpool._derivatives.in_turn import extremes_with_zeros
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights, sum_pairs
-from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero
-from jaxpool._engine.calls import apply_linear_map
+from jaxpool._derivatives.rules import apply_linear_map, custom_rule, is_symbolic_zero
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays
 from jaxpool._geometry.window import Window

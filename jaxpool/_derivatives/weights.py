@@ -20,8 +20,7 @@ from jax import lax
 
 from jaxpool._derivatives.in_turn import is_shared, over_parts, sums_with_zeros
 from jaxpool._derivatives.pairs import PairMap, Weights
-from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
-from jaxpool._engine.calls import apply_linear_map
+from jaxpool._derivatives.rules import apply_linear_map, custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._geometry.window import Window

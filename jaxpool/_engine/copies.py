@@ -16,7 +16,7 @@ from jax import lax
 
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.bins_as_tiles import take
-from jaxpool._engine.calls import by_platform
+from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.padding import copied_cells
 from jaxpool._geometry.window import Window, WindowAxis

@@ -20,11 +20,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxpool._derivatives.rules import LinearMap
 from jaxpool._engine import cpu, gather, gpu, loops, reductions, slices, tpu, window_offsets, winners
-from jaxpool._engine.calls import LinearMap, by_platform
 from jaxpool._engine.gather import Contribution
 from jaxpool._engine.operations import Operation, divided
 from jaxpool._engine.platforms import PORTABLE
+from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.reductions import Weights
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-from jaxpool._engine.calls import by_platform
+from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.stages import private_copy
 
 Arrays = tuple[jax.Array, ...]

@@ -6,9 +6,11 @@ platform can evaluate the formats of all platforms.
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.sharding import AxisType
 
 PLATFORMS = ("cpu", "gpu", "tpu")
@@ -51,9 +53,9 @@ def known_platform() -> str | None:
     return _program.value.platform
 
 
-def is_inside_lowering() -> bool:
-    """Whether a lowering is being traced, for the known platform."""
-    return _program.value.is_inside_lowering
+def lowering_platform() -> str | None:
+    """The platform whose lowering is being traced, or None outside lowerings."""
+    return _program.value.platform if _program.value.is_inside_lowering else None
 
 
 def is_portable() -> bool:
@@ -81,6 +83,13 @@ def on_one_cpu(*arrays: jax.Array) -> bool:
     if known_platform() != "cpu" or not on_one_device():
         return False
     return all(jax.typeof(array) == jax.typeof(jnp.zeros(array.shape, array.dtype)) for array in arrays)
+
+
+def in_no_mesh(*arrays: Any) -> bool:
+    """Whether types say nothing about several devices."""
+    kinds = map(jax.typeof, arrays)
+    plain = all(kind == ShapedArray(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in kinds)
+    return plain and jax.sharding.get_abstract_mesh().empty
 
 
 def most_devices() -> int:

@@ -1,28 +1,43 @@
 """One JAX primitive: a call that each platform evaluates in its own way, and whose transpose may be written by hand.
 
-It is lowered by tracing its function for a platform while the program is lowered, batched by `jax.vmap` of the
-function, and differentiated by JAX, or into its own transpose where it is linear. This is the only module that uses
-interfaces which JAX does not guarantee. They are registered in one attempt. If anything fails in it, `AVAILABLE` is
-false, and documented JAX takes the place of calls: the same results, from programs that JAX differentiates itself.
+It enters a traced program once for all platforms, to which that can be exported. It is lowered by tracing its function
+for a platform while the program is lowered, batched by `jax.vmap` of the function, and differentiated by JAX, or into
+its own transpose where it is linear. This is the only module that uses interfaces which JAX does not guarantee. They
+are registered in one attempt. If anything fails in it, `AVAILABLE` is false, and documented JAX takes the place of
+calls: the same results, from programs that JAX differentiates itself.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import ShapedArray
 
-from jaxpool._engine.platforms import PLATFORMS, default_platform, inside, is_portable, known_platform, most_devices
+from jaxpool._engine import platforms
+from jaxpool._engine.platforms import PLATFORMS, inside, known_platform, most_devices
 
 
 def available() -> bool:
     """Whether calls can be added to the program being traced; never to portable ones, which have plain operations."""
-    return AVAILABLE and not is_portable()
+    return AVAILABLE and not platforms.is_portable()
+
+
+def by_platform(*trees: Any, like: Any = None, **lowerings: Callable[..., Any]) -> Any:
+    """Apply the lowering named after the platform, or that for GPUs, to trees of arrays; see `call`.
+
+    Inside a lowering, where the platform is known, this is a plain call, so choices never nest.
+    """
+
+    def apply(platform: str, *trees: Any) -> Any:
+        return lowerings.get(platform, lowerings["gpu"])(*trees)
+
+    known = platforms.lowering_platform()
+    return call(apply, *trees, like=like) if known is None else apply(known, *trees)
 
 
 def call(
@@ -33,16 +48,14 @@ def call(
     others_vary: bool = True,
     apart: bool = False,
 ) -> Any:
-    """Add a call of `function(platform, *trees)` to the traced program; see `PlatformCall`.
+    """Add a call of `function(platform, *trees)` to the traced program, with the other arguments of `PlatformCall`.
 
-    The results are like a tree of arrays or of `jax.ShapeDtypeStruct`. Without it the function is traced once more, to
-    find their types.
+    Its results are like `like`, a tree of arrays or of `jax.ShapeDtypeStruct`; without it they are traced once more.
     """
     (vectors, first), (arrays, others) = jax.tree.flatten(trees[0]), jax.tree.flatten(trees[1:])
     types = _types(partial(_inside, function, known_platform() or "gpu"), *trees, like=like)
     static = PlatformCall(function, first, others, jax.tree.structure(types), transposed, others_vary, apart)
-    results = _bind(static, [*vectors, *arrays], jax.tree.leaves(types))
-    return jax.tree.unflatten(static.result, results)
+    return jax.tree.unflatten(static.result, _bind(static, [*vectors, *arrays], jax.tree.leaves(types)))
 
 
 @dataclass(frozen=True)
@@ -50,14 +63,13 @@ class PlatformCall:
     """The static part of a call, which enters the traced program with flat arrays.
 
     Attributes:
-        function: Of the platform, inside which it is evaluated, and of trees; it closes over no traced arrays.
+        function: Of the platform, inside which it is evaluated, and of trees; it closes over no traced array.
         first, others, result: The structures of its first tree, of the tuple of the others, and of its result.
         transposed: The transpose, if the function is linear in its first tree: of cotangents in place of this tree.
         others_vary: Whether JAX derives a function with a transpose in its other trees; else they are constants.
         apart: Whether the CPU compiler must keep the function apart from the rest of the program.
         known: The only platform that the program is for, if one is named.
-        batches: The axes along which the arrays are batched, in turn; what a call is linear in, and its results, are
-            batched along their first axis.
+        batches: The axes along which arrays are batched, in turn; 0 for results, and for what the call is linear in.
     """
 
     function: Callable[..., Any]
@@ -91,8 +103,8 @@ class PlatformCall:
         """The same as branches that JAX differentiates; a program compiled for a platform keeps only its own branch."""
         if self.known is not None:
             return self.evaluate(self.known, *arrays)
-        branches = {platform: partial(self.evaluate, platform) for platform in PLATFORMS}
-        return lax.platform_dependent(*arrays, cpu=branches["cpu"], tpu=branches["tpu"], default=branches["gpu"])
+        cpu, gpu, tpu = (partial(self.evaluate, platform) for platform in PLATFORMS)
+        return lax.platform_dependent(*arrays, cpu=cpu, tpu=tpu, default=gpu)
 
 
 def _bind(call: PlatformCall, arrays: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
@@ -107,34 +119,26 @@ def _inside(function: Callable[..., Any], platform: str, *trees: Any) -> Any:
 def _types(function: Callable[..., Any], *arrays: Any, like: Any) -> Any:
     """The types of the results of a function; in a mesh, the shapes and dtypes of `like` say too little."""
     exact = all(isinstance(one, jax.Array) for one in jax.tree.leaves(like))
-    if like is None or not (exact or all(map(_is_in_no_mesh, jax.tree.leaves(arrays)))):
+    if like is None or not (exact or platforms.in_no_mesh(*jax.tree.leaves(arrays))):
         program, results = jax.make_jaxpr(function, return_shape=True)(*arrays)
         return jax.tree.unflatten(jax.tree.structure(results), program.out_avals)
     return jax.tree.map(jax.typeof if exact else lambda one: ShapedArray(one.shape, one.dtype), like)
 
 
-def _is_in_no_mesh(array: Any) -> bool:
-    kind = jax.typeof(array)
-    plain = ShapedArray(kind.shape, kind.dtype, kind.weak_type)
-    return kind == plain and jax.sharding.get_abstract_mesh().empty
-
-
 def _impl(*arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
     """Evaluate a call outside any traced program, as `jax.disable_jit` does, where its arrays are."""
-    platforms = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
-    return call.evaluate(next((one for one in PLATFORMS if one in platforms), default_platform()), *arrays)
+    found = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
+    return call.evaluate(next((one for one in PLATFORMS if one in found), platforms.default_platform()), *arrays)
 
 
 def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: Any) -> Any:
-    count = call.vectors
-    results: Sequence[Any] = []
-    dots: Sequence[Any] = []
+    count, dots = call.vectors, list[Any]()
     varying = [n for n in range(count, len(primals)) if call.others_vary and not isinstance(tangents[n], ad.Zero)]
     if varying:
         function = partial(_evaluate_with, call, primals, varying)
         results, dots = jax.jvp(function, [primals[n] for n in varying], [tangents[n] for n in varying])
-    if call.transposed is None and varying:
-        return results, dots
+        if call.transposed is None:
+            return results, dots
     results = _bind(call, primals, types)
     if not all(isinstance(tangent, ad.Zero) for tangent in tangents[:count]):
         linear = _bind(call, [*map(ad.instantiate_zeros, tangents[:count]), *primals[count:]], types)
@@ -242,8 +246,5 @@ try:
     _USED = ad.Zero, ad.instantiate_zeros, ad.is_undefined_primal, mlir.lower_fun
     _PRIMITIVE, AVAILABLE = _registered(), True
 except Exception:  # whatever a version of JAX raises
-    ad: Any = None
-    batching: Any = None
-    mlir: Any = None
-    _PRIMITIVE: Any = None
+    ad = batching = mlir = _PRIMITIVE = cast(Any, None)
     AVAILABLE = False
