@@ -149,9 +149,6 @@ class _Norm(WeightedPool):
             return _norm_by_sums(x, p, part)
         return _norm_by_ratios(x, p, part)
 
-    def fill_cells(self, cells: Arrays, window: Window) -> list[Filled]:
-        return [(x, 0.0) for x in cells]
-
     def fill_windows(self, windows: Arrays) -> list[Filled]:
         return list(zip(windows, (0.0, 1.0), strict=False))
 

@@ -15,8 +15,8 @@ from jaxpool._arguments import Rule
 from jaxpool._derivatives.exponentials import ExponentialPool, difference, pool_exponentials
 from jaxpool._derivatives.in_turn import exponentials_order, extremes_with_zeros, is_shared, over_parts
 from jaxpool._derivatives.moderate_sums import Terms
+from jaxpool._derivatives.pairs import ExponentialWeights, finite, weighted_sums
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._derivatives.sums import ExponentialWeights, finite, weighted_sums
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
