@@ -107,8 +107,9 @@ def _values_and_sums(pool: SumsOfCells, x: jax.Array) -> tuple[jax.Array, Terms,
             return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros((), bool)
         sums = pool.sums(x)
         moderate = all_moderate(pool.is_moderate(sums))
-        # Apart from the values, so that a program that reads only derivatives does not evaluate the exact pool twice.
-        kept = zeros_unless_moderate(moderate, sums[: pool.kept])
+        # Sums that are infinite or NaN would look like mistakes. Apart from the values, so that a program that reads
+        # only derivatives does not evaluate the exact pool twice.
+        kept = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 
         def pool_sums(x: jax.Array, *sums: jax.Array) -> jax.Array:
             counts = jnp.broadcast_to(pool.counts(sums), sums[0].shape)
@@ -217,14 +218,8 @@ def in_slabs(exact: Callable[..., jax.Array], window: Window, *arrays: jax.Array
     return lax.collapse(lax.map(lambda slab: exact(*slab), slabs), 0, 2)
 
 
-def zeros_unless_moderate(moderate: jax.Array, sums: Terms) -> Terms:
-    """The sums if all of them are moderate, else zeros: sums that are infinite or NaN would look like mistakes."""
-    return lax.fori_loop(0, jnp.where(moderate, 0, 1), lambda _, sums: jax.tree.map(jnp.zeros_like, sums), sums)
-
-
 def all_moderate(moderate: jax.Array) -> jax.Array:
-    """Whether all entries are true: one answer for a whole batch, which then takes one branch."""
+    """Whether all entries are true, in half the time of the compiler's own reduction of booleans."""
     if not (isinstance(moderate.size, int) and moderate.size):
-        return ~any_in_batch(~jnp.all(moderate))
-    # Half the time of the compiler's own reduction of booleans.
-    return ~any_in_batch(~fold(materialize(moderate.reshape(-1)), (0,), lax.bitwise_and)[0])
+        return jnp.all(moderate)
+    return fold(materialize(moderate.reshape(-1)), (0,), lax.bitwise_and)[0]

@@ -116,7 +116,7 @@ def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:
     if rows is not None:
         return materialize(_combine_rows(array, rows, op))
     cells = array.shape[axis]
-    width = -(-cells // slices_at_once(cells))
+    width = -(-cells // (12 if cells <= 256 else 16))
     return reduce(op, _slices(array, axis, width, op))
 
 
@@ -130,11 +130,6 @@ def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
     if axis != len(shape) - 1 or cells < 256:
         return None
     return max((rows for rows in range(16, 65) if cells % (8 * rows) == 0), default=None)
-
-
-def slices_at_once(cells: int) -> int:
-    """How many slices each step combines in a fold of so many cells."""
-    return 12 if cells <= 256 else 16
 
 
 def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:

@@ -96,8 +96,8 @@ def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, 
     Large windows that tile an array are not unrolled, nor is a single one that devices share: the term is evaluated for
     all cells together.
     """
-    devices = [most_sharing(axis) for axis in reversed(window.axes)]
-    if window.tiles and (window.cells > 64 or max(devices) > 1):
+    devices = [most_sharing(axis) for axis in reversed(window.axes)] if window.tiles else []
+    if devices and (window.cells > 64 or max(devices) > 1):
         blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
         for _ in window.axes:
             term = jax.vmap(term)
