@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 WINDOW_GROUPS = ("max", "min", "sum", "avg", "lp", "smooth")
 BIN_GROUPS = ("adaptive max", "adaptive avg")
-ZOO_GROUPS = ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur", "median")
+ZOO_GROUPS = ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur", "median", "var", "std")
 GLOBAL_GROUPS = ("global max", "global avg")
 COMMON_GROUPS = ("max", "min", "sum", "avg", *BIN_GROUPS, *GLOBAL_GROUPS)
 

@@ -30,6 +30,8 @@ def ours(case: Case) -> dict[str, Pool]:
         "soft": lambda x: jaxpool.soft_pool(x, _BETA, **window),
         "mixed": lambda x: jaxpool.mixed_pool(x, _ALPHA, **window),
         "stochastic": lambda x: jaxpool.stochastic_pool(x, **window),
+        "var": lambda x: jaxpool.var_pool(x, **window),
+        "std": lambda x: jaxpool.std_pool(x, **window),
         "blur": lambda x: jaxpool.blur_pool(x, padding="VALID", **window),
         "median": lambda x: jaxpool.median_pool(x, padding=case.padding, **window),
     }
@@ -45,12 +47,18 @@ def plain(case: Case, total: Total, largest: Total) -> dict[str, Pool]:
         first, *others = (weight * one for weight, one in zip(products, _slices(x, case), strict=True))
         return sum(others, first)
 
+    def variance(x: jax.Array) -> jax.Array:
+        # Of numbers near 0, for which the difference of squares keeps its digits.
+        return total(x * x) / cells - (total(x) / cells) ** 2
+
     return {
         "gem": lambda x: (total(jnp.abs(x) ** _NORM) / cells) ** (1 / _NORM),
         "mellowmax": lambda x: jnp.log(total(jnp.exp(_BETA * x)) / cells) / _BETA,
         "soft": lambda x: total(jnp.exp(_BETA * x) * x) / total(jnp.exp(_BETA * x)),
         "mixed": lambda x: _ALPHA * largest(x) + (1 - _ALPHA) * total(x) / cells,
         "stochastic": lambda x: total(jax.nn.relu(x) ** 2) / total(jax.nn.relu(x)),
+        "var": lambda x: variance(x),
+        "std": lambda x: jnp.sqrt(variance(x)),
         "blur": blurred,
         "median": lambda x: jnp.median(jnp.stack(list(_slices(x, case))), 0),
     }

@@ -4,6 +4,7 @@ Maxima and minima: max_pool, min_pool, max_pool_with_indices, min_pool_with_indi
 Sums and averages: avg_pool, sum_pool.
 Between average and maximum: lp_pool, gem_pool, smooth_max_pool, mellowmax_pool, soft_pool, mixed_pool, stochastic_pool.
 Medians and quantiles: median_pool, quantile_pool.
+Variances and standard deviations: var_pool, std_pool.
 Anti-aliased pooling: blur_pool, max_blur_pool.
 Adaptive pooling: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_avg_pool, spatial_pyramid_pool.
 Global pooling: global_max_pool, global_avg_pool, global_gem_pool.
@@ -45,5 +46,7 @@ from jaxpool._smooth import smooth_max_pool as smooth_max_pool
 from jaxpool._soft import soft_pool as soft_pool
 from jaxpool._stochastic import stochastic_pool as stochastic_pool
 from jaxpool._unpool import max_unpool as max_unpool
+from jaxpool._variance import std_pool as std_pool
+from jaxpool._variance import var_pool as var_pool
 
 __version__ = "0.2.0"

@@ -168,6 +168,8 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _row("median_pool", partial(window.quantile, q=0.5), partial(plain.quantile, q=0.5)),
     _row("quantile_pool", window.quantile, plain.quantile, q=0.9),
+    _row("var_pool", window.variance, tiled="var"),
+    _row("std_pool", window.deviation, tiled="std", plain_gradient=False),
     _row("adaptive_max_pool", window.largest, plain.largest_of_bins, exact.uneven, detail="uneven bins"),
     _row("adaptive_max_pool_with_indices", window.largest, plain.largest_of_bins_with_indices, exact.uneven),
     _row("adaptive_avg_pool", window.mean, plain.mean_of_bins, exact.uneven, detail="uneven bins"),

@@ -87,6 +87,19 @@ def softmax_mean(cells: np.ndarray, beta: float) -> ValuesAndWeights:
     return values[..., 0], shares * (1 + beta * (cells - values))
 
 
+def variance(cells: np.ndarray) -> ValuesAndWeights:
+    """The mean of the squared deviations from the mean."""
+    deviations = cells - cells.mean(-1, keepdims=True)
+    return (deviations**2).mean(-1), 2 * deviations / cells.shape[-1]
+
+
+def deviation(cells: np.ndarray) -> ValuesAndWeights:
+    """The root of the variance; no derivative where it is 0."""
+    values, slopes = variance(cells)
+    roots = np.sqrt(values)
+    return roots, slopes / np.where(roots == 0, np.inf, 2 * roots)[..., None]
+
+
 def binomial(cells: np.ndarray) -> ValuesAndWeights:
     """The sum with weights that are products of binomial coefficients along both sides of a square window."""
     last = math.isqrt(cells.shape[-1]) - 1

@@ -91,7 +91,7 @@ class LogExponentials(ExponentialPool, WeightedPool):
 
     def pool_present(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array | None, rule: str) -> jax.Array:
         cells = x if mask is None else jnp.where(mask, x, -jnp.inf)
-        present = _present(mask, self.window, x.ndim) if self.is_mean else None
+        present = present_cells(mask, self.window, x.ndim) if self.is_mean else None
         return weighted_pool(cells, beta, self, rule, None if present is None else present.astype(x.dtype))
 
     @property
@@ -183,7 +183,7 @@ def _pool(
     return values.astype(dtype)
 
 
-def _present(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
+def present_cells(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
     """Which cells are present; None if windows hold no others."""
     if (
         mask is not None

@@ -3,7 +3,7 @@
 Choices and slots work as in `docstring_paragraphs.py`.
 """
 
-from tests.project.docstring_keys import COMPLEX, EXPONENTIALS, INDEXED, SLIDING_EXTREMES, Choice
+from tests.project.docstring_keys import COMPLEX, EXPONENTIALS, INDEXED, MOMENTS, SLIDING_EXTREMES, Choice
 
 ERRORS: dict[str, tuple[Choice, ...]] = {
     "TypeError": (
@@ -34,12 +34,13 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         },
         {"eps": "`eps` is negative or not finite"},
         {"divisor_override": "`divisor_override` is 0 or not finite"},
+        {"correction": "`correction` is negative or not finite"},
         {"keepdims": "a pooled axis has no cells"},
         {"method": "`method` or `rule` is unknown", "kind": "`kind` or `rule` is unknown", "rule": "`rule` is unknown"},
         {
             SLIDING_EXTREMES: "a window holds only padding",
             "avg_pool": "a window holds only padding, with neither `count_include_pad` nor `divisor_override`",
-            f"gem_pool {EXPONENTIALS}": "a window holds only padding, without `count_include_pad`",
+            f"gem_pool {EXPONENTIALS} {MOMENTS}": "a window holds only padding, without `count_include_pad`",
         },
         {f"{INDEXED} roi_pool": "the pooled axes have too many cells for int32"},
         {"max_unpool": "the output has too many cells for int32"},

@@ -7,5 +7,6 @@ SLIDING_EXTREMES = "max_pool min_pool max_pool_with_indices min_pool_with_indice
 WINNERS = "max_pool min_pool adaptive_max_pool fractional_max_pool roi_pool"
 SUMMED = "avg_pool adaptive_avg_pool global_avg_pool blur_pool max_blur_pool spatial_pyramid_pool"
 EXPONENTIALS = "smooth_max_pool mellowmax_pool soft_pool"
+MOMENTS = "var_pool std_pool"
 NORMS = "lp_pool gem_pool"
 COMPLEX = "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool indices"

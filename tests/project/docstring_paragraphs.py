@@ -78,6 +78,10 @@ ARGUMENTS: dict[str, Choice] = {
         "mixed_pool": "Whether padded cells count in the divisor of the average; they are never the maximum.",
         "": "Whether padded cells take part, as zeros.{zeros}",
     },
+    "correction": {
+        "": "Number c ≥ 0 that is subtracted from the number of cells: 0 for the variance of the cells, 1 for an "
+        "unbiased estimate of that of a population, PyTorch's default.",
+    },
     "divisor_override": {"": "Number by which every sum is divided instead; finite and not 0."},
     "norm_type": {"": f"Exponent p > 0: a Python number, inf included, or an array of finite numbers {_LEARNT}"},
     "alpha": {

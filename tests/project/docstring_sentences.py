@@ -8,6 +8,7 @@ from tests.project import docstring_paragraphs
 from tests.project.docstring_keys import (
     EXPONENTIALS,
     INDEXED,
+    MOMENTS,
     NORMS,
     SLIDING_EXTREMES,
     SUMMED,
@@ -30,7 +31,7 @@ SLOTS: dict[str, Choice] = {
         "quantile_pool": ' (with "linear", float32 for integers and bool)',
         "stochastic_pool": " (without a key, float32 for integers and bool)",
         "spatial_pyramid_pool": ' (with "avg", float32 for integers and bool)',
-        f"{SUMMED} beta alpha norm_type median_pool roi_align": " (float32 for integers and bool)",
+        f"{SUMMED} beta alpha norm_type correction median_pool roi_align": " (float32 for integers and bool)",
     },
     "size": {
         "blur_pool": "1, which is n/stride rounded up where cells are copied",
@@ -83,7 +84,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "float16": {
             "sum_pool": "float16 and bfloat16 are summed in float32 and rounded once.",
             SUMMED: "float16, bfloat16 and integers are summed in float32 and rounded once.",
-            "beta alpha norm_type": "float16 and bfloat16 are computed in float32 and rounded once.",
+            "beta alpha norm_type correction": "float16 and bfloat16 are computed in float32 and rounded once.",
         },
         "Other axes": {"max_pool fractional_max_pool": "Other axes are unchanged."},
     },
@@ -108,7 +109,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "norm_type": "Ties: for p = inf, the first of the largest {magnitudes} in row-major order takes all."
         },
         "Zeros need": {"mixed_pool spatial_pyramid_pool": "Zeros need no special handling."},
-        "Ties share equally": {EXPONENTIALS: "Ties share equally; zeros need no special handling."},
+        "Ties share equally": {f"{EXPONENTIALS} {MOMENTS}": "Ties share equally; zeros need no special handling."},
         "Ties and zeros": {
             "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool roi_align": "Ties and zeros need no special "
             "handling."
@@ -124,7 +125,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "later ones{passed_on}."
         },
         "NaN stays": {
-            f"{NORMS} {EXPONENTIALS} mixed_pool": "NaN stays in the windows that hold it.",
+            f"{NORMS} {EXPONENTIALS} {MOMENTS} mixed_pool": "NaN stays in the windows that hold it.",
         },
         "NaN and infinities reach": {
             "sum_pool avg_pool blur_pool adaptive_avg_pool": "NaN and infinities reach only the {window}s that hold "
@@ -132,6 +133,10 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "global_avg_pool": "NaN and infinities reach no derivative.",
         },
         "NaN: a window": {"median_pool quantile_pool": "NaN: a window with NaN is NaN, and its first NaN takes all."},
+        "A window that holds an infinity": {MOMENTS: "A window that holds an infinity is NaN, too."},
+        "A window that has no more": {
+            MOMENTS: "A window that has no more than c cells, or that `where` leaves empty, is 0 with derivative 0."
+        },
         "A mean of infinities": {"median_pool quantile_pool": "A mean of infinities of both signs is NaN."},
         "A cell of -inf": {
             EXPONENTIALS: "A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has "

@@ -18,7 +18,7 @@ from jaxpool import (
     smooth_max_pool,
     sum_pool,
 )
-from tests.registry.calls import RANKED
+from tests.registry.calls import MOMENTS, RANKED
 from tests.registry.cases import PLAIN, Case, distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
@@ -31,7 +31,7 @@ WINDOWS: list[dict[str, Any]] = [
 
 # A median of medians is not the median, and a weighted mean of weighted means is not that of all cells. Maxima blurred
 # along rows no longer contain the largest cells of planes.
-NO_FOLDS = (*RANKED, "soft_pool", "mixed_pool", "stochastic_pool", "max_blur_pool")
+NO_FOLDS = (*RANKED, *MOMENTS, "soft_pool", "mixed_pool", "stochastic_pool", "max_blur_pool")
 FOLDS = [name for name, case in PLAIN.items() if "kernel_size" in case.parameters and name not in NO_FOLDS]
 
 each_window = pytest.mark.parametrize("window", WINDOWS, ids=["overlapping", "dilated"])
@@ -118,7 +118,10 @@ def test_windows_of_one_cell_change_nothing(case: Case) -> None:
     given = {**case.parameters, "kernel_size": (1, 1), "stride": 1, "padding": 0}
     if case.function == "max_blur_pool":
         given["blur_size"] = 1
-    expected = {"lp_pool": np.abs(X), "gem_pool": np.abs(X), "stochastic_pool": np.maximum(X, 0)}.get(case.function, X)
+    moments = dict.fromkeys(MOMENTS, np.zeros_like(X))
+    expected = {"lp_pool": np.abs(X), "gem_pool": np.abs(X), "stochastic_pool": np.maximum(X, 0), **moments}.get(
+        case.function, X
+    )
     close(first(case.call(X, **given)), expected)
 
 

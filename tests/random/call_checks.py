@@ -16,7 +16,7 @@ import numpy as np
 from jaxpool._engine import platforms
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import fractional, oracle
-from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, ORDERED, RANKED, Call
+from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, MOMENTS, ORDERED, RANKED, Call
 
 Outcome = dict[str, np.ndarray]
 
@@ -62,7 +62,8 @@ def is_defined(call: Call) -> bool:
     if "kernel_size" not in call.parameters:
         return True
     needs_cells = call.function in (*ORDERED, *RANKED, "mixed_pool") or (
-        not call.parameters.get("count_include_pad", True) and call.parameters.get("divisor_override") is None
+        not call.parameters.get("count_include_pad", call.function not in MOMENTS)
+        and call.parameters.get("divisor_override") is None
     )
     return all(
         windows and not (needs_cells and any(set(window) == {None} for window in windows))

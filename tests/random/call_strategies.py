@@ -54,6 +54,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "alpha": (0, 1, *SHARES),
 }
 QUANTILES = (0.5, 0, 1, 0.25, 0.75, 0.3, 0.9, np.float64(0.6))
+CORRECTIONS = (0, 1, 0.5, 3, np.int64(1))
 DIVISORS = (1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5))
 MOST_CELLS = 400
 
@@ -142,6 +143,8 @@ def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
         options |= some(draw, count_include_pad=st.booleans())
     if function == "avg_pool":
         options |= some(draw, divisor_override=st.none() | st.sampled_from(DIVISORS))
+    if "correction" in arguments:
+        options |= some(draw, correction=st.sampled_from(CORRECTIONS))
     if function == "quantile_pool":
         options["q"] = draw(st.sampled_from(QUANTILES))
         options |= some(draw, method=st.sampled_from(["linear", "lower", "higher"]))

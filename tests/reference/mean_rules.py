@@ -81,11 +81,41 @@ def mean_of_draws(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
     return value, np.where(positive == 0, 0, (2 * positive - value) / total)
 
 
+def variance(
+    cells: np.ndarray, real: np.ndarray, correction: float = 0, count_include_pad: bool = False
+) -> tuple[Any, Slopes]:
+    """Σ (x - m)²/(n - c) about the mean of the window; 0 if n ≤ c, unless a cell is not a number."""
+    counted = np.full(len(cells), True) if count_include_pad else real
+    held = cells[counted]
+    slopes = np.zeros(len(cells))
+    if not np.isfinite(held).all():
+        slopes[counted] = math.nan
+        return math.nan, slopes
+    if len(held) > correction:
+        # From a cell, so that equal cells deviate by nothing.
+        deviations = held - held[0]
+        deviations = deviations - deviations.mean()
+        slopes[counted] = 2 * deviations / (len(held) - correction)
+        return (deviations**2).sum() / (len(held) - correction), slopes
+    return 0.0, slopes
+
+
+def deviation(
+    cells: np.ndarray, real: np.ndarray, correction: float = 0, count_include_pad: bool = False
+) -> tuple[Any, Slopes]:
+    """The root of the variance; no derivative where it is 0."""
+    value, slopes = variance(cells, real, correction, count_include_pad)
+    root = math.sqrt(value)
+    return root, slopes if root == 0 else slopes / (2 * root)
+
+
 RULES: dict[str, WindowRule] = {
     "gem_pool": power_mean,
     "mellowmax_pool": mellowmax,
     "soft_pool": softened,
     "mixed_pool": mixed,
     "stochastic_pool": mean_of_draws,
+    "var_pool": variance,
+    "std_pool": deviation,
     "global_gem_pool": bounded_power_mean,
 }

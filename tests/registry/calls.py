@@ -22,6 +22,8 @@ FRACTIONAL = names(lambda record: record.windows == "random")
 BOXES = names(lambda record: record.windows == "boxes")
 ORDERED = tuple(name for name, rule in oracle.RULES.items() if rule in (oracle.largest, oracle.smallest))
 RANKED = ("median_pool", "quantile_pool")
+# Those of equal cells are 0, and padding takes no part unless it is asked to.
+MOMENTS = ("var_pool", "std_pool")
 SELECTING = names(lambda record: record.selects)
 LINEAR = names(lambda record: record.linear and record.has_mask)
 WITHOUT_RULE = names(lambda record: not record.has_rule)

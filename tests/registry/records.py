@@ -36,6 +36,7 @@ _FRACTIONAL = (
     "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp', "
     "where=None)"
 )
+_MOMENT = _FIXED.replace("*", "*, correction=0, count_include_pad=False")
 _LINEAR = _FIXED.replace("*", "*, method='linear'")
 SIGNATURES = {
     "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
@@ -63,6 +64,8 @@ SIGNATURES = {
     ),
     "median_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
     "quantile_pool": f"(x, q, {_LINEAR}, axis=None, where=None, rule='jvp')",
+    "var_pool": f"(x, {_MOMENT}, axis=None, where=None, rule='jvp')",
+    "std_pool": f"(x, {_MOMENT}, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
@@ -156,6 +159,8 @@ RECORDS: dict[str, Record] = {
         Record("max_blur_pool", "blurred"),
         Record("median_pool"),
         Record("quantile_pool", options={"q": 0.7}),
+        Record("var_pool"),
+        Record("std_pool"),
         Record("adaptive_max_pool", "bins", selects=True),
         Record("adaptive_max_pool_with_indices", "bins", selects=True),
         Record("adaptive_avg_pool", "bins", linear=True),

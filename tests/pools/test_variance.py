@@ -1,0 +1,107 @@
+"""Variances and standard deviations: digits far from 0, equal cells, the ends of the range, corrections and errors."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from tests.harness.compilation import compiled_fast
+from tests.mistakes.errors import COMPLEX, Row, check_wrong_call
+
+WINDOWS = {"3×3 / 2": (3, 2), "7×7 / 1": (7, 1), "20×20 / 1": (20, 1), "34 of 40": ((34, 1), (3, 1))}
+
+
+def _windows(x: np.ndarray, kernel: int | tuple[int, int], stride: int | tuple[int, int]) -> np.ndarray:
+    kernels, (down, across) = np.broadcast_to(kernel, 2), np.broadcast_to(stride, 2)
+    return np.lib.stride_tricks.sliding_window_view(x, kernels)[::down, ::across]
+
+
+def test_a_mean_far_from_0_costs_no_digits() -> None:
+    x = (1e4 + 1e-2 * np.random.default_rng(0).standard_normal((40, 24))).astype(np.float32)
+
+    def pools(x: jax.Array, name: str) -> tuple[jax.Array, jax.Array, jax.Array]:
+        kernel, stride = WINDOWS[name]
+        std, pull_back = jax.vjp(lambda x: jaxpool.std_pool(x, kernel, stride, axis=(0, 1)), x)
+        return jaxpool.var_pool(x, kernel, stride, correction=1, axis=(0, 1)), std, pull_back(jnp.ones_like(std))[0]
+
+    all_of = compiled_fast(lambda x: {name: pools(x, name) for name in WINDOWS})
+    found, exact = all_of(x), all_of(x.astype(np.float64))
+    for name, (kernel, stride) in WINDOWS.items():
+        windows = _windows(x.astype(np.float64), kernel, stride)
+        np.testing.assert_allclose(found[name][0], windows.var((-1, -2), ddof=1), rtol=2e-6, err_msg=name)
+        np.testing.assert_allclose(found[name][1], windows.std((-1, -2)), rtol=2e-6, err_msg=name)
+        np.testing.assert_allclose(exact[name][0], windows.var((-1, -2), ddof=1), rtol=1e-9, err_msg=name)
+        np.testing.assert_allclose(found[name][2], exact[name][2], atol=1e-5 * np.abs(exact[name][2]).max())
+
+
+@pytest.mark.parametrize("pool", [jaxpool.var_pool, jaxpool.std_pool])
+def test_equal_cells_are_exactly_0(pool: Callable[..., jax.Array]) -> None:
+    x = np.full((13, 11), 0.1, np.float32)
+    mask = np.random.default_rng(1).random(x.shape) < 0.7
+
+    def sums(x: jax.Array) -> jax.Array:
+        return pool(x, (3, 3), 1, where=mask).sum() + pool(x, (5, 5), 2, 2).sum()
+
+    def derivatives(x: jax.Array) -> tuple[jax.Array, ...]:
+        return sums(x), jax.grad(sums)(x), jax.jvp(jax.grad(sums), (x,), (x,))[1]
+
+    value, slopes, curvature = compiled_fast(derivatives)(x)
+    assert value == 0
+    assert not np.any(slopes)
+    # For the variance, what equal steps of all cells add up to.
+    np.testing.assert_allclose(curvature, 0, atol=1e-6)
+
+
+def test_a_root_of_0_has_derivative_0_at_every_order() -> None:
+    x = jnp.array([2.0, 2.0, 2.0, 1.0, 3.0, 5.0], jnp.float32)
+
+    def pool(x: jax.Array) -> jax.Array:
+        return jaxpool.std_pool(x, (3,))
+
+    hessians = compiled_fast(jax.hessian(pool))(x)
+    assert not np.any(hessians[0])
+    # For three cells 2 apart with y² = 8/3, (δ - 1/3)/(3·y) - e·e/(9·y³).
+    e, y = np.array([-2.0, 0, 2]), np.sqrt(8 / 3)
+    expected = (np.eye(3) - 1 / 3) / (3 * y) - np.outer(e, e) / (9 * y**3)
+    np.testing.assert_allclose(hessians[1, 3:, 3:], expected, atol=1e-6)
+
+
+def test_only_a_value_that_is_too_large_overflows() -> None:
+    ends = np.array([[3e38, -3e38, 3e38, -3e38], [3e-30, -3e-30, 3e-30, -3e-30], [2e19, -2e19, 0, 0]], np.float32)
+    values, slopes = compiled_fast(
+        lambda x: (jaxpool.std_pool(x, (4,)), jax.grad(lambda x: jaxpool.std_pool(x, (4,)).sum())(x))
+    )(ends)
+    np.testing.assert_allclose(values[:, 0], [3e38, 3e-30, 2e19 / np.sqrt(2)], rtol=1e-6)
+    np.testing.assert_allclose(slopes, [[0.25, -0.25, 0.25, -0.25]] * 2 + [[0.5**1.5, -(0.5**1.5), 0, 0]], atol=1e-6)
+    large = np.array([1e19, -1e19], np.float32)
+    np.testing.assert_allclose(jaxpool.var_pool(large, (2,)), [1e38], rtol=1e-6)
+
+
+def test_a_correction_leaves_no_value_to_windows_of_too_few_cells() -> None:
+    x = np.array([1.0, 4.0, 9.0, 2.0, np.nan, 7.0])
+    mask = np.array([True, True, True, False, False, False])
+    for correction, expected in ((0, [2.25, 0, 0]), (1, [4.5, 0, 0]), (2, [0, 0, 0]), (1.5, [9, 0, 0])):
+        values, slopes = compiled_fast(
+            jax.value_and_grad(
+                lambda x, c=correction: (lambda y: (y.sum(), y))(jaxpool.var_pool(x, (2,), correction=c, where=mask)),
+                has_aux=True,
+            )
+        )(x)
+        np.testing.assert_allclose(values[1], expected)
+        assert np.any(slopes) == np.any(expected)
+        assert not np.any(slopes[2:])
+
+
+def test_bad_corrections() -> None:
+    rows: list[Row] = [
+        (ValueError, r"correction must be finite and not negative, got -1; use 0 or 1", {"correction": -1}),
+        (TypeError, r"correction must be a Python number, got None; use 0", {"correction": None}),
+        (TypeError, r"x is complex64, which has no order", COMPLEX),
+        (ValueError, r"window 0 along axis 1 holds only padding .* or count_include_pad=True", {"padding": 2}),
+    ]
+    for function in ("var_pool", "std_pool"):
+        for row in rows:
+            check_wrong_call(function, *row)
