@@ -11,7 +11,19 @@ from dataclasses import dataclass
 
 WINDOW_GROUPS = ("max", "min", "sum", "avg", "lp", "smooth")
 BIN_GROUPS = ("adaptive max", "adaptive avg")
-ZOO_GROUPS = ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur", "median", "var", "std")
+ZOO_GROUPS = (
+    "gem",
+    "mellowmax",
+    "soft",
+    "mixed",
+    "stochastic",
+    "blur",
+    "median",
+    "var",
+    "std",
+    "weighted",
+    "attention",
+)
 GLOBAL_GROUPS = ("global max", "global avg")
 COMMON_GROUPS = ("max", "min", "sum", "avg", *BIN_GROUPS, *GLOBAL_GROUPS)
 

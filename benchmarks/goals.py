@@ -17,7 +17,7 @@ FAMILIES = {
     "smooth": ("smooth",),
     "adaptive": ("adaptive max", "adaptive avg"),
     "global": ("global max", "global avg"),
-    "other pools": ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur", "var", "std"),
+    "other pools": ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur", "var", "std", "weighted", "attention"),
     "median": ("median",),
 }
 _OTHERS = ("lp", "gem", "smooth", "mellowmax", "soft", "stochastic", "median")

@@ -22,7 +22,9 @@ _CELLS_ALONG_ONE_AXIS = 20_000
 _ALONG_ONE_AXIS = {
     **dict.fromkeys(("max", "min", "sum", "avg"), (0,)),
     "lp": (2, 3),
-    **dict.fromkeys(("gem", "smooth", "mellowmax", "soft", "mixed", "stochastic", "var", "std"), (0,)),
+    **dict.fromkeys(
+        ("gem", "smooth", "mellowmax", "soft", "mixed", "stochastic", "var", "std", "weighted", "attention"), (0,)
+    ),
 }
 _SECONDS = 4.0
 

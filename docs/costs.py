@@ -27,6 +27,8 @@ _POOLS = {
     "mixed": "mixed_pool",
     "stochastic": "stochastic_pool",
     "median": "median_pool",
+    "weighted": "weighted_pool",
+    "attention": "attention_pool",
     "var": "var_pool",
     "std": "std_pool",
     "blur": "blur_pool",

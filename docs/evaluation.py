@@ -80,6 +80,11 @@ def _box(low: float, high: float) -> Callable[[int], jax.Array]:
     return lambda axes: jnp.array([[low * axes] * axes + [high * axes] * axes], jnp.float32)
 
 
+def _growing(axes: int) -> jax.Array:
+    """Numbers of all cells that repeat along the last axis."""
+    return jnp.arange(LENGTH * axes, dtype=jnp.float32) % 3
+
+
 _WINDOWS, _THREE, _FOUR = _tiles(3, 5), {"kernel_size": 3}, {"output_size": 4}
 _SAMPLES = {"samples": lambda axes: jnp.full(axes, 0.5)}
 _FRACTIONAL = Call(_fractional(), (), {"kernel_size": 3, "output_size": 6}, _SAMPLES)
@@ -88,6 +93,8 @@ _CALLS: dict[str, Call] = {
     "max_unpool": Call(_tiles(1, LENGTH), (), {"output_size": LENGTH}, {"indices": lambda axes: _winners(axes)[1]}),
     "lp_pool": Call(_WINDOWS, (2.0,), _THREE),
     "soft_pool": Call(_WINDOWS, (5.0,), _THREE),
+    "weighted_pool": Call(_WINDOWS, (), _THREE, {"weights": lambda axes: _growing(axes)}),
+    "attention_pool": Call(_WINDOWS, (), _THREE, {"logits": lambda axes: _growing(axes)}),
     "stochastic_pool": Call(_WINDOWS, (), _THREE, {"key": lambda axes: jax.random.key(8)}),
     "blur_pool": Call(_around(8, 1, 1), (), _THREE),
     "max_blur_pool": Call(_around(7, 1, 2), (), {"kernel_size": 2}),

@@ -5,6 +5,7 @@ Sums and averages: avg_pool, sum_pool.
 Between average and maximum: lp_pool, gem_pool, smooth_max_pool, mellowmax_pool, soft_pool, mixed_pool, stochastic_pool.
 Medians and quantiles: median_pool, quantile_pool.
 Variances and standard deviations: var_pool, std_pool.
+Means with weights from another array: weighted_pool, attention_pool.
 Anti-aliased pooling: blur_pool, max_blur_pool.
 Adaptive pooling: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_avg_pool, spatial_pyramid_pool.
 Global pooling: global_max_pool, global_avg_pool, global_gem_pool.
@@ -48,5 +49,7 @@ from jaxpool._stochastic import stochastic_pool as stochastic_pool
 from jaxpool._unpool import max_unpool as max_unpool
 from jaxpool._variance import std_pool as std_pool
 from jaxpool._variance import var_pool as var_pool
+from jaxpool._weighted import attention_pool as attention_pool
+from jaxpool._weighted import weighted_pool as weighted_pool
 
 __version__ = "0.2.0"

@@ -91,7 +91,9 @@ def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool
     """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
     check_is_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
-        raise TypeError(f"{function}: x is {x.dtype}, which has no order; pool x.real, x.imag or abs(x)")
+        raise TypeError(
+            f"{function}: {name} is {x.dtype}, which has no order; pool {name}.real, {name}.imag or abs({name})"
+        )
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
         allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
         raise TypeError(

@@ -163,7 +163,7 @@ def evaluate_sharded(
     The result may have `leading` additional axes, which are not sharded and not in `shape`.
     """
     x = arrays[0]
-    sharded = [array for array in arrays if any(_entries(array, x.ndim, pooled))]
+    sharded = [array for array in jax.tree.leaves(list(arrays)) if any(_entries(array, x.ndim, pooled))]
     if not sharded:
         return core(*arrays)
     mesh = jax.typeof(sharded[0]).sharding.mesh

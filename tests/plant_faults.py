@@ -17,17 +17,26 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.project import faults_of_arguments, faults_of_engine, faults_of_means, faults_of_platforms, faults_of_pools
+from tests.project import (
+    faults_of_arguments,
+    faults_of_engine,
+    faults_of_means,
+    faults_of_moments,
+    faults_of_platforms,
+    faults_of_pools,
+)
 from tests.project.fault import Fault
 
 ROOT = Path(__file__).parent.parent
-FAULTS = (
-    *faults_of_engine.FAULTS,
-    *faults_of_platforms.FAULTS,
-    *faults_of_pools.FAULTS,
-    *faults_of_means.FAULTS,
-    *faults_of_arguments.FAULTS,
+_FILES = (
+    faults_of_engine,
+    faults_of_platforms,
+    faults_of_pools,
+    faults_of_means,
+    faults_of_moments,
+    faults_of_arguments,
 )
+FAULTS = tuple(fault for file in _FILES for fault in file.FAULTS)
 # Tests of sources and programs as text, not of what they compute: some cannot see a fault, others reject any change.
 _NOT_RUN = (
     "test_source",

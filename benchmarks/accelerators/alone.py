@@ -55,6 +55,9 @@ def alone() -> Iterator[Case]:
     for group in ("lp", "gem", "smooth", "mellowmax", "soft", "mixed", "blur", "median"):
         for window in _OTHERS[1:] if group == "median" else _OTHERS:
             yield from _fixed("gpu", group, window)
+    for group in ("var", "std", "weighted", "attention"):
+        for window in (*_OTHERS, (2, 7, 1, 0, 1)):
+            yield from _fixed("gpu", group, window)
     for group in ("adaptive max", "adaptive avg"):
         for bins in _BINS:
             yield from _both("gpu", group, lambda last, group=group, bins=bins: _case(group, 2, last, bins=bins))

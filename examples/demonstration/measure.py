@@ -136,6 +136,9 @@ def _drawing(variant: Variant, program: _Program, x: jax.Array) -> Drawing:
     (values, *indices), *ends = (jax.device_get(program.outputs(shown)) for shown in (x, x * 0, x * 0 + 1))
     # One pair for all outputs: a cell that no window wrote, or an empty window, is 0 for both black and white.
     black, white = ends[0][0].min(), ends[1][0].max()
+    if black == white:
+        # How much cells vary is 0 in both.
+        black, white = values.min(), values.max()
     stretched = (values - black) / (white - black)
     landing = jax.device_get(program.with_gradient(x, stretched)[1])
     return Drawing(variant.name, variant.detail, stretched, indices[0] if indices else None, landing)

@@ -6,7 +6,7 @@ and a rule in `window` if none there fits. The numbers are chosen so that no var
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -168,8 +168,23 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _row("median_pool", partial(window.quantile, q=0.5), partial(plain.quantile, q=0.5)),
     _row("quantile_pool", window.quantile, plain.quantile, q=0.9),
+    Variant(
+        "weighted_pool",
+        lambda x, size, rule: jaxpool.weighted_pool(x, x, size.kernel, size.stride, axis=(0, 1), rule=rule),
+        windowed(exact.sliding, window.mean_draw),
+        lambda x, size: plain.weighted_mean(x, x, size),
+        detail="weighted by itself",
+    ),
+    Variant(
+        "attention_pool",
+        lambda x, size, rule: jaxpool.attention_pool(x, -5 * x, size.kernel, size.stride, axis=(0, 1), rule=rule),
+        windowed(exact.sliding, window.softmax_mean, -5.0),
+        lambda x, size: plain.weighted_mean(x, jnp.exp(-5 * x), size),
+        detail="logits -5 x",
+    ),
     _row("var_pool", window.variance, tiled="var"),
-    _row("std_pool", window.deviation, tiled="std", plain_gradient=False),
+    # JAX's derivative of a root of 0 is NaN.
+    replace(_row("std_pool", window.deviation, tiled="std"), plain_gradient=False),
     _row("adaptive_max_pool", window.largest, plain.largest_of_bins, exact.uneven, detail="uneven bins"),
     _row("adaptive_max_pool_with_indices", window.largest, plain.largest_of_bins_with_indices, exact.uneven),
     _row("adaptive_avg_pool", window.mean, plain.mean_of_bins, exact.uneven, detail="uneven bins"),

@@ -76,10 +76,9 @@ class _Deviations(Weights):
 
     def deviation(self, cells: Arrays, largest: jax.Array, mean: jax.Array | float) -> jax.Array:
         """The deviation from the mean, which is relative to the largest cell; that is scaled by κ already."""
-        gap = self.kappa * cells[0] - largest
-        if len(cells) > 1:
-            gap += cells[1]
-        return jnp.where(cells[0] == -jnp.inf, 0, gap - mean) if self.absent else gap - mean
+        near, *excess = cells
+        gap = sum(excess, self.kappa * near - largest) - mean
+        return jnp.where(near == -jnp.inf, 0, gap) if self.absent else gap
 
 
 def scale_of(mean: jax.Array) -> jax.Array:
@@ -185,10 +184,10 @@ def variances(
     step = partial(_merge_state, weights=_Deviations(2.0**-bits, count is not None))
     value = partial(_value, cells=float(window.cells), correction=correction, root=root, unscaled=2.0**bits)
 
-    def pool(x: jax.Array, count: jax.Array | None) -> jax.Array:
+    def pool(x: jax.Array, mask: jax.Array | None, count: jax.Array | None) -> jax.Array:
         return over_parts(step, lambda x: ((x,), None, count), value, moments_order(window), x, mask, window)
 
-    return with_rule(rule, pool)(x, count)
+    return with_rule(rule, pool)(x, mask, count)
 
 
 def _value(state: _State, *, cells: float, correction: float, root: bool, unscaled: float) -> jax.Array:

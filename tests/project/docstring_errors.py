@@ -3,7 +3,7 @@
 Choices and slots work as in `docstring_paragraphs.py`.
 """
 
-from tests.project.docstring_keys import COMPLEX, EXPONENTIALS, INDEXED, MOMENTS, SLIDING_EXTREMES, Choice
+from tests.project.docstring_keys import COMPLEX, EXPONENTIALS, INDEXED, MOMENTS, SLIDING_EXTREMES, WEIGHED, Choice
 
 ERRORS: dict[str, tuple[Choice, ...]] = {
     "TypeError": (
@@ -38,7 +38,7 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         {"keepdims": "a pooled axis has no cells"},
         {"method": "`method` or `rule` is unknown", "kind": "`kind` or `rule` is unknown", "rule": "`rule` is unknown"},
         {
-            SLIDING_EXTREMES: "a window holds only padding",
+            f"{SLIDING_EXTREMES} {WEIGHED}": "a window holds only padding",
             "avg_pool": "a window holds only padding, with neither `count_include_pad` nor `divisor_override`",
             f"gem_pool {EXPONENTIALS} {MOMENTS}": "a window holds only padding, without `count_include_pad`",
         },

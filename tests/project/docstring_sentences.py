@@ -6,12 +6,14 @@ here; sentences that open differently are a function's own.
 
 from tests.project import docstring_paragraphs
 from tests.project.docstring_keys import (
+    COMPUTED,
     EXPONENTIALS,
     INDEXED,
     MOMENTS,
     NORMS,
     SLIDING_EXTREMES,
     SUMMED,
+    WEIGHED,
     WINNERS,
     Choice,
 )
@@ -31,13 +33,19 @@ SLOTS: dict[str, Choice] = {
         "quantile_pool": ' (with "linear", float32 for integers and bool)',
         "stochastic_pool": " (without a key, float32 for integers and bool)",
         "spatial_pyramid_pool": ' (with "avg", float32 for integers and bool)',
-        f"{SUMMED} beta alpha norm_type correction median_pool roi_align": " (float32 for integers and bool)",
+        f"{SUMMED} {COMPUTED} median_pool roi_align": " (float32 for integers and bool)",
     },
     "size": {
         "blur_pool": "1, which is n/stride rounded up where cells are copied",
         "": "1 without `ceil_mode`",
     },
-    "parameter": {"norm_type": ", `norm_type`", "beta": ", `beta`", "alpha": ", `alpha`"},
+    "parameter": {
+        "weights": ", `weights`",
+        "logits": ", `logits`",
+        "norm_type": ", `norm_type`",
+        "beta": ", `beta`",
+        "alpha": ", `alpha`",
+    },
     "numbered": {
         "max_pool_with_indices min_pool_with_indices": ", without padding",
         "adaptive_max_pool_with_indices": ", those kept by None included",
@@ -84,7 +92,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "float16": {
             "sum_pool": "float16 and bfloat16 are summed in float32 and rounded once.",
             SUMMED: "float16, bfloat16 and integers are summed in float32 and rounded once.",
-            "beta alpha norm_type correction": "float16 and bfloat16 are computed in float32 and rounded once.",
+            COMPUTED: "float16 and bfloat16 are computed in float32 and rounded once.",
         },
         "Other axes": {"max_pool fractional_max_pool": "Other axes are unchanged."},
     },
@@ -111,8 +119,8 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "Zeros need": {"mixed_pool spatial_pyramid_pool": "Zeros need no special handling."},
         "Ties share equally": {f"{EXPONENTIALS} {MOMENTS}": "Ties share equally; zeros need no special handling."},
         "Ties and zeros": {
-            "sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool roi_align": "Ties and zeros need no special "
-            "handling."
+            f"sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool roi_align {WEIGHED}": "Ties and zeros need "
+            "no special handling."
         },
         "+0 and -0": {f"{WINNERS} {INDEXED} max_blur_pool global_max_pool median_pool quantile_pool": "+0 and -0 tie."},
         "A cell of 0": {NORMS: "A cell of 0 has derivative 0, also for p < 1, where it would be infinite."},
@@ -125,7 +133,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "later ones{passed_on}."
         },
         "NaN stays": {
-            f"{NORMS} {EXPONENTIALS} {MOMENTS} mixed_pool": "NaN stays in the windows that hold it.",
+            f"{NORMS} {EXPONENTIALS} {MOMENTS} {WEIGHED} mixed_pool": "NaN stays in the windows that hold it.",
         },
         "NaN and infinities reach": {
             "sum_pool avg_pool blur_pool adaptive_avg_pool": "NaN and infinities reach only the {window}s that hold "

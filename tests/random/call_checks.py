@@ -16,7 +16,7 @@ import numpy as np
 from jaxpool._engine import platforms
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import fractional, oracle
-from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, MOMENTS, ORDERED, RANKED, Call
+from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, MOMENTS, ORDERED, RANKED, WEIGHTS, Call
 
 Outcome = dict[str, np.ndarray]
 
@@ -61,7 +61,7 @@ def is_defined(call: Call) -> bool:
         return all(1 <= count <= call.shape[a] - kernel + 1 for a, kernel, count in zip(*windows, strict=True))
     if "kernel_size" not in call.parameters:
         return True
-    needs_cells = call.function in (*ORDERED, *RANKED, "mixed_pool") or (
+    needs_cells = call.function in (*ORDERED, *RANKED, *WEIGHTS, "mixed_pool") or (
         not call.parameters.get("count_include_pad", call.function not in MOMENTS)
         and call.parameters.get("divisor_override") is None
     )

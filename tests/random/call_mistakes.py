@@ -30,6 +30,18 @@ ODD: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("kernel_size", "stride", "padding", "dilation", "axis", "output_size", "blur_size"), SIZES),
     "axis": (*SIZES, "NC", "NHWC", "HWC", "nwc", "HH", "BHW"),
     **dict.fromkeys(("norm_type", "beta", "alpha", "eps", "q", "divisor_override", "correction"), NUMBERS),
+    **dict.fromkeys(
+        ("weights", "logits"),
+        (
+            None,
+            1.0,
+            "2",
+            [1.0],
+            2j,
+            *(np.ones(shape) for shape in ((), (1,), (2,), (3, 1), (0,), (1,) * 5)),
+            np.ones(1, bool),
+        ),
+    ),
     "sampling_ratio": (1, 2, 3, 0, -1, True, 1.5, None, "2", (), (1, 2), {1}, np.int64(2), np.array([1, 1])),
     "method": ("linear", "lower", "higher", "nearest", None, 1),
     **dict.fromkeys(("ceil_mode", "count_include_pad", "keepdims", "aligned"), FLAGS),

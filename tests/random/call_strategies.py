@@ -39,6 +39,7 @@ from tests.registry.calls import (
     INTEGERS,
     LINEAR,
     MODES,
+    WEIGHTS,
     WITHOUT_MASK,
     WITHOUT_RULE,
     Call,
@@ -54,6 +55,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "alpha": (0, 1, *SHARES),
 }
 QUANTILES = (0.5, 0, 1, 0.25, 0.75, 0.3, 0.9, np.float64(0.6))
+WEIGHTS_OF_CELLS, LOGITS = (0.0, 0.25, 1.0, 3.0, 1e30), (-1e4, -2.0, 0.0, 0.5, 3.0, 1e4)
 CORRECTIONS = (0, 1, 0.5, 3, np.int64(1))
 DIVISORS = (1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5))
 MOST_CELLS = 400
@@ -114,6 +116,8 @@ def calls(draw: Draw, function: str, most_cells: int = MOST_CELLS) -> Call:
         parameters |= _without_cells(parameters, shape, [shape[a] for a in others])
     if function not in WITHOUT_RULE:
         parameters |= some(draw, rule=st.sampled_from(["jvp", "vjp"]))
+    if function in WEIGHTS:
+        parameters[WEIGHTS[function]] = _draw_weights(draw, shape, function == "attention_pool")
     if function not in WITHOUT_MASK and draw(st.booleans()):
         parameters["where"] = _draw_mask(draw, shape)
     dtype, cells = _draw_numbers(draw, Call(function, shape, parameters))
@@ -180,6 +184,14 @@ def _draw_mask(draw: Draw, shape: Shape) -> Any:
     last = shape[draw(st.integers(0, len(shape))) :]
     held = np.random.default_rng(draw(st.integers(0, 99))).random(tuple(draw(st.sampled_from([1, n])) for n in last))
     return np.asarray(held < draw(st.sampled_from([0.8, 0.5, 0.2])))
+
+
+def _draw_weights(draw: Draw, shape: Shape, exponents: bool) -> np.ndarray:
+    last = shape[draw(st.integers(0, len(shape))) :]
+    numbers = LOGITS if exponents else WEIGHTS_OF_CELLS
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    drawn = random.choice(numbers, tuple(draw(st.sampled_from([1, n])) for n in last))
+    return np.asarray(drawn).astype(draw(st.sampled_from(["float64", "float32"])))
 
 
 def _draw_numbers(draw: Draw, call: Call) -> tuple[str, str]:

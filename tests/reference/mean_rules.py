@@ -81,6 +81,23 @@ def mean_of_draws(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
     return value, np.where(positive == 0, 0, (2 * positive - value) / total)
 
 
+def weighted_mean(cells: np.ndarray, real: np.ndarray, weights: np.ndarray) -> tuple[Any, Slopes]:
+    """Σ w·x/Σ w over the cells whose weight is not 0; 0 if the weights add up to 0."""
+    held = real & (weights != 0)
+    total = weights[held].sum()
+    if total == 0:
+        return 0.0, np.zeros(len(cells))
+    shares = np.where(held, weights / total, 0)
+    return (shares[held] * cells[held]).sum(), shares
+
+
+def attention(cells: np.ndarray, real: np.ndarray, logits: np.ndarray) -> tuple[Any, Slopes]:
+    """The weighted mean with the exponentials of the logits less the largest one."""
+    top = logits[real].max(initial=-math.inf)
+    shifted = logits - (top if np.isfinite(top) else 0)
+    return weighted_mean(cells, real, np.where(real, np.exp(np.where(real, shifted, -math.inf)), 0))
+
+
 def variance(
     cells: np.ndarray, real: np.ndarray, correction: float = 0, count_include_pad: bool = False
 ) -> tuple[Any, Slopes]:
@@ -115,6 +132,8 @@ RULES: dict[str, WindowRule] = {
     "soft_pool": softened,
     "mixed_pool": mixed,
     "stochastic_pool": mean_of_draws,
+    "weighted_pool": weighted_mean,
+    "attention_pool": attention,
     "var_pool": variance,
     "std_pool": deviation,
     "global_gem_pool": bounded_power_mean,

@@ -162,6 +162,11 @@ def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], wh
     x = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
     mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)
     output_shape = tuple(len(along[a]) if a in along else x.shape[a] for a in range(x.ndim))
+    of_cells = {
+        name: np.broadcast_to(np.asarray(options.pop(name), np.float64), x.shape)
+        for name in ("weights", "logits")
+        if name in options
+    }
     values, indices = np.zeros(output_shape, x.dtype), np.full(output_shape, -1)
     entries = []
     for output in np.ndindex(output_shape):
@@ -172,6 +177,9 @@ def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], wh
         here = {
             name: float(np.broadcast_to(option, output_shape)[output]) if hasattr(option, "dtype") else option
             for name, option in options.items()
+        }
+        here |= {
+            name: np.array([0.0 if None in c else each[c] for c in cells], float) for name, each in of_cells.items()
         }
         values[output], slopes = rule(numbers, real, **here)
         entries += [(output, cells[n], slopes[n]) for n in np.flatnonzero(real & (slopes != 0))]

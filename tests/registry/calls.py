@@ -24,6 +24,8 @@ ORDERED = tuple(name for name, rule in oracle.RULES.items() if rule in (oracle.l
 RANKED = ("median_pool", "quantile_pool")
 # Those of equal cells are 0, and padding takes no part unless it is asked to.
 MOMENTS = ("var_pool", "std_pool")
+# The arguments that broadcast to the array.
+WEIGHTS = {"weighted_pool": "weights", "attention_pool": "logits"}
 SELECTING = names(lambda record: record.selects)
 LINEAR = names(lambda record: record.linear and record.has_mask)
 WITHOUT_RULE = names(lambda record: not record.has_rule)

@@ -79,3 +79,8 @@ def mask(*shape: int) -> np.ndarray:
     kept = np.random.default_rng(len(shape)).random(shape) < 0.6
     kept[tuple(slice(3) for _ in shape)] = False
     return kept
+
+
+def weights(*shape: int) -> np.ndarray:
+    """Random weights between 0 and 2."""
+    return 2 - np.random.default_rng(len(shape) + 7).random(shape) * 2

@@ -14,6 +14,7 @@ import numpy as np
 from tests.registry.case import Case as Case
 from tests.registry.case import distinct as distinct
 from tests.registry.case import mask as mask
+from tests.registry.case import weights as weights
 from tests.registry.geometries import BINS, GEOMETRIES, WHOLE
 from tests.registry.records import RECORDS
 
@@ -91,6 +92,12 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("var_pool", "volume-odd", [{}]),
     ("std_pool", "plane-overlap", [{"where": mask(2, 7, 6), "correction": 0.5}]),
     ("std_pool", "odd-axes", [{}]),
+    ("weighted_pool", "ceil", [{"weights": weights(2, 8, 9)}, {"weights": weights(9) - 0.4, "where": mask(8, 9)}]),
+    ("weighted_pool", "volume-odd", [{"weights": weights(4, 1, 5, 3)}]),
+    ("weighted_pool", "copies", [{"weights": weights(5, 6)}]),
+    ("attention_pool", "ceil", [{"logits": np.log(weights(2, 8, 9))}]),
+    ("attention_pool", "plane-overlap", [{"where": mask(2, 7, 6), "logits": 3 * weights(7, 1)}]),
+    ("attention_pool", "many-cells", [{"logits": 40 * weights(18, 18)}]),
     ("global_gem_pool", "whole-last", [{"norm_type": 3.0, "eps": 0.1}, {"norm_type": _PER_CHANNEL[:, 0, 0]}]),
     ("global_gem_pool", "whole", [{"norm_type": 1.5, "eps": None, "where": mask(2, 3, 1, 4)}]),
     ("blur_pool", "plane-last", [{}]),

@@ -66,6 +66,8 @@ SIGNATURES = {
     "quantile_pool": f"(x, q, {_LINEAR}, axis=None, where=None, rule='jvp')",
     "var_pool": f"(x, {_MOMENT}, axis=None, where=None, rule='jvp')",
     "std_pool": f"(x, {_MOMENT}, axis=None, where=None, rule='jvp')",
+    "weighted_pool": f"(x, weights, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "attention_pool": f"(x, logits, {_FIXED}, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
@@ -161,6 +163,9 @@ RECORDS: dict[str, Record] = {
         Record("quantile_pool", options={"q": 0.7}),
         Record("var_pool"),
         Record("std_pool"),
+        # Weights that fit arrays of any shape; others are in `cases`.
+        Record("weighted_pool", options={"weights": np.array(2.0)}),
+        Record("attention_pool", options={"logits": np.array(0.5)}),
         Record("adaptive_max_pool", "bins", selects=True),
         Record("adaptive_max_pool_with_indices", "bins", selects=True),
         Record("adaptive_avg_pool", "bins", linear=True),

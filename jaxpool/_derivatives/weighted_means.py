@@ -1,0 +1,226 @@
+"""Means of windows with weights from another array, merged from those of parts, as sums of their masses.
+
+A weight is a mass times a scale, of which only ratios enter: to the largest scale of a window. So weights may be as
+large or as small as their dtype, and exponentials of any number. The scale of a weight is near its magnitude, and that
+of exp(l) is l, with the mass 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._derivatives.in_turn import exponentials_order, is_in_pieces, over_parts
+from jaxpool._derivatives.moments import largest_cells, moments_order
+from jaxpool._derivatives.pairs import Filled, PairMap, Weights
+from jaxpool._derivatives.powers import power_of_two
+from jaxpool._derivatives.rules import custom_rule, with_rule
+from jaxpool._engine.calls import apply_linear_map
+from jaxpool._engine.maps import on_every_platform, reduce_windows
+from jaxpool._engine.operations import Arrays
+from jaxpool._engine.platforms import is_portable
+from jaxpool._engine.window_offsets import sum_over_offsets
+from jaxpool._geometry.window import Window
+
+# Notation: window o holds the cells, or parts, i with the scale h(i), the mass t(i) and the mean c(i); for a cell the
+# last is x(i). H, T and C are those of the window; ρ(i) is the ratio of h(i) to H; a dot marks a tangent.
+#
+#     H = max h(i)      T = Σ ρ(i)·t(i)      C = Σ ρ(i)·t(i)·c(i)/T
+#
+# Scales are constant under differentiation. For derivatives a mean is c + m/t with a constant c and a moment m about
+# it, whose value is 0 and whose tangent, for a cell, is t(i)·ẋ(i). So M = Σ ρ(i)·(m(i) + t(i)·(c(i) - C)) is 0, and
+#
+#     Ṫ = Σ ρ(i)·ṫ(i)      Ṁ = Σ ρ(i)·ṁ(i) + Σ ρ(i)·(c(i) - C)·ṫ(i)
+#
+# are linear, with constant weights of pairs of a part and a window; derivatives of every order are those of C + M/T.
+# They are differences from the mean, however far from 0 that is, and right for parts without mass, too.
+
+# h and c; t; and m, which is only there for its derivatives.
+_State = tuple[Arrays, jax.Array, jax.Array]
+
+
+@dataclass(frozen=True)
+class Ratios(Weights):
+    """The weights ρ, or ρ·(c - C), or both; scales are exponents, or magnitudes."""
+
+    exponents: bool
+    powers: tuple[int, ...] = (0,)
+
+    @property
+    def each(self) -> "tuple[Ratios, ...]":
+        return tuple(replace(self, powers=(power,)) for power in self.powers)
+
+    @property
+    def name(self) -> str:
+        return f"ratios {self.exponents} {self.powers[0]}"
+
+    @property
+    def absent(self) -> float:
+        """The scale of cells that are absent."""
+        return -np.inf if self.exponents else 0.0
+
+    def fill_cells(self, cells: Arrays, window: Window) -> list[Filled]:
+        return list(zip(cells, (self.absent, 0.0), strict=True))
+
+    def fill_windows(self, windows: Arrays) -> list[Filled]:
+        return list(zip(windows, (np.inf if self.exponents else 0.0, 0.0), strict=True))
+
+    def prepared(self, cells: Arrays, windows: Arrays) -> tuple[Arrays, Arrays]:
+        """Without infinities: of windows without any weight, and of means that pass no derivative to weights."""
+        (scales, means), (largest, mean) = cells, windows
+        means = jnp.where(jnp.isfinite(means), means, 0)
+        return (scales, means), (self.divisor(largest), mean)
+
+    def exponent_and_factors(self, cells: Arrays, windows: Arrays) -> tuple[jax.Array | None, Arrays]:
+        (scale, mean), (largest, centre) = cells, windows
+        gap = jnp.where(jnp.isfinite(centre), mean - centre, 0)
+        factors = tuple(gap if power else jnp.ones_like(gap) for power in self.powers)
+        if self.exponents:
+            return scale - largest, factors
+        return None, tuple(scale * largest * factor for factor in factors)
+
+    def divisor(self, largest: jax.Array) -> jax.Array:
+        """What the scales of cells are compared to: the largest exponent, or the reciprocal of the largest scale."""
+        if self.exponents:
+            return jnp.where(jnp.isneginf(largest), 0, largest)
+        return 1 / jnp.where(largest == 0, 1, largest)
+
+    def ratio(self, scale: jax.Array, divisor: jax.Array) -> jax.Array:
+        return jnp.exp(scale - divisor) if self.exponents else scale * divisor
+
+
+@custom_rule((0, 4))
+def _merge(
+    ratios: Ratios, cells: Arrays, mass: jax.Array, moment: jax.Array, part: Window
+) -> tuple[Arrays, jax.Array, jax.Array]:
+    """H and C, T, and M of every window."""
+
+    def merge_on_platform(cells: Arrays, mass: jax.Array) -> tuple[Arrays, jax.Array]:
+        scales, means = ratios.fill_cells(cells, part)
+        largest = largest_cells(cells[0], part)
+        divisor = ratios.divisor(largest)
+
+        def added(scale: jax.Array, mass: jax.Array) -> jax.Array:
+            return ratios.ratio(scale, divisor) * mass
+
+        total = sum_over_offsets(added, (scales, (mass, 0.0)), part)
+        inverse = jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
+
+        def weighed(scale: jax.Array, mean: jax.Array, mass: jax.Array) -> jax.Array:
+            weight = ratios.ratio(scale, divisor) * mass * inverse
+            return jnp.where(weight == 0, 0, weight * mean)
+
+        return (largest, sum_over_offsets(weighed, (scales, means, (mass, 0.0)), part)), total
+
+    like = jax.ShapeDtypeStruct(part.output_shape(mass.shape), mass.dtype)
+    constants = lax.stop_gradient(cells)
+    near, total = on_every_platform(merge_on_platform, constants, mass, like=((like, like), like))
+    near = lax.stop_gradient(near)
+    if is_portable():
+        return near, total, _moments(ratios, mass, moment, constants, near, part)[1]
+    return near, total, _constant(0.0, near[1])
+
+
+@_merge.defjvp
+def _merge_jvp(ratios: Ratios, part: Window, primals: Any, tangents: Any) -> Any:
+    (cells, *_), (_, mass_dot, moment_dot) = primals, tangents
+    near, total, moment = _merge(ratios, *primals, part)
+    zeros = jax.tree.map(jnp.zeros_like, near)
+    return (near, total, moment), (zeros, *_moments(ratios, mass_dot, moment_dot, cells, near, part))
+
+
+def _moments(
+    ratios: Ratios, mass: jax.Array, moment: jax.Array, cells: Arrays, near: Arrays, part: Window
+) -> tuple[jax.Array, jax.Array]:
+    """Σ ρ·t and Σ ρ·(m + t·(c - C)), linear in t and m."""
+    like = (near[1],) * 2
+    both = PairMap(replace(ratios, powers=(0, 1)), part)
+    masses, moments = apply_linear_map(both, mass, cells, near, like=like)
+    (own,) = apply_linear_map(PairMap(ratios, part, "moments"), moment, cells, near, like=like[:1])
+    return masses, moments + own
+
+
+def weighted_means(
+    x: jax.Array, weights: jax.Array, mask: jax.Array | None, window: Window, exponents: bool, rule: str
+) -> jax.Array:
+    """The mean of every window of x by the weights, or by the exponentials of these; 0 where they add up to 0."""
+    ratios = Ratios(exponents)
+    parts = exponentials_order(window) if exponents else moments_order(window)
+
+    def pool(x: jax.Array, weights: jax.Array, mask: jax.Array | None) -> jax.Array:
+        scales, mass = (_of_exponent if exponents else _of_weight)(weights)
+        if mask is not None:
+            scales, mass = jnp.where(mask, scales, ratios.absent), jnp.where(mask, mass, 0)
+
+        def cells(without_nan: jax.Array) -> _State:
+            return (scales, lax.stop_gradient(without_nan)), mass, mass * _offset(x)
+
+        held = mass != 0
+        over_these = partial(over_parts, partial(_merge_state, ratios=ratios), cells, _value, parts)
+        if not any(map(is_in_pieces, parts)):
+            return over_these(x, held, window)
+        # NaN is put into values only: means are linear in x.
+        nan = jnp.isnan(x) & held
+        holds_nan = reduce_windows(nan, window, lax.max)
+        return over_these(jnp.where(nan, 0, x), held, window) + jnp.where(holds_nan, jnp.nan, 0)
+
+    return with_rule(rule, pool)(x, weights, mask)
+
+
+def _merge_state(state: _State, part: Window, _: Sequence[int] = (), *, ratios: Ratios) -> _State:
+    return _merge(ratios, *state, part)
+
+
+def _value(state: _State) -> jax.Array:
+    (_, mean), mass, moment = state
+    dead = mass == 0
+    return jnp.where(dead, 0, mean + moment / jnp.where(dead, 1, mass))
+
+
+def _of_weight(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A scale near the magnitude of each weight, and the mass; their reciprocals are normal numbers."""
+    magnitude, least = lax.stop_gradient(jnp.abs(weights)), float(4 * jnp.finfo(weights.dtype).tiny)
+    scale = jnp.clip(magnitude, least, 1 / least)
+    # Not for float64, whose bits TPUs do not expose.
+    scale = power_of_two(scale) if weights.dtype == np.float32 else scale
+    return jnp.where(magnitude == 0, 0, scale), weights * (1 / scale)
+
+
+def _of_exponent(exponents: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return lax.stop_gradient(exponents), _one(exponents)
+
+
+@custom_rule()
+def _one(exponents: jax.Array) -> jax.Array:
+    """The value exp(l - l), and its derivatives with respect to the first l."""
+    if is_portable():
+        return jnp.exp(exponents - lax.stop_gradient(exponents))
+    return _constant(1.0, exponents)
+
+
+@_one.defjvp
+def _one_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    one = _one(*primals)
+    return one, one * tangents[0]
+
+
+def _constant(number: float, array: jax.Array) -> jax.Array:
+    """The number for every entry, batched if the array is: JAX expects that of values whose tangents are."""
+    each = jnp.full_like(array, number)
+    return lax.select(array == array, each, each)
+
+
+@custom_rule()
+def _offset(x: jax.Array) -> jax.Array:
+    """The value x - x, 0 for NaN and infinities too, and its derivative with respect to the first x."""
+    return x - lax.stop_gradient(x) if is_portable() else _constant(0.0, x)
+
+
+@_offset.defjvp
+def _offset_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    return _offset(*primals), tangents[0]

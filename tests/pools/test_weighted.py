@@ -1,0 +1,112 @@
+"""Means with weights of another array: identities, closed forms of derivatives, the ends of the range, and errors."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxpool import attention_pool, avg_pool, soft_pool, weighted_pool
+from tests.harness.compilation import compiled_fast
+from tests.mistakes.errors import Row, check_wrong_call, zeros
+from tests.registry.cases import distinct, mask, weights
+
+
+def _twice(pool: Any, *arrays: Any) -> Any:
+    """The value, its gradient and a product with its Hessian, for all arrays."""
+
+    def value(*arrays: jax.Array) -> jax.Array:
+        values = pool(*arrays)
+        return (values * jnp.cos(jnp.arange(values.size, dtype=values.dtype)).reshape(values.shape)).sum()
+
+    slopes = jax.grad(value, tuple(range(len(arrays))))
+    return pool(*arrays), *jax.jvp(slopes, arrays, tuple(jnp.sin(array) for array in arrays))
+
+
+# At once, one axis after the other, and in pieces.
+@pytest.mark.parametrize("window", [((3, 2), 2), ((5, 5), 1), ((1, 40), 1)], ids=["3×2", "5×5", "1×40"])
+def test_closed_forms_and_identities(window: tuple[Any, Any]) -> None:
+    shape = (6, 47)
+    x, w, held = distinct(shape, "x"), weights(*shape), mask(*shape)
+
+    def sums(x: jax.Array, w: jax.Array) -> jax.Array:
+        return avg_pool(w * x, *window) / avg_pool(w, *window)
+
+    @compiled_fast
+    def pairs(x: jax.Array, w: jax.Array) -> list[tuple[Any, Any]]:
+        logits = jnp.log(w)
+        return [
+            (_twice(lambda x, w: weighted_pool(x, w, *window), x, w), _twice(sums, x, w)),
+            (
+                _twice(lambda x, logits: attention_pool(x, logits, *window), x, logits),
+                _twice(lambda x, logits: sums(x, jnp.exp(logits)), x, logits),
+            ),
+            (
+                _twice(lambda x: attention_pool(x, 0.7 * x, *window), x),
+                _twice(lambda x: soft_pool(x, 0.7, *window), x),
+            ),
+            (
+                _twice(lambda x: weighted_pool(x, held, *window), x),
+                _twice(lambda x: avg_pool(x, *window, where=held), x),
+            ),
+        ]
+
+    for found, expected in pairs(x, w):
+        jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-11), found, expected)
+
+
+def test_weights_at_the_ends_of_the_range() -> None:
+    x = np.array([[1.0, 5.0, 9.0]] * 4, np.float32)
+    w = np.array([[1e38, 3e38, 0], [2e-38, 6e-38, 0], [1e-30, 3e38, 0], [0, 0, 0]], np.float32)
+    logits = np.array([[1e4, 1e4, -1e4], [-1e4, -1e4, -3e4], [-1e4, 1e4, 0], [-np.inf] * 3], np.float32)
+
+    @compiled_fast
+    def values(x: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+        slopes = jax.grad(lambda x, logits: attention_pool(x, logits, (3,)).sum(), (0, 1))(x, logits)
+        return weighted_pool(x, w, (3,))[:, 0], attention_pool(x, logits, (3,))[:, 0], slopes
+
+    weighted, attentive, (of_cells, of_logits) = values(x)
+    np.testing.assert_allclose(weighted, [4, 4, 5, 0], rtol=1e-6)
+    np.testing.assert_allclose(attentive, [3, 3, 5, 0], rtol=1e-6)
+    np.testing.assert_allclose(of_cells, [[0.5, 0.5, 0]] * 2 + [[0, 1, 0], [0, 0, 0]], atol=1e-6)
+    np.testing.assert_allclose(of_logits, [[-1, 1, 0]] * 2 + [[0, 0, 0]] * 2, atol=1e-6)
+
+
+def test_slopes_of_weights_keep_their_digits_far_from_0() -> None:
+    x = (1e4 + 1e-2 * np.random.default_rng(2).standard_normal((9, 11))).astype(np.float32)
+    w = weights(9, 11)
+
+    def slopes(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.grad(lambda w: weighted_pool(x, w, (7, 5), 2).sum())(w)
+
+    found, exact = compiled_fast(lambda x, w: (slopes(x, w.astype(x.dtype)), slopes(x.astype(w.dtype), w)))(x, w)
+    # The mean itself is rounded to its last digit, 1e-3.
+    np.testing.assert_allclose(found, exact, atol=2e-3)
+
+
+def test_what_has_no_weight_adds_nothing() -> None:
+    x = np.array([np.nan, 1.0, np.inf, 3.0, np.nan, np.inf])
+    w = np.array([0.0, 2.0, 0.0, 1.0, 0.0, 0.0])
+
+    @compiled_fast
+    def pools(x: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        slopes = jax.grad(lambda x: weighted_pool(x, w, (2,)).sum())(x)
+        return weighted_pool(x, w, (2,)), attention_pool(x, jnp.log(w), (2,)), slopes
+
+    weighted, attentive, slopes = pools(x, w)
+    np.testing.assert_allclose(weighted, [1, 3, 0])
+    np.testing.assert_allclose(attentive, [1, 3, 0])
+    np.testing.assert_allclose(slopes, [0, 1, 0, 1, 0, 0])
+
+
+@pytest.mark.parametrize(("function", "name"), [("weighted_pool", "weights"), ("attention_pool", "logits")])
+def test_wrong_weights(function: str, name: str) -> None:
+    rows: list[Row] = [
+        (TypeError, rf"{name} must be a JAX or NumPy array, got float; convert it", {name: 1.0}),
+        (TypeError, rf"{name} is complex64, which has no order; pool {name}.real", {name: np.ones(8, np.complex64)}),
+        (ValueError, rf"{name} of shape \(5,\) does not broadcast to x \(2, 8, 8\); give one", {name: zeros(5)}),
+        (ValueError, r"window 0 along axis 1 holds only padding .*; use less padding", {"padding": 2}),
+    ]
+    for row in rows:
+        check_wrong_call(function, *row)

@@ -1,0 +1,72 @@
+"""Faults to plant in pools by deviations from a window's own mean: variances, weighted means."""
+
+from tests.project.fault import Fault
+
+FAULTS = (
+    Fault(
+        "deviations from 0 instead of from the largest cell",
+        "sum(excess, self.kappa * near - largest)",
+        "sum(excess, self.kappa * near - 0 * largest)",
+        "test_variance -k digits",
+    ),
+    Fault(
+        "variances of parts lost in a merge",
+        "            if squares is not None:\n                added +=",
+        "            if squares is None:\n                added +=",
+        "test_variance -k digits",
+    ),
+    Fault(
+        "tangents of the variances of parts lost",
+        "        value_dot += apply_linear_map(_Sums(part), vector, like=value) / scale_of(mean)",
+        "        value_dot += 0 * apply_linear_map(_Sums(part), vector, like=value) / scale_of(mean)",
+        "test_variance -k digits",
+    ),
+    Fault(
+        "the slope of a root of 0",
+        "lax.sqrt(jnp.where(ratio == 0, 1, ratio))",
+        "lax.sqrt(ratio)",
+        "test_variance -k root_of_0",
+    ),
+    Fault(
+        "squares without a scale",
+        "    return jnp.where(magnitude == 0, 1, power_of_two(scale) if mean.dtype == np.float32 else scale)",
+        "    return jnp.ones_like(scale)",
+        "test_variance -k overflows",
+    ),
+    Fault(
+        "a correction of windows with too few cells",
+        "share = jnp.where(left > 0, total / jnp.where(left > 0, left, 1), 0)",
+        "share = total / left",
+        "test_variance -k correction",
+    ),
+    Fault(
+        "weights without a scale of their window",
+        "return 1 / jnp.where(largest == 0, 1, largest)",
+        "return jnp.ones_like(largest)",
+        "test_weighted -k ends",
+    ),
+    Fault(
+        "logits not relative to the largest one",
+        "return jnp.where(jnp.isneginf(largest), 0, largest)",
+        "return jnp.zeros_like(largest)",
+        "test_weighted -k ends",
+    ),
+    Fault(
+        "slopes of weights from 0 instead of from the mean",
+        "gap = jnp.where(jnp.isfinite(centre), mean - centre, 0)",
+        "gap = jnp.where(jnp.isfinite(centre), mean, 0)",
+        "test_weighted -k closed",
+    ),
+    Fault(
+        "curvature of logits",
+        "return one, one * tangents[0]",
+        "return one, lax.stop_gradient(one) * tangents[0]",
+        "test_weighted -k closed",
+    ),
+    Fault(
+        "windows without weight",
+        "    return jnp.where(dead, 0, mean + moment / jnp.where(dead, 1, mass))",
+        "    return mean + moment / mass",
+        "test_weighted -k nothing",
+    ),
+)
