@@ -15,7 +15,7 @@ from jaxpool._derivatives.exponentials import present_cells
 from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.moments import variances
 from jaxpool._engine.window_offsets import with_zeros_in_padding
-from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 
 
@@ -29,7 +29,7 @@ def var_pool(
     count_include_pad: bool = False,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -90,7 +90,7 @@ def std_pool(
     count_include_pad: bool = False,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:

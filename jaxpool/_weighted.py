@@ -15,7 +15,7 @@ from jaxpool._call import LESS_PADDING, broadcasts_to, check_array, core, extend
 from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.weighted_means import weighted_means
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.sizes import Padding, Sizes
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
@@ -29,7 +29,7 @@ def weighted_pool(
     *,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
@@ -89,7 +89,7 @@ def attention_pool(
     *,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-    axis: Sizes | None = None,
+    axis: Axes | None = None,
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:

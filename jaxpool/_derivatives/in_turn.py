@@ -28,7 +28,7 @@ from jaxpool._engine import gpu, primitives
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.platforms import default_platform
-from jaxpool._engine.window_offsets import pad_real
+from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.pieces import Pieces, divide_window, stacked
 from jaxpool._geometry.window import Window
 
@@ -73,8 +73,7 @@ def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[ja
     """
     beyond, in_turn = any(axis.overhang > axis.high for axis in window.axes), len(exponentials_order(window)) > 1
     if beyond or in_turn or _extends_by_zeros(window, x.shape):
-        mask = None if mask is None else pad_real(mask, window, True)
-        return pad_real(x, window, 0), mask, window.after_padding()
+        return with_zeros_in_padding(x, mask, window)
     return x, mask, replace(window, zeros=True)
 
 

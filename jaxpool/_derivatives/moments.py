@@ -19,13 +19,12 @@ from jax import lax
 from jaxpool._derivatives.in_turn import over_parts
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
 from jaxpool._derivatives.powers import power_of_two
-from jaxpool._derivatives.rules import custom_rule, with_rule
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
 from jaxpool._engine import gpu
-from jaxpool._engine.calls import LinearMap, apply_linear_map
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import default_platform, known_platform
-from jaxpool._engine.slices import reduce_by_slices
+from jaxpool._engine.reductions import reduce_by_slices
 from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
 

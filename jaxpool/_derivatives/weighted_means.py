@@ -19,8 +19,7 @@ from jaxpool._derivatives.in_turn import exponentials_order, is_in_pieces, over_
 from jaxpool._derivatives.moments import largest_cells, moments_order
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
 from jaxpool._derivatives.powers import power_of_two
-from jaxpool._derivatives.rules import custom_rule, with_rule
-from jaxpool._engine.calls import apply_linear_map
+from jaxpool._derivatives.rules import apply_linear_map, custom_rule, with_rule
 from jaxpool._engine.maps import on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import is_portable

@@ -132,3 +132,10 @@ def is_innermost(window: Window, shape: Sequence[int], *, channels: int = 16) ->
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Turn the declared padding into real cells that hold `fill`; `window.after_padding()` then applies."""
     return pad(x, {axis.axis: (axis.low, axis.high) for axis in window.axes}, fill)
+
+
+def with_zeros_in_padding(
+    x: jax.Array, mask: jax.Array | None, window: Window
+) -> tuple[jax.Array, jax.Array | None, Window]:
+    """The array and the mask with the declared padding as real zeros, unmasked, and the windows of the result."""
+    return pad_real(x, window, 0), None if mask is None else pad_real(mask, window, True), window.after_padding()
