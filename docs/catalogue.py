@@ -42,6 +42,12 @@ CONTEXTS: dict[str, str] = {
     "portable": "Taylor mode, forward Laplacians, exports to ONNX",
 }
 
+# What goes in the place of a kernel_size.
+KERNELS: dict[str, str] = {
+    "bins": "adaptive windows",
+    "footprint": "windows of any shape",
+}
+
 # Modules with the signatures of another library.
 LIBRARIES: dict[str, str] = {
     "torch": "PyTorch",
@@ -51,7 +57,7 @@ LIBRARIES: dict[str, str] = {
     "keras": "Keras",
 }
 
-FAMILIES = {title: names for title, names in _families().items() if not names.keys() & CONTEXTS}
+FAMILIES = {title: names for title, names in _families().items() if not names.keys() & (CONTEXTS | KERNELS)}
 
 # Names in libraries and papers that a reader may know and search for.
 OTHER_NAMES: dict[str, str] = {

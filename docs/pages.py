@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from catalogue import CONTEXTS, FAMILIES, LIBRARIES, OTHER_NAMES
+from catalogue import CONTEXTS, FAMILIES, KERNELS, LIBRARIES, OTHER_NAMES
 from drawing import figure
 from sphinx.application import Sphinx
 
@@ -65,7 +65,8 @@ def write_pages(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     made_of = [*HERE.glob("*.py"), *(HERE.parent / "jaxpool").rglob("*.py")]
     changed = max(file.stat().st_mtime for file in made_of)
-    names = [*(name for family in FAMILIES.values() for name in family), *CONTEXTS, *map(_page_of_module, LIBRARIES)]
+    others = CONTEXTS | KERNELS
+    names = [*(name for family in FAMILIES.values() for name in family), *others, *map(_page_of_module, LIBRARIES)]
     for page in folder.glob("*.md"):
         if page.stem not in names:
             page.unlink()
@@ -85,7 +86,7 @@ def write_pages(app: Sphinx) -> None:
                 related=related,
             )
             (folder / f"{name}.md").write_text(page, encoding="utf-8")
-    for name, known_as in CONTEXTS.items():
+    for name, known_as in others.items():
         page = _CONTEXT.format(name=name, known_as=known_as, summary=_summary(name))
         (folder / f"{name}.md").write_text(page, encoding="utf-8")
     for module, library in LIBRARIES.items():
@@ -104,6 +105,9 @@ def _functions() -> Iterator[str]:
         yield from ("", f"## {family}", "", "```{table}", ":class: functions", "", "| function | result |", "|---|---|")
         yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in names)
         yield "```"
+    yield from ("", "## In the place of a kernel_size", "", "| name | windows |", "|---|---|")
+    yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in KERNELS)
+    yield "| `whole` | One window over the whole of every axis in `axis`, as in global pools. |"
     yield from ("", "## Contexts", "", "| context | effect |", "|---|---|")
     yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in CONTEXTS)
 
@@ -112,7 +116,7 @@ def _contents() -> Iterator[str]:
     """The table of contents, in which the functions have their own names only."""
     yield from ("```{toctree}", ":hidden:", "")
     yield from (f"{name} <{FOLDER}/{name}>" for family in FAMILIES.values() for name in family)
-    yield from (f"{name} <{FOLDER}/{name}>" for name in CONTEXTS)
+    yield from (f"{name} <{FOLDER}/{name}>" for name in (*KERNELS, *CONTEXTS))
     yield from (f"compat.{module} <{FOLDER}/{_page_of_module(module)}>" for module in LIBRARIES)
     yield "```"
 

@@ -11,6 +11,7 @@ Adaptive pooling: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_av
 Global pooling: global_max_pool, global_avg_pool, global_gem_pool.
 Fractional max pooling: fractional_max_pool, fractional_max_pool_with_indices.
 Regions of interest: roi_align, roi_pool.
+In the place of a kernel_size: bins, whole, footprint.
 For other interpreters of programs, such as jet and exports to ONNX: portable.
 With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
 
@@ -30,6 +31,9 @@ from jaxpool._fractional import fractional_max_pool as fractional_max_pool
 from jaxpool._fractional import fractional_max_pool_with_indices as fractional_max_pool_with_indices
 from jaxpool._gem import gem_pool as gem_pool
 from jaxpool._gem import global_gem_pool as global_gem_pool
+from jaxpool._kernels import bins as bins
+from jaxpool._kernels import footprint as footprint
+from jaxpool._kernels import whole as whole
 from jaxpool._lp import lp_pool as lp_pool
 from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices

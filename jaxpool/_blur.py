@@ -79,7 +79,8 @@ def blur_pool(
     if isinstance(x, (jax.Array, np.ndarray)):
         _check_two_axes("blur_pool", x.shape, kernel_size, axis)
     sizes = (kernel_size, stride, padding, dilation, False, axis)
-    call = sliding("blur_pool", x, sizes, where, rule, complex_allowed=True, remedies=("padding",))
+    remedies = ("padding",)
+    call = sliding("blur_pool", x, sizes, where, rule, complex_allowed=True, remedies=remedies, sizes_only=True)
     return _blurred(*call, rule)
 
 
@@ -138,7 +139,8 @@ def max_blur_pool(
     Source: Zhang, "Making convolutional networks shift-invariant again", ICML 2019.
     """
     function = "max_blur_pool"
-    array, mask, maxima = sliding(function, x, (kernel_size, 1, 0, dilation, False, axis), where, rule, remedies=())
+    placed = (kernel_size, 1, 0, dilation, False, axis)
+    array, mask, maxima = sliding(function, x, placed, where, rule, remedies=(), sizes_only=True)
     blurs = sizes(function, "blur_size", blur_size, len(maxima.axes), least=1)
     shape = maxima.output_shape(array.shape)
     strides = kernel_size if stride is None else stride

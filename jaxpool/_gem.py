@@ -15,6 +15,7 @@ from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._engine.stages import materialize
+from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._lp import norms
@@ -23,7 +24,7 @@ from jaxpool._lp import norms
 def gem_pool(
     x: ArrayLike,
     norm_type: float | ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -43,7 +44,8 @@ def gem_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
             output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.

@@ -9,12 +9,13 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, sliding
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
+from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 
 
 def max_pool(
     x: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -34,7 +35,8 @@ def max_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID" (none), "SAME"
             (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell goes low), "CAUSAL" (e - 1
@@ -78,7 +80,7 @@ def max_pool(
 
 def min_pool(
     x: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -95,7 +97,8 @@ def min_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
@@ -131,7 +134,7 @@ def min_pool(
 
 def max_pool_with_indices(
     x: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -147,7 +150,8 @@ def max_pool_with_indices(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.

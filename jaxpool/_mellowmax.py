@@ -23,6 +23,7 @@ from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import in_one_row
+from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 
@@ -30,7 +31,7 @@ from jaxpool._geometry.window import Window
 def mellowmax_pool(
     x: ArrayLike,
     beta: float | ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -51,7 +52,8 @@ def mellowmax_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         beta: Sharpness β of any sign, 0 included, in units of 1/x. A finite number, or an array that broadcasts to the
             output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
@@ -124,7 +126,7 @@ class _LogMeanExp(LogExponentials):
             product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
             return jnp.where(is_mean, gap, _exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
 
-        multiplicity, total = multiplicities or (None, float(part.cells))
+        multiplicity, total = multiplicities or (None, float(part.held))
         sums = sum_terms(terms, self.fill_cells(cells, part), part, multiplicity)
         mean, *powers = (each / jnp.maximum(total, 1) for each in sums)
         logarithm = in_one_row(jnp.log1p, jnp.where(is_mean, 0, mean))

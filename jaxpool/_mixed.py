@@ -13,6 +13,7 @@ from jaxpool._average import averages
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.stages import separate_term
+from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes, check_flag
 from jaxpool._geometry.window import Window
 
@@ -20,7 +21,7 @@ from jaxpool._geometry.window import Window
 def mixed_pool(
     x: ArrayLike,
     alpha: float | ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -39,7 +40,8 @@ def mixed_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         alpha: Share α of the maximum, dimensionless: 1 for the maximum, 0 for the average. A finite number, or an array
             that broadcasts to the output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.

@@ -93,8 +93,8 @@ def _ranks_by_count(counts: Counts, window: Window, quantile: Quantile) -> tuple
     A window without cells has any rank.
     """
     known = window.counts(window.axes[-1].axis + 1, padding=False)
-    possible = np.unique(known) if counts is None else np.arange(window.cells + 1)
-    table = zip((0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.cells + 1)), strict=True)
+    possible = np.unique(known) if counts is None else np.arange(window.held + 1)
+    table = zip((0, 0, 0.0), *(quantile.ranks(cells) for cells in range(1, window.held + 1)), strict=True)
     lower, upper, weights = map(np.array, table)
     return possible, [lower, upper, weights] if weights[possible].any() else [lower, weights]
 
@@ -108,8 +108,8 @@ def chosen(
     x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantile: Quantile
 ) -> tuple[Arrays, Arrays]:
     """The values and the offsets of c, and of d if there is one; inside a lowering."""
-    if mask is None and any(max(axis.low, axis.overhang) > 0 for axis in window.axes):
-        # Padding is absent.
+    if mask is None and (window.has_bins or any(max(axis.low, axis.overhang) > 0 for axis in window.axes)):
+        # Padding is absent, and so are cells that smaller bins do not have.
         mask = jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
     ranks = ranks_in(None if counts is None else materialize(counts), window, quantile, x.ndim).ranks
     cells = stage(partial(values_at_ranks, window=window, ranks=ranks), x)

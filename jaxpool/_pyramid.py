@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -17,11 +17,12 @@ from jaxpool._call import check_array, check_mask, check_rule
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
+from jaxpool._geometry.kernels import Bins
 from jaxpool._geometry.sizes import Axes, OutputSizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import evaluate_sharded
 
-Kind = Literal["max", "avg"]
+Kind = Literal["max", "avg"] | Callable[..., jax.Array]
 
 
 def spatial_pyramid_pool(
@@ -42,7 +43,8 @@ def spatial_pyramid_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         levels: The bins of each level, given like the `output_size` of `adaptive_max_pool`: (4, 4), say. An int is for
             every axis in `axis`, as in levels=(1, 2, 4), axis="NHWC".
-        kind: "max" for the largest cell of every bin, "avg" for the average.
+        kind: "max" for the largest cell of every bin, "avg" for the average. Or any pool, as a function of x and
+            `kernel_size`, `axis`, `where` and `rule`: jaxpool.median_pool, or partial(jaxpool.lp_pool, norm_type=2).
         axis: The pooled axes, in the order of each level; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
@@ -71,8 +73,8 @@ def spatial_pyramid_pool(
     """
     function = "spatial_pyramid_pool"
     array = check_array(function, x)
-    if not isinstance(kind, str) or kind not in ("max", "avg"):
-        raise ValueError(f"{function}: kind {kind!r} is unknown; use 'max' or 'avg'")
+    if not callable(kind) and (not isinstance(kind, str) or kind not in ("max", "avg")):
+        raise ValueError(f"{function}: kind {kind!r} is unknown; use 'max' or 'avg', or a pool such as lp_pool")
     if not isinstance(levels, Sequence) or isinstance(levels, str):
         raise TypeError(
             f"{function}: levels must be a sequence of output sizes, got {levels!r}; write levels=(1, 2, 4)"
@@ -90,20 +92,32 @@ def spatial_pyramid_pool(
                 f"{levels[0]} pools {pooled}; give every level the same number of entries, or name the axes"
             )
     mask = check_mask(function, where, array.shape, pooled)
-    return _pyramids(array, mask, tuple(windows), kind, check_rule(function, rule))
+    check_rule(function, rule)
+    if isinstance(kind, str):
+        return _pyramids(array, mask, tuple(windows), kind, rule)
+    x = array.astype(accumulation_dtype(array.dtype))
+    outputs = [tuple(axis.output for axis in window.axes) for window in windows]
+    pools = [kind(x, kernel_size=Bins(each), axis=pooled, where=mask, rule=rule) for each in outputs]
+    if not all(isinstance(each, jax.Array) for each in pools):
+        raise TypeError(f"{function}: kind returned {type(pools[0]).__name__}; give a pool that returns an array")
+    return _pyramid_of(pools, windows, array)
 
 
 @partial(jax.jit, static_argnames=("windows", "kind", "rule"))
 def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
     """The bins of all levels along the first pooled axis."""
-    dtype, pooled = x.dtype, windows[0].pooled_axes
     # In float32 from here on, so that a cell's cotangents from all levels are added before they are rounded.
-    x = x.astype(accumulation_dtype(dtype))
+    wide = x.astype(accumulation_dtype(x.dtype))
     levels = [
-        extremes(x, mask, window, lax.max, rule) if kind == "max" else averages(x, mask, window, True, None, rule)
+        extremes(wide, mask, window, lax.max, rule) if kind == "max" else averages(wide, mask, window, True, None, rule)
         for window in windows
     ]
-    shape = list(x.shape)
+    return _pyramid_of(levels, windows, x)
+
+
+def _pyramid_of(levels: Sequence[jax.Array], windows: Sequence[Window], x: jax.Array) -> jax.Array:
+    """The pools of x at all levels, joined along the first pooled axis; floats in x's dtype."""
+    shape, pooled, dtype = list(x.shape), windows[0].pooled_axes, x.dtype
     shape[pooled[0]] = sum(window.outputs for window in windows)
     for axis in pooled[1:]:
         shape[axis] = 1

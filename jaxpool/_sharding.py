@@ -60,6 +60,8 @@ def shardable(core: Core, by_parts: Core | None = None) -> Core:
 def _is_in_parts(parts: Parts, halo: Halo, window: Window) -> bool:
     """Whether devices pool parts of windows: bins that cross from shard to shard, and tiles if that sends less."""
     along = halo.along
+    if window.has_footprint:
+        return False
     if halo.divides or halo.is_whole or isinstance(along, BinAxis):
         return not (halo.divides or halo.is_whole)
     is_padded = any(axis.low or axis.overhang > 0 for axis in window.axes)

@@ -17,6 +17,7 @@ from jaxpool._derivatives.in_turn import exponentials_order, extremes_with_zeros
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.pairs import ExponentialWeights, finite, weighted_sums
 from jaxpool._derivatives.rules import with_rule
+from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
@@ -25,7 +26,7 @@ from jaxpool._sharding import vary_together
 def soft_pool(
     x: ArrayLike,
     beta: float | ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -45,7 +46,8 @@ def soft_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         beta: Sharpness β of any sign, 0 included, in units of 1/x (1 in the source). A finite number, or an array that
             broadcasts to the output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.

@@ -23,6 +23,7 @@ from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_wind
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
+from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._lp import norms
@@ -31,7 +32,7 @@ from jaxpool._sharding import vary_together
 
 def stochastic_pool(
     x: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -50,7 +51,8 @@ def stochastic_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
             Added cells are never drawn, but copies may be.

@@ -131,7 +131,9 @@ class _Winners(CellSelector):
     op: Operation
 
     def values(self, x: jax.Array, present: Present | None, /) -> jax.Array:
-        window = Window(tuple(axis for each in self.kept.windows[::-1] for axis in each.axes))
+        window, *others = self.kept.windows
+        if others:
+            window = Window(tuple(axis for each in self.kept.windows[::-1] for axis in each.axes))
         if present is None:
             return reduce_windows(x, window, self.op)
         nonempty, (mask, _) = present

@@ -62,17 +62,18 @@ def is_in_pieces(part: Window) -> bool:
     (axis, *others) = part.axes
     on_cpu = default_platform() == "cpu"
     long = axis.kernel > 64 or (on_cpu and axis.kernel > max(32, 8 * axis.stride))
-    return long and not (others or part.tiles or part.has_bins)
+    return long and not (others or part.tiles or part.has_bins or part.has_footprint)
 
 
 def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
     """The array, the mask and the windows with zeros in the padding, which may become real cells.
 
     They do if windows also hold cells beyond the padding, which never count; if axes are pooled one after the other, as
-    padding along one axis then holds the pool of zeros along another; and where that takes less time.
+    padding along one axis then holds the pool of zeros along another; with a footprint, whose zeros are not those of
+    one axis after the other; and where that takes less time.
     """
     beyond, in_turn = any(axis.overhang > axis.high for axis in window.axes), len(exponentials_order(window)) > 1
-    if beyond or in_turn or _extends_by_zeros(window, x.shape):
+    if beyond or in_turn or window.has_footprint or _extends_by_zeros(window, x.shape):
         return with_zeros_in_padding(x, mask, window)
     return x, mask, replace(window, zeros=True)
 
@@ -117,7 +118,7 @@ def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Arra
     The cotangent of the number is a sum over all windows along the first axes, even those that no window along the next
     axes holds.
     """
-    if all(axis.covered().all() for axis in window.axes):
+    if all(covered.all() for covered in window.covered(x.ndim)):
         return x
     if learnt or not primitives.available():
         return _zero_uncovered(x, window)
@@ -125,8 +126,8 @@ def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Arra
 
 
 def _zero_uncovered(x: jax.Array, window: Window) -> jax.Array:
-    for axis in window.axes:
-        x = jnp.where(axis.along(axis.covered(), x.ndim), x, jnp.zeros_like(x))
+    for covered in window.covered(x.ndim):
+        x = jnp.where(covered, x, jnp.zeros_like(x))
     return x
 
 

@@ -139,7 +139,7 @@ def _pool_part_jvp(pool: WeightedPool, part: Window, primals: Any, tangents: Any
         terms.append(pool.slope_factor(y, parameter) * slopes * parameter_dot)
     y_dot = sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
     if pool.is_mean:
-        y_dot /= float(part.cells) if multiplicities is None else jnp.maximum(multiplicities[1], 1)
+        y_dot /= float(part.held) if multiplicities is None else jnp.maximum(multiplicities[1], 1)
     return (y, shift), (y_dot, None if shift is None else jnp.zeros_like(shift))
 
 

@@ -110,6 +110,8 @@ def _holders(period: BinAxis, rank: int) -> Iterator[tuple[Any, Any, Callable[[j
 
 def as_tiles(window: Window) -> Window:
     """Return the windows on the result of `copy_to_tiles`."""
+    if not window.has_bins:
+        return window
     return Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
 
 

@@ -18,15 +18,19 @@ from jaxpool._engine.blocks import first_in_blocks, reduce_blocks
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
+from jaxpool._engine.runs import reduce_footprint, spread_footprint
 from jaxpool._engine.slices import Numbers, Winner, pad_winners, route_by_comparison, select_by_slices
 from jaxpool._engine.stages import barrier, marked, materialize, stage
 from jaxpool._engine.window_offsets import is_innermost, pad_windows
 from jaxpool._engine.winners import PlatformSelection
+from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
+    if isinstance(window, FootprintWindow):
+        return reduce_footprint(x, window, op)
     for part in reduction_order(window, op, x.shape):
         if by_table(part):
             x = barrier(in_periods(partial(reduce_by_slices, op=op), part, x))
@@ -44,6 +48,8 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
+    if isinstance(window, FootprintWindow):
+        return spread_footprint(cotangent, window)
     for part in reversed(reduction_order(window, lax.add, cotangent.shape)):
         if spreads_pieces(part):
             cotangent = spread_in_pieces(cotangent, part)
@@ -96,6 +102,8 @@ def folds_pieces(part: Window) -> bool:
     All steps but the last are evaluated at every cell, whatever the stride, so this pays off only if windows overlap
     strongly; sums round less. Beyond 64 cells the program would otherwise be long and slow to compile.
     """
+    if part.has_footprint:
+        return False
     return len(part.axes) == 1 and all(axis.kernel > min(64, max(16, 8 * axis.stride)) for axis in part.axes)
 
 
@@ -187,7 +195,7 @@ def windows_in_turn(window: Window) -> tuple[Window, ...]:
     An axis by itself needs an offset for each of its outputs, at every cell of the axes before it. That is faster than
     carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
     """
-    if selects_at_once(window):
+    if selects_at_once(window) or window.has_footprint:
         return (window,)
     limit = 2.25 if all(axis.stride == 1 for axis in window.axes) else 4
     for rest in range(len(window.axes)):
@@ -229,6 +237,8 @@ def routes_in_pieces(part: Window) -> bool:
 
     The alternative is a comparison for each of the windows that hold a cell.
     """
+    if part.has_footprint:
+        return False
     return len(part.axes) == 1 and all(axis.kernel > 8 and axis.extent > 16 * axis.stride for axis in part.axes)
 
 

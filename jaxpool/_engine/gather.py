@@ -19,12 +19,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, by_table, combine_copies, copy_to_tiles, gather_from_bins
 from jaxpool._engine.operations import Arrays, Operation, merge_axis, pad, split_axis
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.stages import barrier, numbers_along
+from jaxpool._geometry.footprint import Footprint, FootprintWindow
 from jaxpool._geometry.window import Window, WindowAxis
 
 Covered = jax.Array | bool
@@ -55,6 +57,7 @@ def gather_windows(
     """
     if by_table(window):
         return gather_from_bins(contribution, outputs, window, inputs, combine, table)
+    footprint = window.footprint if isinstance(window, FootprintWindow) else None
     axes = _rows_of(window, offsets)
     rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)
     windows_at = [_outputs_at(array, fill, axes, pads_terms) for array, fill in outputs]
@@ -67,10 +70,15 @@ def gather_windows(
             along, here = axis.offsets_at(term, rank)
             numbers = numbers * axis.along.kernel + along
             covered = here if covered is True else covered if here is True else covered & here
+        if footprint is not None:
+            held = _held(footprint, axes, terms, rank)
+            if not held.any():
+                continue
+            covered = bool(held.all()) or jnp.asarray(held)
         numbers = numbers if table is None else table(numbers)
         added = contribution(numbers, covered, tuple(at(terms) for at in windows_at), cells)
         total = added if total is None else combine(total, added)
-    assert total is not None, "every window holds the cell at its offset 0"
+    assert total is not None, "every window holds a cell"
     return combine_copies(_merge(total, axes), window, combine)
 
 
@@ -118,6 +126,20 @@ class _Rows:
         if along.dilation == 1:
             return distances, covered
         return distances // along.dilation, covered & (distances % along.dilation == 0)
+
+
+def _held(footprint: Footprint, axes: Sequence[_Rows], terms: Sequence[int], rank: int) -> np.ndarray:
+    """Which windows hold the cell at every r, of those at t = term along each axis; in an array of rows."""
+    held, shape = footprint.held, [1] * rank
+    for number, (axis, term) in enumerate(zip(axes, terms, strict=True)):
+        stride, along = axis.along.stride, axis.along
+        distances = term * stride + axis.shift + np.arange(stride)
+        inside = (distances >= 0) & (distances < along.extent) & (distances % along.dilation == 0)
+        taken = np.take(held, np.clip(distances // along.dilation, 0, along.kernel - 1), number)
+        held = taken & inside.reshape([-1 if n == number else 1 for n in range(held.ndim)])
+        if stride > 1:
+            shape[axis.row_axis] = stride
+    return held.reshape(shape)
 
 
 def _rows_of(window: Window, offsets: Sequence[int] | None) -> list[_Rows]:

@@ -22,6 +22,7 @@ from jaxpool._engine.reductions import (
     spread_by_reduce_window,
     spread_by_windows,
 )
+from jaxpool._engine.runs import reduce_footprint, spread_footprint
 from jaxpool._engine.slices import (
     Numbers,
     Winner,
@@ -34,6 +35,7 @@ from jaxpool._engine.slices import (
 )
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import Masked, PlatformSelection, Winners
+from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 
 # The most reads per result in one loop: windows of 7×7 cells.
@@ -60,13 +62,15 @@ def reduces_whole_axes(window: Window) -> bool:
 
 def is_in_pieces(part: Window) -> bool:
     """Whether windows are assembled from pieces: beyond 64 cells along an axis, so that work grows logarithmically."""
-    return len(part.axes) == 1 and part.cells > 64 and not part.tiles
+    return len(part.axes) == 1 and part.cells > 64 and not (part.tiles or part.has_footprint)
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
     for part in order(window):
-        if reduces_whole_axes(part):
+        if isinstance(part, FootprintWindow):
+            x = reduce_footprint(x, part, op)
+        elif reduces_whole_axes(part):
             x = reduce_by_axes(x, part, op)
         elif is_in_pieces(part):
             x = reduce_in_pieces(x, part, op)
@@ -91,6 +95,8 @@ def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
+    if isinstance(window, FootprintWindow):
+        return spread_footprint(cotangent, window)
     for part in reversed(order(window)):
         # The windows that hold a cell are added one by one if they are few.
         overlap = math.prod(-(-axis.extent // axis.stride) for axis in part.axes)

@@ -11,6 +11,7 @@ different cells of the same row, so all axes are handled at once.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,6 +23,7 @@ from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.slices import route_by_comparison
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in
+from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
@@ -31,7 +33,7 @@ _MOST_CELLS, MOST_IN_BLOCK = 64, 32
 
 def is_looped(window: Window) -> bool:
     """Whether the program loops over blocks of the window: if it has more than 64 cells."""
-    return window.cells > _MOST_CELLS
+    return window.held > _MOST_CELLS
 
 
 def fold_offsets(
@@ -47,12 +49,14 @@ def fold_offsets(
     """
     # Traced once for all offsets.
     step = jax.jit(step, inline=True)
-    if window.cells <= max(_MOST_CELLS, most_in_block):
+    if window.held <= max(_MOST_CELLS, most_in_block):
         result = start
-        for number, offset in enumerate(offsets_in(window)):
+        for number, offset in zip(window.numbers, offsets_in(window), strict=True):
             result = step(result, tuple(at_offset(array, window, offset) for array in padded), number)
         return result
 
+    # Blocks are cut out of boxes, and the cells in them that a footprint leaves out change nothing.
+    held = jnp.asarray(window.footprint.held.ravel()) if isinstance(window, FootprintWindow) else None
     # A block at a known place is copied before the loop: after `start`, or those of all loops would be kept in memory.
     padded = tuple(materialize(array, *jax.tree.leaves(start)) for array in padded)
 
@@ -61,7 +65,8 @@ def fold_offsets(
         # Otherwise the CPU compiler would compute the place of the block again at every cell, without vectorizing.
         slices = [materialize(lax.dynamic_slice(array, starts, _block_shape(array.shape, block))) for array in padded]
         for number, offset in enumerate(offsets_in(block)):
-            result = step(result, tuple(at_offset(array, block, offset) for array in slices), first + number)
+            folded = step(result, tuple(at_offset(array, block, offset) for array in slices), first + number)
+            result = folded if held is None else jax.tree.map(partial(jnp.where, held[first + number]), folded, result)
         return result
 
     start = jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
 from jaxpool._engine.networks import selection_network
@@ -45,9 +46,10 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arra
 
     There is one rank, or two; then the second is the same as the first or the next one, in every window.
     """
+    x, window = _in_tiles(x, window, identity(lax.min, x.dtype))
     padded = pad_windows(x, window, identity(lax.min, x.dtype))
     on_cpu = known_platform() == "cpu"
-    if window.cells > (MOST_IN_NETWORK if on_cpu else _MOST_READS):
+    if window.held > (MOST_IN_NETWORK if on_cpu else _MOST_READS):
         most_at_once = _MOST_COUNTED_AT_ONCE if on_cpu else MOST_IN_BLOCK
         first = select_by_bisection(padded, window, ranks[0].wanted, most_at_once)
         return first, *(_same_or_next(padded, window, first, rank.wanted) for rank in ranks[1:])
@@ -61,6 +63,11 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arra
     else:
         values = select_by_network(wide, window, ranks)
     return tuple(each.astype(x.dtype) for each in values)
+
+
+def _in_tiles(x: jax.Array, window: Window, fill: Any) -> tuple[jax.Array, Window]:
+    """The cells of bins as tiles, filled up, and the windows on them: here cells are read more often than once."""
+    return copy_to_tiles(x, window, fill), as_tiles(window)
 
 
 def _same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any) -> jax.Array:
@@ -83,7 +90,7 @@ def select_by_network(padded: jax.Array, window: Window, ranks: Sequence[Rank]) 
     """Take minima and maxima of shifted slices. They keep NaN, as every cell can reach every rank."""
     slots = [at_offset(padded, window, offset) for offset in offsets_in(window)]
     possible = frozenset[int]().union(*(rank.possible for rank in ranks))
-    for first, second, first_read, second_read in selection_network(window.cells, possible):
+    for first, second, first_read, second_read in selection_network(window.held, possible):
         pair = slots[first], slots[second]
         if first_read:
             slots[first] = lax.min(*pair)
@@ -106,10 +113,14 @@ def offsets_at_ranks(
     """The offsets in every window of the cells of these ranks, given their values.
 
     If b cells are below that value, the wanted cell is number rank - b among those that equal it. Its offset is the
-    number of offsets up to which at most rank - b cells equal the value.
+    number of offsets up to which at most rank - b cells equal the value; with a footprint, the sum of the steps from
+    each of these to the next.
     """
     highest = identity(lax.min, x.dtype)
-    padded = (pad_windows(x, window, highest), *([] if present is None else [pad_windows(present, window, False)]))
+    if present is not None:
+        present = pad_windows(*_in_tiles(present, window, False), False)
+    x, window = _in_tiles(x, window, highest)
+    padded = (pad_windows(x, window, highest), *([] if present is None else [present]))
 
     def zeros(*arrays: jax.Array) -> jax.Array:
         # In int32: counting in bytes compiles to slower code.
@@ -125,15 +136,20 @@ def offsets_at_ranks(
         # Cells are compared with the window's value, not with themselves: off the CPU that is a pass over all cells.
         sought.append((value, is_nan, jnp.where(is_nan, highest, value), jnp.where(is_nan, 0, rank.wanted - number)))
 
-    def count_equal(found: tuple[Arrays, ...], cells: Arrays, _: Any) -> tuple[Arrays, ...]:
+    first, steps = window.numbers[0], np.zeros(window.cells, np.int32)
+    steps[list(window.numbers)] = np.diff(window.numbers, append=window.cells)
+
+    def count_equal(found: tuple[Arrays, ...], cells: Arrays, number_of_cell: Any) -> tuple[Arrays, ...]:
+        step = jnp.asarray(steps)[number_of_cell] if window.has_footprint else None
         results = []
         for (equal, offsets), (value, is_nan, bound, number) in zip(found, sought, strict=True):
             # The value is NaN if some cell is, and then no cell counts as below it.
             same = (cells[0] == value) | (is_nan & ~(cells[0] <= bound))
             equal += functools.reduce(jnp.logical_and, cells[1:], same).astype(np.int32)
-            results.append((equal, offsets + (equal <= number).astype(np.int32)))
+            passed = (equal <= number).astype(np.int32)
+            results.append((equal, offsets + (passed if step is None else passed * step)))
         return tuple(results)
 
     start = zeros(*(number for *_, number in sought))
-    found = fold_offsets(count_equal, ((start, start),) * len(sought), padded, window)
+    found = fold_offsets(count_equal, ((start, start + first if first else start),) * len(sought), padded, window)
     return tuple(offsets.astype(np.min_scalar_type(window.cells - 1)) for _, offsets in found)

@@ -36,8 +36,8 @@ _MOST_COMPARISONS = 64
 def select_by_slices(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     """Compare one shifted slice per cell of the window with the winner of those before it."""
     values, dtype = cells_at_offsets(x, part, identity(op, x.dtype)), number_dtype(numbers, part)
-    added = itertools.repeat(None, part.cells) if numbers is None else cells_at_offsets(numbers, part, 0)
-    offsets = (np.array(offset, dtype)[()] for offset in range(part.cells))
+    added = itertools.repeat(None, part.held) if numbers is None else cells_at_offsets(numbers, part, 0)
+    offsets = (np.array(offset, dtype)[()] for offset in part.numbers)
     candidates = (
         (cells, jnp.full_like(cells, offset, dtype) if number is None else number + offset)
         for cells, number, offset in zip(values, added, offsets, strict=True)
@@ -73,7 +73,7 @@ def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Win
     """
     values, mask_cells = cells_at_offsets(x, part, identity(op, x.dtype)), cells_at_offsets(mask, part, False)
     best = None
-    for number, (cells, present) in enumerate(zip(values, mask_cells, strict=True)):
+    for number, cells, present in zip(part.numbers, values, mask_cells, strict=True):
         index = np.array(number, none.dtype)[()]
         if best is None:
             best = cells, jnp.broadcast_to(jnp.where(present, index, none), cells.shape)
@@ -126,14 +126,14 @@ def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[W
 def _read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """Read the cell of every window at its row-major offset; 0 at the offset that no cell has."""
     x, window = copy_to_tiles(x, window, 0), as_tiles(window)
-    if window.cells <= _MOST_COMPARISONS:
+    if window.held <= _MOST_COMPARISONS:
         return _read_by_comparison(x, offsets, window)
     return (_read_in_blocks if window.tiles else _read_at_positions)(pad_windows(x, window, 0), offsets, window)
 
 
 def _read_by_comparison(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     result = jnp.zeros(offsets.shape, x.dtype)
-    for number, cells in enumerate(cells_at_offsets(x, window, 0)):
+    for number, cells in zip(window.numbers, cells_at_offsets(x, window, 0), strict=True):
         result = jnp.where(offsets == np.array(number, offsets.dtype)[()], cells, result)
     return result
 

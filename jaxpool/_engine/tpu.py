@@ -21,6 +21,8 @@ from jaxpool._geometry.window import Window
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
+    if window.has_footprint:
+        return gpu.reduce_windows(x, window, op)
     for part in gpu.order(window):
         if gpu.reduces_whole_axes(part):
             x = gpu.reduce_by_axes(x, part, op)
@@ -31,6 +33,8 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
+    if window.has_footprint:
+        return gpu.spread(cotangent, window)
     for part in reversed(gpu.order(window)):
         lowering = spread_by_windows if part.has_bins else spread_by_reduce_window
         cotangent = lowering(cotangent, part)
@@ -45,7 +49,7 @@ def keeps_cells(window: Window, dtype: Any) -> bool:
     return (
         dtype in (jnp.float32, jnp.bfloat16)
         and window.cells <= gpu.MOST_READS
-        and not window.has_bins
+        and not (window.has_bins or window.has_footprint)
         and all(axis.dilation == 1 for axis in window.axes)
     )
 

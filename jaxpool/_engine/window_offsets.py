@@ -25,7 +25,11 @@ from jaxpool._geometry.window import Window
 
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
     """Every offset in the window, in row-major order."""
-    return itertools.product(*(range(axis.kernel) for axis in window.axes))
+    offsets = itertools.product(*(range(axis.kernel) for axis in window.axes))
+    if not window.has_footprint:
+        return offsets
+    held = set(window.numbers)
+    return (offset for number, offset in enumerate(offsets) if number in held)
 
 
 def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:

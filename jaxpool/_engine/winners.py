@@ -21,6 +21,7 @@ from jax import lax
 from jaxpool._engine.operations import Operation, accumulation_dtype, decode, encode, identity
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.slices import Winner, read_winners
+from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.padding import copied_cells
 from jaxpool._geometry.window import Window
 
@@ -73,7 +74,7 @@ def first_winners(
         # Low padding and leading masked cells win only if no cell is better.
         if first is not None:
             offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
-        elif any(axis.low for axis in window.axes):
+        elif _may_start_with_padding(window):
             offsets = jnp.maximum(offsets, first_real_offsets(x.ndim, window, offsets.dtype))
         recorded.append(offsets)
     return x, tuple(recorded)
@@ -153,8 +154,18 @@ def _starts_with_first_axis(parts: Sequence[Window]) -> bool:
     return parts[0].axes[0].axis < parts[-1].axes[0].axis
 
 
+def _may_start_with_padding(window: Window) -> bool:
+    """Whether a cell of padding may come before all real cells of a window, in row-major order."""
+    return any(axis.low or (window.has_footprint and axis.overhang > 0) for axis in window.axes)
+
+
 def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
-    """The offset of the first cell of every window that is not low padding, broadcastable against the output."""
+    """The offset of the first cell of every window that is not low padding, broadcastable against the output.
+
+    With a footprint it is the first cell that is no padding at all, as the first one may be in the high padding.
+    """
+    if isinstance(window, FootprintWindow):
+        return jnp.asarray(window.first_real_numbers(rank).astype(dtype))
     along = (jnp.asarray(axis.along(axis.first_real_offsets().astype(dtype), rank)) for axis in window.axes)
     return encode(along, [axis.kernel for axis in window.axes[1:]])
 

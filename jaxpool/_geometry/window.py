@@ -95,10 +95,23 @@ class Window:
     axes: tuple[WindowAxis, ...]
     zeros: bool = False
 
+    # Whether windows have only some of the cells of their boxes; then all axes are taken together.
+    has_footprint: ClassVar[bool] = False
+
     @property
     def cells(self) -> int:
-        """Cells in one window, padding included."""
+        """Cells in the box of one window, padding included."""
         return math.prod(axis.kernel for axis in self.axes)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The row-major numbers, in the box, of the cells in one window."""
+        return range(self.cells)
+
+    @property
+    def held(self) -> int:
+        """Cells in one window, padding included."""
+        return len(self.numbers)
 
     @property
     def outputs(self) -> int:
@@ -141,7 +154,7 @@ class Window:
 
     def after_padding(self) -> "Window":
         """The same windows, on the array that already has the declared padding."""
-        return Window(tuple(a.after_padding() for a in self.axes))
+        return replace(self, axes=tuple(a.after_padding() for a in self.axes), zeros=False)
 
     def after_copies(self) -> "Window":
         """The same windows, on the array that already has the copies; padding without copies remains."""
@@ -162,6 +175,10 @@ class Window:
             # One number for all windows, if they hold as many cells.
             product = product * (counts[0] if (counts == counts[0]).all() else axis.along(counts, rank))
         return product
+
+    def covered(self, rank: int) -> tuple[np.ndarray, ...]:
+        """Which cells are held by a window: those in all of these arrays, which broadcast against the cells."""
+        return tuple(axis.along(axis.covered(), rank) for axis in self.axes)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""

@@ -16,6 +16,7 @@ _LEARNT = (
 )
 _BINS = "Number of bins, one int per pooled axis: (7, 7) pools two axes."
 _OF_EVERY_AXIS = "An int is for every axis in `axis`."
+_WINDOW = f"Window size, one int per pooled axis: (3, 3) pools two axes. {_OF_EVERY_AXIS}"
 
 SLOTS: dict[str, Choice] = {
     "array": {"values": "`values`", "": "x"},
@@ -51,7 +52,8 @@ ARGUMENTS: dict[str, Choice] = {
     },
     "values": {"": "Array of any shape; bool, integers, float16, bfloat16, {floats}."},
     "kernel_size": {
-        "": f"Window size, one int per pooled axis: (3, 3) pools two axes. {_OF_EVERY_AXIS}{{two_axes}}",
+        "blur_pool blur_size samples": f"{_WINDOW}{{two_axes}}",
+        "": f"{_WINDOW} Or `bins`, `whole` or a `footprint`.",
     },
     "stride": {
         "": "{stepping} to the next: an int, or one int per axis; `kernel_size` if None.",

@@ -31,6 +31,10 @@ README = PACKAGE.parent / "README.md"
 # Names that are no pools: their signatures.
 CONTEXTS = {"portable": "()"}
 
+# What goes in the place of a kernel_size: two functions, and a value.
+KERNELS = {"bins": "(*sizes)", "footprint": "(cells)"}
+VALUES = {"whole"}
+
 SECTIONS_OF_CONTEXTS = ("Returns", "Derivative", "Example")
 SECTIONS = ("Args", "Returns", "Raises", "Derivative", "Example")
 
@@ -44,7 +48,7 @@ def public_functions() -> dict[str, Callable[..., Any]]:
 
 
 def test_public_names_are_the_promised_ones() -> None:
-    assert set(public_functions()) == {*SIGNATURES, *CONTEXTS}
+    assert set(public_functions()) == {*SIGNATURES, *CONTEXTS, *KERNELS, *VALUES}
     # Modules that the import adds as attributes are private; `compat` is imported by name.
     modules = {name for name, value in vars(jaxpool).items() if isinstance(value, ModuleType)}
     assert all(name.startswith("_") for name in modules - {"compat"}), modules
@@ -53,7 +57,7 @@ def test_public_names_are_the_promised_ones() -> None:
 def test_public_names_are_defined_in_private_modules_of_the_package() -> None:
     for name, function in public_functions().items():
         assert function.__module__.startswith("jaxpool._"), name
-        assert function.__name__ == function.__qualname__ == name
+        assert name in VALUES or function.__name__ == function.__qualname__ == name
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
@@ -100,6 +104,23 @@ def test_context(name: str) -> None:
     assert re.search(rf"\b{name}(\(|`)", README.read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernel(name: str) -> None:
+    kernel = getattr(jaxpool, name)
+    signature = inspect.signature(kernel)
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    assert str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)) == KERNELS[name]
+    docstring = inspect.getdoc(kernel) or ""
+    assert re.findall(rf"^({'|'.join(SECTIONS)}):$", docstring, flags=re.MULTILINE) == [*SECTIONS]
+    assert re.findall(r"^    (\w+):", docstring.partition("Args:")[2], re.MULTILINE)[0] in signature.parameters
+
+
+@pytest.mark.parametrize("name", [*KERNELS, *VALUES])
+def test_readme_and_help_name_the_kernel(name: str) -> None:
+    assert re.search(rf"\b{name}\b", jaxpool.__doc__ or "")
+    assert re.search(rf"\b{name}(\(|`)", README.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_readme_names_the_function(name: str) -> None:
     # With a backtick or an opening bracket next to it: max_pool_with_indices does not name max_pool.
@@ -118,7 +139,7 @@ def test_registry_has_a_row(name: str) -> None:
 
 def test_registry_knows_no_other_function() -> None:
     assert {case.function for case in CASES} <= set(SIGNATURES)
-    assert set(RECORDS) == set(public_functions()) - set(CONTEXTS)
+    assert set(RECORDS) == set(public_functions()) - {*CONTEXTS, *KERNELS, *VALUES}
 
 
 @pytest.mark.parametrize("record", RECORDS.values(), ids=list(RECORDS))

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 SECTIONS = ("Parameters", "Returns", "Raises", "Derivative", "Example")
 NAMES = [f"{module.__name__}.{name}" for module in MODULES for name in public_members(module)]
 CATALOGUE = runpy.run_path(str(ROOT / "docs" / "catalogue.py"))
-FUNCTIONS = [name for name in public_members(jaxpool) if name not in CATALOGUE["CONTEXTS"]]
+FUNCTIONS = [name for name in public_members(jaxpool) if name not in CATALOGUE["CONTEXTS"] | CATALOGUE["KERNELS"]]
 
 
 @pytest.fixture(scope="module")

@@ -94,17 +94,30 @@ def pool(
     where: Any = None,
     **options: Any,
 ) -> Pooled:
-    """Apply `rule` to windows that slide along x; array options hold one entry per window."""
+    """Apply `rule` to windows that slide along x; array options hold one entry per window.
+
+    In place of sizes, `kernel_size` may be bins, whole axes or a footprint, told apart by the names of their types.
+    """
+    kind, held = type(kernel_size).__name__, None
+    if kind == "Bins":
+        return adaptive(rule, x, kernel_size.sizes, axis=axis, where=where, **options)
+    if kind == "Whole":
+        return whole(rule, x, axis=axis, where=where, **options)
+    if kind == "Footprint":
+        axes, kernel_size = axes_and_sizes(np.ndim(x), kernel_size.held.shape, axis), kernel_size.held
+        held, kernel_size = kernel_size.transpose(np.argsort(axes[0])), kernel_size.shape
     along = sliding(np.shape(x), kernel_size, stride, padding, dilation, ceil_mode, axis)
-    return apply(rule, x, along, where, **options)
+    return apply(rule, x, along, where, held, **options)
 
 
-def adaptive(rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, where: Any = None) -> Pooled:
+def adaptive(
+    rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, where: Any = None, **options: Any
+) -> Pooled:
     """Apply `rule` to bins of x; None keeps an axis."""
     axes, bins = axes_and_sizes(np.ndim(x), output_size, axis)
     sizes = [np.shape(x)[a] for a in axes]
     along = {a: bins_along(n, n if m is None else m) for a, n, m in zip(axes, sizes, bins, strict=True)}
-    return apply(rule, x, along, where)
+    return apply(rule, x, along, where, **options)
 
 
 def whole(rule: WindowRule, x: Any, *, axis: Any, keepdims: bool = True, where: Any = None, **options: Any) -> Pooled:
@@ -156,8 +169,18 @@ def unpool(values: Any, indices: np.ndarray, output_size: Any, *, axis: Any = No
     return Pooled(result, np.shape(values), entries, np.zeros(0))
 
 
-def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], where: Any, **options: Any) -> Pooled:
-    """Apply `rule` to every product of the windows `along` each pooled axis, without masked cells."""
+def apply(
+    rule: WindowRule,
+    x: Any,
+    along: dict[int, list[list[int | None]]],
+    where: Any,
+    held: np.ndarray | None = None,
+    **options: Any,
+) -> Pooled:
+    """Apply `rule` to every product of the windows `along` each pooled axis, without masked cells.
+
+    With `held` a window has only the cells at offsets where it is True; its axes are the pooled ones in x's own order.
+    """
     x = np.asarray(x)
     x = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
     mask = np.broadcast_to(True if where is None else np.asarray(where), x.shape)
@@ -170,8 +193,12 @@ def apply(rule: WindowRule, x: Any, along: dict[int, list[list[int | None]]], wh
     values, indices = np.zeros(output_shape, x.dtype), np.full(output_shape, -1)
     entries = []
     for output in np.ndindex(output_shape):
-        held = itertools.product(*(along[a][o] if a in along else [o] for a, o in enumerate(output)))
-        cells = [cell for cell in held if None in cell or mask[cell]]
+        pairs = [enumerate(along[a][o]) if a in along else [(0, o)] for a, o in enumerate(output)]
+        cells = []
+        for place in itertools.product(*pairs):
+            cell, offset = tuple(one for _, one in place), tuple(place[a][0] for a in sorted(along))
+            if (held is None or held[offset]) and (None in cell or mask[cell]):
+                cells.append(cell)
         real = np.array([None not in cell for cell in cells], bool)
         numbers = np.array([0 if None in cell else x[cell] for cell in cells], x.dtype)
         here = {

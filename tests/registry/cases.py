@@ -15,12 +15,24 @@ from tests.registry.case import Case as Case
 from tests.registry.case import distinct as distinct
 from tests.registry.case import mask as mask
 from tests.registry.case import weights as weights
-from tests.registry.geometries import BINS, GEOMETRIES, WHOLE
+from tests.registry.geometries import BINS, GEOMETRIES, KERNELS, WHOLE
 from tests.registry.records import RECORDS
 
 _PER_CHANNEL = np.array([1.0, 2.5, 4.0]).reshape(3, 1, 1)
 _MIXED_SIGNS = np.array([-2.0, 0.5, 3.0]).reshape(3, 1, 1)
 _ALONG_ROWS = np.array([-1.5, 0.75, 2.0, -0.5]).reshape(4, 1)
+
+# Windows as values: each kind of pool with each of them, or with one that the other functions leave out.
+_WITH_KERNELS = {
+    "kernel-bins": ("min_pool", "sum_pool", "lp_pool", "soft_pool", "stochastic_pool", "quantile_pool"),
+    "kernel-bins-last": ("mellowmax_pool", "mixed_pool", "median_pool"),
+    "kernel-whole": ("max_pool_with_indices", "gem_pool", "smooth_max_pool"),
+    "footprint": (
+        *("max_pool_with_indices", "sum_pool", "avg_pool", "lp_pool", "gem_pool", "smooth_max_pool"),
+        *("mellowmax_pool", "soft_pool", "mixed_pool", "stochastic_pool", "median_pool", "quantile_pool"),
+    ),
+    "footprint-apart": ("min_pool", "avg_pool", "lp_pool", "mellowmax_pool", "soft_pool", "quantile_pool"),
+}
 
 _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}]) for geometry in GEOMETRIES] + [
     ("min_pool", "line-9", [{}]),
@@ -106,6 +118,12 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("max_blur_pool", "ceil", [{"dilation": 2, "blur_size": (4, 3)}]),
     ("max_blur_pool", "ceil", [{"dilation": (1, 2), "where": mask(2, 8, 9)}]),
     ("max_blur_pool", "line-31", [{"blur_size": 4, "where": mask(40)}]),
+    *[
+        (function, geometry, [options])
+        for geometry, functions in _WITH_KERNELS.items()
+        for function in functions
+        for options in [RECORDS[function].options]
+    ],
     # Masks: of every cell, of one sample, along one axis, of nothing at all.
     ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
     ("max_pool", "plane-last", [{"where": mask(2, 6, 5, 1)}]),
@@ -137,7 +155,7 @@ _INDICES = np.random.default_rng(0).integers(-2, 22, (2, 3, 2))
 CASES = [
     Case(function, geometry, shape, {**arguments, **options})
     for function, geometry, variants in _ROWS
-    for shape, arguments in [(GEOMETRIES | BINS | WHOLE)[geometry]]
+    for shape, arguments in [(GEOMETRIES | BINS | WHOLE | KERNELS)[geometry]]
     for options in variants
 ] + [
     Case("spatial_pyramid_pool", "volume", (4, 2, 5, 3), {"levels": (1, 2, 3), "axis": (3, 0, 2)}),

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import numpy as np
+
+import jaxpool
+
 Geometries = dict[str, tuple[tuple[int, ...], dict[str, Any]]]
 
 GEOMETRIES: Geometries = {
@@ -59,4 +63,25 @@ WHOLE: Geometries = {
     "whole-last": ((2, 5, 4, 3), {"axis": (2, 1), "keepdims": False}),
     "whole-line": ((2, 19), {"axis": -1}),
     "whole-apart": ((3, 2, 9), {"axis": (2, 0)}),
+}
+
+_CROSS = np.array([[False, True, False], [True, True, True], [False, False, True]])
+
+# Windows that are given as values in place of sizes.
+KERNELS: Geometries = {
+    "kernel-bins": ((2, 7, 5), {"kernel_size": jaxpool.bins(3, 2)}),
+    "kernel-bins-last": ((2, 11, 3), {"kernel_size": jaxpool.bins(4), "axis": 1}),
+    "kernel-whole": ((2, 5, 3), {"kernel_size": jaxpool.whole, "axis": (1, 2)}),
+    "footprint": ((2, 7, 6), {"kernel_size": jaxpool.footprint(_CROSS), "stride": 1, "padding": 1}),
+    "footprint-apart": (
+        (5, 2, 9),
+        {
+            "kernel_size": jaxpool.footprint(_CROSS[:2]),
+            "stride": (2, 3),
+            "padding": ((1, 0), (0, 2)),
+            "dilation": (2, 1),
+            "ceil_mode": True,
+            "axis": (2, 0),
+        },
+    ),
 }

@@ -1,0 +1,155 @@
+"""Footprints: which cells of a box are in a window, for windows of any shape, such as disks and crosses.
+
+The offsets of cells, and their row-major numbers, are those in the box. Where a cell of it is real depends on one axis
+at a time, so what there is to know of all windows are sums of products of one matrix for each axis.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.core
+import numpy as np
+
+from jaxpool._geometry.window import Window, WindowAxis
+
+
+@dataclass(frozen=True, repr=False)
+class Footprint:
+    """A box of this shape, and for each of its cells a byte in row-major order: 1 for those that are in the window."""
+
+    shape: tuple[int, ...]
+    cells: bytes
+
+    def __repr__(self) -> str:
+        return f"footprint({'×'.join(map(str, self.shape))}, {len(self.numbers)} cells)"
+
+    @cached_property
+    def held(self) -> np.ndarray:
+        """Which cells are in the window, as a bool array."""
+        return np.frombuffer(self.cells, np.bool_).reshape(self.shape)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The row-major numbers, in the box, of the cells."""
+        return tuple(np.flatnonzero(self.held).tolist())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the whole box is in the window."""
+        return len(self.numbers) == math.prod(self.shape)
+
+    def in_order(self, axes: Sequence[int]) -> "Footprint":
+        """The footprint whose axes are these of this one."""
+        return _of(self.held.transpose(axes))
+
+    def mirrored(self) -> "Footprint":
+        """The footprint in the opposite direction along every axis."""
+        return _of(np.flip(self.held))
+
+    def sums(self, along: Sequence[np.ndarray]) -> np.ndarray:
+        """Σ over the offsets j of the window of Π along[a][j_a, ·]: an entry for each product of columns."""
+        total = self.held.astype(np.int64)
+        for matrix in along:
+            total = np.tensordot(total, matrix.astype(np.int64), (0, 0))
+        return total
+
+    def first_numbers(self, along: Sequence[np.ndarray]) -> np.ndarray:
+        """The row-major number of the first offset j of the window with Π along[a][j_a, ·], or 0; as in `sums`."""
+        kinds, which = [], []
+        for matrix in along:
+            # Few columns differ: those of windows near the ends of an axis.
+            different, column = np.unique(matrix, axis=1, return_inverse=True)
+            kinds.append(different)
+            which.append(column.reshape(-1))
+        found = np.zeros([matrix.shape[1] for matrix in kinds], np.int64)
+        for place in np.ndindex(found.shape):
+            present = self.held
+            for axis, (matrix, column) in enumerate(zip(kinds, place, strict=True)):
+                present = present & matrix[:, column].reshape([-1 if a == axis else 1 for a in range(present.ndim)])
+            found[place] = np.argmax(present)
+        return found[np.ix_(*which)]
+
+
+def _of(held: np.ndarray) -> Footprint:
+    return Footprint(held.shape, np.ascontiguousarray(held).tobytes())
+
+
+@dataclass(frozen=True)
+class FootprintWindow(Window):
+    """Windows that have only the cells of a footprint, whose axes are those of the window."""
+
+    footprint: Footprint = field(kw_only=True)
+
+    has_footprint = True
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        return self.footprint.numbers
+
+    @property
+    def tiles(self) -> bool:
+        return False
+
+    def split(self) -> tuple[Window, ...]:
+        """The windows themselves, which are no product of windows along each axis."""
+        return (self,)
+
+    def counts(self, rank: int, *, padding: bool) -> np.ndarray:
+        counts = self.footprint.sums([_present(axis, padding=padding) for axis in self.axes])
+        same = (counts == counts.flat[0]).all()
+        return self._in_rank(counts[(slice(1),) * counts.ndim] if same else counts, rank)
+
+    def covered(self, rank: int) -> tuple[np.ndarray, ...]:
+        return (self._in_rank(self.footprint.sums([_holders(axis) for axis in self.axes]) > 0, rank),)
+
+    def first_real_numbers(self, rank: int) -> np.ndarray:
+        """The row-major number, in the box, of the first real cell of each window; 0 if there is none."""
+        numbers = self.footprint.first_numbers([_present(axis, padding=False) for axis in self.axes])
+        return self._in_rank(numbers, rank)
+
+    def _in_rank(self, values: np.ndarray, rank: int) -> np.ndarray:
+        """Values along all pooled axes in a shape that broadcasts against an array of `rank` axes."""
+        shape = [1] * rank
+        for axis, size in zip(self.axes, values.shape, strict=True):
+            shape[axis.axis] = size
+        return values.reshape(shape)
+
+    def check_no_window_of_padding(self, function: str, fix: str) -> None:
+        counts = self.footprint.sums([_present(axis, padding=axis.extension is not None) for axis in self.axes])
+        if not counts.all():
+            place = tuple(int(n) for n in np.unravel_index(np.argmin(counts), counts.shape))
+            raise ValueError(
+                f"{function}: window {place} along axes {self.pooled_axes} holds only padding with kernel_size "
+                f"{self.footprint}; {fix}"
+            )
+
+
+def _present(axis: WindowAxis, *, padding: bool) -> np.ndarray:
+    """Whether the cell at each offset (rows) of each window (columns) is real or, with `padding`, declared."""
+    cells = np.arange(axis.kernel)[:, None] * axis.dilation + axis.starts
+    low, high = (axis.low, axis.high) if padding else (0, 0)
+    return (cells >= -low) & (cells < axis.size + high)
+
+
+def _holders(axis: WindowAxis) -> np.ndarray:
+    """Whether a window has each cell (columns) at each offset (rows)."""
+    distances = np.arange(axis.size) + axis.low - np.arange(axis.kernel)[:, None] * axis.dilation
+    return (distances >= 0) & (distances <= (axis.output - 1) * axis.stride) & (distances % axis.stride == 0)
+
+
+def make_footprint(cells: Any) -> Footprint:
+    """The footprint of a bool array, or raise if it is none, or holds no cell."""
+    if isinstance(cells, jax.core.Tracer):
+        raise TypeError("footprint: cells must be known while tracing, got a traced value; use a NumPy array")
+    array = np.asarray(cells)
+    if array.dtype != np.bool_:
+        raise TypeError(f"footprint: cells must be bool, got dtype {array.dtype}; compare them first, as in cells != 0")
+    if not array.ndim:
+        raise ValueError("footprint: cells has no axes; give an array with an axis for each pooled axis")
+    if not array.any():
+        raise ValueError(f"footprint: cells of shape {array.shape} are all False; set at least one to True")
+    return _of(array)
