@@ -19,10 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+<<<<<<< HEAD
 from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.slices import route_by_comparison
+=======
+from jaxpool._engine.operations import Arrays, Operation, identity, pad
+from jaxpool._engine.overlaps import route_by_comparison
+from jaxpool._engine.slices import Winner, better, number_dtype
+>>>>>>> 0c1c5a3 (Select from large footprints one block of cells after the other)
 from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import at_offset, offsets_in
+from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
@@ -71,6 +77,23 @@ def fold_offsets(
 
     start = jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start)
     return _fold_blocks(fold_block, start, window, most_in_block)
+
+
+def selects_in_loop(part: Window) -> bool:
+    """Whether a selection loops over blocks of the cells: for large footprints, which cannot be taken axis by axis."""
+    return part.has_footprint and is_looped(part)
+
+
+def select_in_loop(x: jax.Array, part: Window, op: Operation) -> Winner:
+    """The extreme of every window and its row-major number, one block of cells after the other."""
+    fill, shape = identity(op, x.dtype), part.output_shape(x.shape)
+
+    def take_better(best: Arrays, cells: Arrays, number: Any) -> Arrays:
+        return better((best[0], best[1]), (cells[0], jnp.full_like(best[1], number)), op)
+
+    start = jnp.full(shape, fill), jnp.full(shape, part.numbers[0], np.int32)
+    values, offsets = fold_offsets(take_better, start, (pad_windows(x, part, fill),), part)
+    return values, offsets.astype(number_dtype(None, part))
 
 
 def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.Array) -> jax.Array:

@@ -117,6 +117,7 @@ DISKS = {
     "slices": (disk(3), 1),
     "runs": (disk(9), 1),
     "runs-apart": (disk(9), 2),
+    "blocks": (disk(10), 1),
     "long-runs": (np.pad(np.ones((2, 19), bool), ((0, 1), (3, 0))), 1),
     "runs-along-rows": (np.ones((19, 3), bool) & (np.arange(3) != 1), 1),
     "row": (np.arange(23) % 7 < 5, 1),
