@@ -14,22 +14,13 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
-<<<<<<< HEAD:jaxpool/_engine/cpu.py
 from jaxpool._engine.blocks import first_in_blocks, reduce_blocks
+from jaxpool._engine.loops import route_to_chosen, select_in_loop, selects_in_loop
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
 from jaxpool._engine.runs import reduce_footprint, spread_footprint
 from jaxpool._engine.slices import Numbers, Winner, pad_winners, route_by_comparison, select_by_slices
-=======
-from jaxpool._engine.blocks import first_in_blocks
-from jaxpool._engine.cpu.reduce import folds_pieces
-from jaxpool._engine.loops import route_to_chosen, select_in_loop, selects_in_loop
-from jaxpool._engine.operations import Operation
-from jaxpool._engine.overlaps import route_by_comparison
-from jaxpool._engine.pieces import route_in_pieces, select_in_pieces
-from jaxpool._engine.slices import Numbers, Winner, pad_winners, select_by_slices
->>>>>>> 0c1c5a3 (Select from large footprints one block of cells after the other):jaxpool/_engine/cpu/select.py
 from jaxpool._engine.stages import barrier, marked, materialize, stage
 from jaxpool._engine.window_offsets import is_innermost, pad_windows
 from jaxpool._engine.winners import PlatformSelection
@@ -136,15 +127,11 @@ def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winn
             for number, mark in enumerate(("values of bins", "offsets in bins"))
         )
         return values, offsets
-<<<<<<< HEAD:jaxpool/_engine/cpu.py
-    if part.tiles and (part.cells > 64 or part.is_single):
-        # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
-=======
     if selects_in_loop(part):
         values, offsets = select_in_loop(x, part, op)
         return materialize(values), materialize(offsets)
-    if selects_in_blocks(part):
->>>>>>> 0c1c5a3 (Select from large footprints one block of cells after the other):jaxpool/_engine/cpu/select.py
+    if part.tiles and (part.cells > 64 or part.is_single):
+        # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
         lowering = select_by_blocks
     else:
         lowering = select_in_pieces if folds_pieces(part) else select_by_slices

@@ -14,13 +14,8 @@ from jax import lax
 
 from jaxpool._engine import winners
 from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
-<<<<<<< HEAD
-from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of
-=======
 from jaxpool._engine.loops import route_to_chosen, select_in_loop, selects_in_loop
-from jaxpool._engine.operations import Arrays, Operation, identity
-from jaxpool._engine.overlaps import route_by_comparison, spread_by_windows
->>>>>>> 0c1c5a3 (Select from large footprints one block of cells after the other)
+from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import (
     reduce_by_reduce_window,

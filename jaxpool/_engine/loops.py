@@ -19,14 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-<<<<<<< HEAD
-from jaxpool._engine.operations import Arrays, pad
-from jaxpool._engine.slices import route_by_comparison
-=======
 from jaxpool._engine.operations import Arrays, Operation, identity, pad
-from jaxpool._engine.overlaps import route_by_comparison
-from jaxpool._engine.slices import Winner, better, number_dtype
->>>>>>> 0c1c5a3 (Select from large footprints one block of cells after the other)
+from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow

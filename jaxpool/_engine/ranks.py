@@ -117,10 +117,9 @@ def offsets_at_ranks(
     each of these to the next.
     """
     highest = identity(lax.min, x.dtype)
-    if present is not None:
-        present = pad_windows(*_in_tiles(present, window, False), False)
-    x, window = _in_tiles(x, window, highest)
-    padded = (pad_windows(x, window, highest), *([] if present is None else [present]))
+    filled = [(x, highest), *([] if present is None else [(present, False)])]
+    padded = tuple(pad_windows(*_in_tiles(array, window, fill), fill) for array, fill in filled)
+    window = as_tiles(window)
 
     def zeros(*arrays: jax.Array) -> jax.Array:
         # In int32: counting in bytes compiles to slower code.

@@ -50,7 +50,17 @@ DISTINCT = (
     "odd-axes",
     "volume-odd",
 )
-DISTINCT += ("many-cells", "wide-plane", "one-window", "blocks", "copies", "bins", "bins-even", "bins-many-cells")
+DISTINCT += (
+    "many-cells",
+    "wide-plane",
+    "one-window",
+    "blocks",
+    "copies",
+    "bins",
+    "bins-even",
+    "bins-many-cells",
+    "footprint",
+)
 CELLS = {
     "ties": lambda random, shape: random.integers(-2, 2, shape),
     "NaN": lambda random, shape: np.where(random.random(shape) < 0.1, np.nan, random.integers(-2, 2, shape)),

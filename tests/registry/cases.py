@@ -28,7 +28,7 @@ _WITH_KERNELS = {
     "kernel-bins-last": ("mellowmax_pool", "mixed_pool", "median_pool"),
     "kernel-whole": ("max_pool_with_indices", "gem_pool", "smooth_max_pool"),
     "footprint": (
-        *("max_pool_with_indices", "sum_pool", "avg_pool", "lp_pool", "gem_pool", "smooth_max_pool"),
+        *("max_pool", "max_pool_with_indices", "sum_pool", "avg_pool", "lp_pool", "gem_pool", "smooth_max_pool"),
         *("mellowmax_pool", "soft_pool", "mixed_pool", "stochastic_pool", "median_pool", "quantile_pool"),
     ),
     "footprint-apart": ("min_pool", "avg_pool", "lp_pool", "mellowmax_pool", "soft_pool", "quantile_pool"),
