@@ -26,6 +26,11 @@ pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 WINDOWED = [name for name, record in RECORDS.items() if record.windows == "fixed"]
 
+# Arguments of wrong types.
+_PAIRS: Any = jaxpool.max_pool_with_indices
+_TUPLE: Any = (7, 7)
+_BINS: Any = jaxpool.bins(2, 2)
+
 
 def disk(size: int) -> np.ndarray:
     """The cells of a square whose centres are at most size/2 from its own."""
@@ -110,7 +115,7 @@ def test_pyramids_of_any_pool() -> None:
         medians[:, 1:], jaxpool.median_pool(x, jaxpool.bins(2, 3), axis=(1, 2), where=where).reshape(2, 6, 3)
     )
     with pytest.raises(TypeError, match="spatial_pyramid_pool: kind returned tuple"):
-        pyramid(kind=jaxpool.max_pool_with_indices)
+        pyramid(kind=_PAIRS)
 
 
 DISKS = {
@@ -233,12 +238,12 @@ WRONG: list[tuple[type[Exception], str, Callable[[], Any]]] = [
     (TypeError, "footprint: cells must be bool, got dtype int", partial(jaxpool.footprint, np.ones((2, 2), int))),
     (TypeError, "footprint: cells must be known while tracing", partial(jax.jit(jaxpool.footprint), np.ones(2, bool))),
     (ValueError, "bins: no size is given", jaxpool.bins),
-    (TypeError, r"bins: size must be an int, got \(7, 7\); write bins\(7, 7\)", partial(jaxpool.bins, (7, 7))),
+    (TypeError, r"bins: size must be an int, got \(7, 7\); write bins\(7, 7\)", partial(jaxpool.bins, _TUPLE)),
     (ValueError, "bins: size must be at least 1, got 0", partial(jaxpool.bins, 0)),
     (
         TypeError,
         "blur_pool: kernel_size must be an int or a sequence",
-        partial(jaxpool.blur_pool, X, jaxpool.bins(2, 2)),
+        partial(jaxpool.blur_pool, X, _BINS),
     ),
 ]
 
