@@ -110,7 +110,6 @@ def test_pyramids_of_any_pool() -> None:
     for kind in ("max", "avg"):
         np.testing.assert_array_equal(pyramid(kind=getattr(jaxpool, f"{kind}_pool")), pyramid(kind=kind))
     medians = pyramid(kind=jaxpool.median_pool)
-    assert medians.shape == (2, 7, 3)
     np.testing.assert_array_equal(
         medians[:, 1:], jaxpool.median_pool(x, jaxpool.bins(2, 3), axis=(1, 2), where=where).reshape(2, 6, 3)
     )
@@ -153,9 +152,8 @@ def test_disks_take_passes_in_proportion_to_their_width() -> None:
     for size, reads in ((7, 37), (15, 90), (31, 190)):
         window = make_windows("test", (64, 64), jaxpool.footprint(disk(size)), 1, 0, 1, False, None)
         assert isinstance(window, FootprintWindow)
-        for disjoint in (False, True):
-            runs = runs_of(window, disjoint)
-            assert (window.held if runs is None else runs.reads(1)) <= reads
+        every = [runs_of(window, disjoint) for disjoint in (False, True)]
+        assert max(window.held if runs is None else runs.reads(1) for runs in every) <= reads
 
 
 def test_scipy_has_the_same_filters() -> None:
@@ -164,13 +162,12 @@ def test_scipy_has_the_same_filters() -> None:
     cells[1, 0] = False
     pools = {"kernel_size": jaxpool.footprint(cells), "stride": 1, "padding": "REFLECT"}
     arguments = {"footprint": cells, "mode": "mirror"}
-    rank = 7
     for found, expected in (
         (jaxpool.max_pool(x, **pools), ndimage.maximum_filter(x, **arguments)),
         (jaxpool.min_pool(x, **pools), ndimage.minimum_filter(x, **arguments)),
         (
-            jaxpool.quantile_pool(x, rank / (cells.sum() - 1), method="lower", **pools),
-            ndimage.rank_filter(x, rank, **arguments),
+            jaxpool.quantile_pool(x, 7 / (cells.sum() - 1), method="lower", **pools),
+            ndimage.rank_filter(x, 7, **arguments),
         ),
         (jaxpool.median_pool(x, **pools), ndimage.generic_filter(x, np.median, **arguments)),
         (jaxpool.lp_pool(x, 3, **pools), ndimage.generic_filter(x, partial(np.linalg.norm, ord=3), **arguments)),
@@ -183,11 +180,8 @@ def test_values_are_equal_if_made_of_the_same() -> None:
     assert jaxpool.bins(7, None) == jaxpool.bins(7, None) != jaxpool.bins(7, 7)
     assert jaxpool.footprint(cells) == jaxpool.footprint(jnp.asarray(cells)) != jaxpool.footprint(~cells)
     assert len({jaxpool.footprint(cells), jaxpool.footprint(cells.tolist()), jaxpool.whole, jaxpool.bins(2)}) == 3
-    assert [*map(str, (jaxpool.bins(7, None), jaxpool.whole, jaxpool.footprint(cells)))] == [
-        "bins(7, None)",
-        "whole",
-        f"footprint(4×4, {cells.sum()} cells)",
-    ]
+    assert str(jaxpool.footprint(cells)) == f"footprint(4×4, {cells.sum()} cells)"
+    assert f"{jaxpool.bins(7, None)} {jaxpool.whole}" == "bins(7, None) whole"
 
 
 def test_a_full_footprint_is_the_plain_window() -> None:
