@@ -104,6 +104,7 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     ("var_pool", "volume-odd", [{}]),
     ("std_pool", "plane-overlap", [{"where": mask(2, 7, 6), "correction": 0.5}]),
     ("std_pool", "odd-axes", [{}]),
+    ("std_pool", "many-cells", [{}]),
     ("weighted_pool", "ceil", [{"weights": weights(2, 8, 9)}, {"weights": weights(9) - 0.4, "where": mask(8, 9)}]),
     ("weighted_pool", "volume-odd", [{"weights": weights(4, 1, 5, 3)}]),
     ("weighted_pool", "copies", [{"weights": weights(5, 6)}]),
