@@ -1,8 +1,7 @@
-"""Lowerings for the CPU: which one evaluates which window.
+"""Lowerings for the CPU: which one evaluates which window. All thresholds are from measurements.
 
-The maximum, minimum or sum over a window of several axes can be taken over one axis after the other, which costs the
-sum of the kernel sizes per output instead of their product. In selections the steps of a program have to be kept
-separate. All thresholds are from measurements.
+A reduction over several axes can take one after the other, which costs the sum of the kernel sizes per output instead
+of their product. In selections the steps of a program have to be kept separate.
 """
 
 import math
