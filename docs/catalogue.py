@@ -64,6 +64,7 @@ OTHER_NAMES: dict[str, str] = {
     "max_pool": "`MaxPool1d`, `MaxPool2d`, `MaxPool3d` in PyTorch; `MaxPooling1D`, `MaxPooling2D`, "
     "`MaxPooling3D` in Keras; `MaxPool` in Haiku",
     "max_pool_with_indices": "`MaxPool2d(…, return_indices=True)` in PyTorch; `max_pool_with_argmax` in TensorFlow",
+    "top_k_pool": "`lax.top_k` and `torch.topk` of every window, k-max pooling",
     "max_unpool": "`MaxUnpool1d`, `MaxUnpool2d`, `MaxUnpool3d` in PyTorch",
     "avg_pool": "`AvgPool1d`, `AvgPool2d`, `AvgPool3d` in PyTorch; `AveragePooling1D`, `AveragePooling2D`, "
     "`AveragePooling3D` in Keras; `AvgPool` in Haiku",

@@ -44,7 +44,7 @@ class Call(NamedTuple):
         sizes = [f"{key}={value!r}" for key, value in self.sizes_along(axes).items()]
         values = next(iter(inspect.signature(getattr(jaxpool, name)).parameters))
         arguments = [values, *map(str, self.numbers), *(f"{key}={key}" for key in self.arrays), *sizes]
-        return f"{name}({', '.join(arguments)}, axis={_AXES[axes]})"
+        return f"{name}({', '.join(arguments)}, axis={_AXES[axes]})" + ("[..., 1]" if _has_ranks(name) else "")
 
 
 class Evaluation(NamedTuple):
@@ -104,7 +104,7 @@ _CALLS: dict[str, Call] = {
     "roi_align": Call(_tiles(3, 3, 3.5), (), {"output_size": 3}, {"boxes": _box(3.5, 12.5)}),
     "roi_pool": Call(_tiles(3, 3, 3), (), {"output_size": 3}, {"boxes": _box(3, 11)}),
 }
-_NUMBERS = {"norm_type": 3.0, "beta": 10.0, "alpha": 0.5, "q": 0.75}
+_NUMBERS = {"norm_type": 3.0, "beta": 10.0, "alpha": 0.5, "q": 0.75, "k": 2}
 
 
 def call_of(name: str) -> Call:
@@ -116,6 +116,11 @@ def call_of(name: str) -> Call:
     else:
         usual = Call(_bins(4), numbers, _FOUR) if "output_size" in parameters else Call([(0, LENGTH)], numbers)
     return _CALLS.get(name, usual)
+
+
+def _has_ranks(name: str) -> bool:
+    """Whether the results have an entry for each of several cells of a window."""
+    return "k" in inspect.signature(getattr(jaxpool, name)).parameters
 
 
 @cache
@@ -147,6 +152,8 @@ def evaluate(name: str, axes: int) -> Evaluation:
 
     def results(x: jax.Array) -> tuple[jax.Array, jax.Array | None]:
         outputs = function(x, *call.numbers, **options)
+        # Of the largest cells the picture shows the second: the first are those of maxima.
+        outputs = jax.tree.map(lambda each: each[..., 1], outputs) if _has_ranks(name) else outputs
         return outputs if isinstance(outputs, tuple) else (outputs, None)
 
     def results_and_gradient(x: jax.Array) -> tuple[Any, jax.Array]:

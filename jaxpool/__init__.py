@@ -6,6 +6,7 @@ Between average and maximum: lp_pool, gem_pool, smooth_max_pool, mellowmax_pool,
 Medians and quantiles: median_pool, quantile_pool.
 Variances and standard deviations: var_pool, std_pool.
 Means with weights from another array: weighted_pool, attention_pool.
+The largest cells: top_k_pool, top_k_pool_with_indices.
 Anti-aliased pooling: blur_pool, max_blur_pool.
 Adaptive pooling: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_avg_pool, spatial_pyramid_pool.
 Global pooling: global_max_pool, global_avg_pool, global_gem_pool.
@@ -50,6 +51,8 @@ from jaxpool._roi import roi_pool as roi_pool
 from jaxpool._smooth import smooth_max_pool as smooth_max_pool
 from jaxpool._soft import soft_pool as soft_pool
 from jaxpool._stochastic import stochastic_pool as stochastic_pool
+from jaxpool._top_k import top_k_pool as top_k_pool
+from jaxpool._top_k import top_k_pool_with_indices as top_k_pool_with_indices
 from jaxpool._unpool import max_unpool as max_unpool
 from jaxpool._variance import std_pool as std_pool
 from jaxpool._variance import var_pool as var_pool

@@ -102,7 +102,7 @@ def _by_halos(core: Core, arrays: Sequence[Any], halos: tuple[Halo, ...], window
             return result
         values, positions = result
         first = {halo.along.axis: jnp.maximum(halo.of_device(halo.origins), 0) for halo in halos}
-        return values, _positions_in_array(positions, local, window, first)
+        return values, jax.tree.map(lambda each: _positions_in_array(each, local, window, first), positions)
 
     whole = [halo.along.axis for halo in halos if not halo.divides]
     return _map_over_devices(on_device, arrays, whole, window)

@@ -24,6 +24,7 @@ from tests.project import (
     faults_of_moments,
     faults_of_platforms,
     faults_of_pools,
+    faults_of_ranks,
 )
 from tests.project.fault import Fault
 
@@ -32,6 +33,7 @@ _FILES = (
     faults_of_engine,
     faults_of_platforms,
     faults_of_pools,
+    faults_of_ranks,
     faults_of_means,
     faults_of_moments,
     faults_of_arguments,

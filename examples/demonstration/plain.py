@@ -113,8 +113,17 @@ def binomial(x: jax.Array, size: Size) -> jax.Array:
 
 def quantile(x: jax.Array, size: Size, q: float) -> jax.Array:
     """The quantile of each window, over a stack of its cells."""
-    cells = [cell for row in _slices(x, 0, size) for cell in _slices(row, 1, size)]
-    return jnp.quantile(jnp.stack(cells), q, axis=0)
+    return jnp.quantile(_cells(x, size), q, axis=0)
+
+
+def second_largest(x: jax.Array, size: Size) -> jax.Array:
+    """The second of the two largest cells of each window, over a stack of its cells."""
+    return lax.top_k(jnp.moveaxis(_cells(x, size), 0, -1), 2)[0][..., 1]
+
+
+def _cells(x: jax.Array, size: Size) -> jax.Array:
+    """The cells of each window along a new first axis."""
+    return jnp.stack([cell for row in _slices(x, 0, size) for cell in _slices(row, 1, size)])
 
 
 def largest_of_bins(x: jax.Array, size: Size) -> jax.Array:

@@ -124,6 +124,11 @@ def _max_unpool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
     return jaxpool.max_unpool(values, indices, x.shape[:2], axis=(0, 1))
 
 
+def _second(function: str, x: jax.Array, size: Size, rule: Rule) -> Outputs:
+    outputs = getattr(jaxpool, function)(x, 2, size.kernel, size.stride, axis=(0, 1), rule=rule)
+    return jax.tree.map(lambda each: each[..., 1], outputs)
+
+
 def _roi_align(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
     corners = map(exact.middle, x.shape[:2], _grid(x, size))
     return jaxpool.roi_align(x, jnp.array(list(corners)).T.reshape(1, 4), _grid(x, size), axis=(0, 1))[0]
@@ -185,6 +190,16 @@ VARIANTS: tuple[Variant, ...] = (
     _row("var_pool", window.variance, tiled="var"),
     # JAX's derivative of a root of 0 is NaN.
     replace(_row("std_pool", window.deviation, tiled="std"), plain_gradient=False),
+    *(
+        Variant(
+            function,
+            partial(_second, function),
+            windowed(exact.sliding, window.second_largest, indices=function.endswith("with_indices")),
+            None if function.endswith("with_indices") else plain.second_largest,
+            detail="the second largest",
+        )
+        for function in ("top_k_pool", "top_k_pool_with_indices")
+    ),
     _row("adaptive_max_pool", window.largest, plain.largest_of_bins, exact.uneven, detail="uneven bins"),
     _row("adaptive_max_pool_with_indices", window.largest, plain.largest_of_bins_with_indices, exact.uneven),
     _row("adaptive_avg_pool", window.mean, plain.mean_of_bins, exact.uneven, detail="uneven bins"),

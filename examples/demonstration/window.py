@@ -19,6 +19,13 @@ def largest(cells: np.ndarray) -> ValuesAndWeights:
     return cells.max(-1), (np.arange(cells.shape[-1]) == winners).astype(cells.dtype)
 
 
+def second_largest(cells: np.ndarray) -> ValuesAndWeights:
+    """The second of the cells in descending order, equal ones in their order; all weight is on it."""
+    second = (-cells).argsort(-1, kind="stable")[..., 1:2]
+    values = np.take_along_axis(cells, second, -1)[..., 0]
+    return values, (np.arange(cells.shape[-1]) == second).astype(cells.dtype)
+
+
 def smallest(cells: np.ndarray) -> ValuesAndWeights:
     """The minimum; all weight is on the first cell that has it."""
     values, weights = largest(-cells)

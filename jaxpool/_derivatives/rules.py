@@ -25,7 +25,7 @@ from jaxpool._engine import primitives
 from jaxpool._engine.platforms import is_portable
 
 # Values, and the residuals that tell the map which cells to read.
-ValuesAndResiduals = tuple[jax.Array, tuple[Any, ...]]
+ValuesAndResiduals = tuple[Any, tuple[Any, ...]]
 
 
 class WithRule:
@@ -121,8 +121,8 @@ class _Direction:
 class CellSelector(abc.ABC):
     """Which cells of an array a pool selects, given other arrays without derivatives; static in the traced program."""
 
-    def values(self, *arrays: Any, **_: Any) -> jax.Array:
-        """Only the values, for calls without derivatives."""
+    def values(self, *arrays: Any, **_: Any) -> Any:
+        """Only the values, an array or a tuple of arrays, for calls without derivatives."""
         return self.select(*arrays)[0]
 
     @abc.abstractmethod
@@ -135,7 +135,7 @@ class CellSelector(abc.ABC):
         """The linear map from x to the values, given the residuals."""
 
 
-def selected_values(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> jax.Array:
+def selected_values(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> Any:
     """The values of the selected cells, with the derivative rule of this name; integers have none."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return selector.values(x, *others)
@@ -150,7 +150,7 @@ def values_and_residuals(selector: CellSelector, rule: str, x: jax.Array, *other
 
 
 @custom_rule((0,))
-def _values(selector: CellSelector, x: jax.Array, *others: Any) -> jax.Array:
+def _values(selector: CellSelector, x: jax.Array, *others: Any) -> Any:
     return _select(selector, x, *others)[0] if is_portable() else selector.values(x, *others)
 
 
@@ -163,7 +163,7 @@ def _select(selector: CellSelector, x: jax.Array, *others: Any) -> ValuesAndResi
 
 
 @_values.defjvp
-def _values_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _values_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[Any, Any]:
     (values, _), (values_dot, _) = _select_jvp(selector, primals, tangents)
     return values, values_dot
 

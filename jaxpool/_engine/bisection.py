@@ -1,13 +1,12 @@
 """Ranks by bisection: the bits of a value are found one after the other, by counting the cells below it.
 
-Floats and integers alike are mapped to signed integers in the same order, their *keys*. The key of rank r is the
+Floats and integers alike are mapped to signed integers in the same order, their `keys`. The key of rank r is the
 largest number with at most r keys below it. Starting from the highest, a bit is set if the number with that bit has at
 most r keys below it. That takes as many rounds as there are bits, each a count over shifted slices. No array holds more
 than one cell per window, however large the windows are, and each window may have a rank of its own.
-
-The keys are signed because vector units compare signed integers in one instruction, and unsigned ones in several.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,73 +14,52 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.keys import keys_of, values_of
 from jaxpool._engine.loops import fold_offsets, zeros_after
-from jaxpool._engine.operations import Arrays, in_integer_order
+from jaxpool._engine.operations import Arrays
 from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window
 
 
 def select_by_bisection(
-    padded: jax.Array, window: Window, rank: int | np.ndarray | jax.Array, most_in_block: int
-) -> jax.Array:
-    """The value of that rank in every window of a tiled array; NaN where a window holds NaN.
+    padded: jax.Array, window: Window, ranks: Sequence[int | np.ndarray | jax.Array], most_in_block: int
+) -> list[jax.Array]:
+    """The value of each rank in every window of a tiled array; NaN where a window holds NaN.
 
     Cells of large windows are counted in blocks of at most that many.
     """
-    keys = _keys(padded)
+    keys = keys_of(padded)
     bits = 8 * keys.dtype.itemsize
-    rank = jnp.asarray(rank, np.int32)
+    wanted = [jnp.asarray(rank, np.int32) for rank in ranks]
 
-    def set_bit(number: jax.Array, found: jax.Array) -> jax.Array:
+    def set_bit(number: jax.Array, found: Arrays) -> Arrays:
         bit = (bits - 1 - number).astype(keys.dtype)
         # The highest bit, which all numbers start with, is cleared: the lowest number becomes 0.
-        candidate = found ^ lax.shift_left(np.array(1, keys.dtype)[()], bit)
+        candidates = [each ^ lax.shift_left(np.array(1, keys.dtype)[()], bit) for each in found]
 
-        def count_below(below: jax.Array, cells: Arrays, _: Any) -> jax.Array:
-            return below + (cells[0] < candidate).astype(np.int32)
+        def count_below(below: Arrays, cells: Arrays, _: Any) -> Arrays:
+            return tuple(
+                count + (cells[0] < bound).astype(np.int32) for count, bound in zip(below, candidates, strict=True)
+            )
 
-        below = fold_offsets(count_below, jnp.zeros(found.shape, np.int32), (keys,), window, most_in_block)
-        return jnp.where(below <= rank, candidate, found)
+        start = tuple(jnp.zeros(each.shape, np.int32) for each in found)
+        below = fold_offsets(count_below, start, (keys,), window, most_in_block)
+        return tuple(
+            jnp.where(count <= rank, candidate, each)
+            for count, rank, candidate, each in zip(below, wanted, candidates, found, strict=True)
+        )
 
     # Not full_like: inside `jax.shard_map` its type would not vary over devices.
     cells = at_offset(keys, window, next(offsets_in(window)))
     lowest = (cells ^ cells) | np.array(np.iinfo(keys.dtype).min, keys.dtype)[()]
-    values = _values(lax.fori_loop(0, bits, set_bit, lowest), padded.dtype)
+    found = lax.fori_loop(0, bits, set_bit, (lowest,) * len(wanted))
+    values = [values_of(each, padded.dtype) for each in found]
     if not jnp.issubdtype(padded.dtype, jnp.floating):
         return values
 
     def find_nan(is_nan: jax.Array, cells: Arrays, _: Any) -> jax.Array:
         return is_nan | (cells[0] != cells[0])
 
-    is_nan = zeros_after(values.shape, bool, window, values)
+    is_nan = zeros_after(values[0].shape, bool, window, *values)
     is_nan = fold_offsets(find_nan, is_nan, (padded,), window, most_in_block)
-    return jnp.where(is_nan, np.array(np.nan, padded.dtype)[()], values)
-
-
-def _keys(array: jax.Array) -> jax.Array:
-    """Signed integers in the order of the values: NaN may be anywhere, and -0 is just below 0."""
-    if array.dtype == np.bool_:
-        return array.astype(np.int8)
-    numbers = lax.bitcast_convert_type(array, _signed(array.dtype))
-    if jnp.issubdtype(array.dtype, jnp.floating):
-        return in_integer_order(numbers)
-    return numbers ^ _lowest_if_unsigned(array.dtype)
-
-
-def _values(keys: jax.Array, dtype: np.dtype) -> jax.Array:
-    """The values that have these keys."""
-    if dtype == np.bool_:
-        return keys.astype(np.bool_)
-    numbers = in_integer_order(keys) if jnp.issubdtype(dtype, jnp.floating) else keys ^ _lowest_if_unsigned(dtype)
-    return lax.bitcast_convert_type(numbers, dtype)
-
-
-def _lowest_if_unsigned(dtype: np.dtype) -> Any:
-    """What turns the bits of an unsigned integer into those of a signed one in the same order; 0 for signed ones."""
-    signed = _signed(dtype)
-    return np.array(np.iinfo(signed).min if jnp.issubdtype(dtype, jnp.unsignedinteger) else 0, signed)[()]
-
-
-def _signed(dtype: np.dtype) -> np.dtype:
-    """The signed integers of the same size."""
-    return np.dtype(f"int{8 * dtype.itemsize}")
+    return [jnp.where(is_nan, np.array(np.nan, padded.dtype)[()], each) for each in values]

@@ -18,6 +18,7 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
+from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.networks import selection_network
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
@@ -35,39 +36,62 @@ _MOST_COUNTED_AT_ONCE = 128
 
 
 class Rank(NamedTuple):
-    """The wanted rank, one for all windows or one for each, static or traced; and the ranks that are possible."""
+    """A rank in every window, one of several in a row.
+
+    Attributes:
+        wanted: the rank, one for all windows or one for each, static or traced.
+        possible: the ranks that it may be.
+        after: the number of an earlier rank in the row that is the same or the one before, in every window, if any.
+    """
 
     wanted: int | np.ndarray | jax.Array
     possible: frozenset[int]
+    after: int | None = None
 
 
 def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arrays:
-    """The values of these ranks in every window of x; absent cells hold the largest value of the dtype.
-
-    There is one rank, or two; then the second is the same as the first or the next one, in every window.
-    """
+    """The values of these ranks in every window of x; absent cells hold the largest value of the dtype."""
     x, window = _in_tiles(x, window, identity(lax.min, x.dtype))
     padded = pad_windows(x, window, identity(lax.min, x.dtype))
     on_cpu = known_platform() == "cpu"
-    if window.held > (MOST_IN_NETWORK if on_cpu else _MOST_READS):
+    is_large = window.held > (MOST_IN_NETWORK if on_cpu else _MOST_READS)
+    if not is_large:
+        # Wide: a platform without 16-bit arithmetic would widen and round for each of the many operations.
+        padded = padded.astype(accumulation_dtype(x.dtype))
+    if not (on_cpu or is_large):
+        return tuple(each.astype(x.dtype) for each in select_by_network(padded, window, ranks))
+    # One by one: the CPU compiler evaluates a network again for each of its results.
+    apart = [rank for rank in ranks if rank.after is None and rank.possible != {0}]
+    if not apart:
+        selected = []
+    elif is_large:
         most_at_once = _MOST_COUNTED_AT_ONCE if on_cpu else MOST_IN_BLOCK
-        first = select_by_bisection(padded, window, ranks[0].wanted, most_at_once)
-        return first, *(_same_or_next(padded, window, first, rank.wanted) for rank in ranks[1:])
-    # Wide: a platform without 16-bit arithmetic would widen and round for each of the many operations.
-    wide = padded.astype(accumulation_dtype(x.dtype))
-    if on_cpu:
-        # The CPU compiler evaluates a network again for each of its results.
-        (first,) = select_by_network(wide, window, ranks[:1])
-        first = materialize(first)
-        values = [first, *(_same_or_next(wide, window, first, rank.wanted) for rank in ranks[1:])]
+        selected = select_by_bisection(padded, window, [rank.wanted for rank in apart], most_at_once)
     else:
-        values = select_by_network(wide, window, ranks)
+        selected = _in_pairs(select_by_network(padded, window, apart))
+    rest, values = iter(selected), list[jax.Array]()
+    for rank in ranks:
+        if rank.after is not None:
+            values.append(_same_or_next(padded, window, values[rank.after], rank.wanted))
+        elif rank.possible == {0}:
+            values.append(reduce_windows(x, window, lax.min).astype(padded.dtype))
+        else:
+            values.append(next(rest))
     return tuple(each.astype(x.dtype) for each in values)
 
 
 def _in_tiles(x: jax.Array, window: Window, fill: Any) -> tuple[jax.Array, Window]:
     """The cells of bins as tiles, filled up, and the windows on them: here cells are read more often than once."""
     return copy_to_tiles(x, window, fill), as_tiles(window)
+
+
+def _in_pairs(values: Sequence[jax.Array]) -> list[jax.Array]:
+    """Materialize values on a CPU: floats two by two, as complex numbers, for which one loop is evaluated."""
+    if not jnp.issubdtype(values[0].dtype, jnp.floating):
+        return [materialize(value) for value in values]
+    pairs = [materialize(lax.complex(*pair)) for pair in zip(values[::2], values[1::2], strict=False)]
+    last = [materialize(values[-1])] if len(values) % 2 else []
+    return [part for pair in pairs for part in (lax.real(pair), lax.imag(pair))] + last
 
 
 def _same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any) -> jax.Array:
@@ -108,9 +132,16 @@ def _pick(slots: Sequence[jax.Array], rank: Rank) -> jax.Array:
 
 
 def offsets_at_ranks(
-    x: jax.Array, present: jax.Array | None, values: Sequence[jax.Array], window: Window, ranks: Sequence[Rank]
+    x: jax.Array,
+    present: jax.Array | None,
+    values: Sequence[jax.Array],
+    window: Window,
+    ranks: Sequence[Rank],
+    most: int | None = None,
 ) -> Arrays:
-    """The offsets in every window of the cells of these ranks, given their values.
+    """The offsets in every window of the cells of these ranks, given their values; of a dtype that holds `most`.
+
+    A rank that a window does not have gets the offset of no cell, the number of offsets, which is then the `most`.
 
     If b cells are below that value, the wanted cell is number rank - b among those that equal it. Its offset is the
     number of offsets up to which at most rank - b cells equal the value; with a footprint, the sum of the steps from
@@ -151,4 +182,5 @@ def offsets_at_ranks(
 
     start = zeros(*(number for *_, number in sought))
     found = fold_offsets(count_equal, ((start, start + first if first else start),) * len(sought), padded, window)
-    return tuple(offsets.astype(np.min_scalar_type(window.cells - 1)) for _, offsets in found)
+    dtype = np.min_scalar_type(window.cells - 1 if most is None else most)
+    return tuple(offsets.astype(dtype) for _, offsets in found)

@@ -71,7 +71,7 @@ def test_bisections_are_networks(dtype: str) -> None:
     ranks = [0, 3, 4, 8]
 
     def both(x: jax.Array) -> Any:
-        bisected = [select_by_bisection(x, window, rank, 4) for rank in ranks]
+        bisected = select_by_bisection(x, window, ranks, 4)
         return bisected, select_by_network(x, window, [Rank(rank, frozenset({rank})) for rank in ranks])
 
     for found in compiled_fast(both)(x):

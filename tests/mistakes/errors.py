@@ -24,6 +24,8 @@ _SMALLEST: dict[str, dict[str, Any]] = {
     "whole": {"axis": (-2, -1)},
     "levels": {"levels": ((1, 1), (2, 2))},
 }
+# What follows the shape of the pooled array in that of the result: the largest cells of a window.
+LAST_AXES = {name: (options["k"],) for name, options in REQUIRED.items() if "k" in options}
 OTHERS = {
     name: {**_SMALLEST[record.windows], **record.options}
     for name, record in RECORDS.items()

@@ -15,6 +15,7 @@ import jaxpool
 from tests.mistakes.errors import (
     COMPLEX,
     IMAGE,
+    LAST_AXES,
     OTHERS,
     PLACED,
     REQUIRED,
@@ -211,4 +212,4 @@ RIGHT: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
 def test_right_argument(function: str, arguments: dict[str, Any], shape: tuple[int, ...]) -> None:
     traced_x = arguments.get("x", IMAGE)
     outputs = call(function, {**arguments, "x": traced_x if isinstance(traced_x, Traced) else Traced(traced_x)})
-    assert {output.shape for output in jax.tree.leaves(outputs)} == {shape}
+    assert {output.shape for output in jax.tree.leaves(outputs)} == {(*shape, *LAST_AXES.get(function, ()))}

@@ -12,7 +12,18 @@ import jax.export
 import numpy as np
 import pytest
 
-from tests.mistakes.errors import COMPLEX, IMAGE, OTHERS, REQUIRED, Row, Traced, call, check_wrong_call, zeros
+from tests.mistakes.errors import (
+    COMPLEX,
+    IMAGE,
+    LAST_AXES,
+    OTHERS,
+    REQUIRED,
+    Row,
+    Traced,
+    call,
+    check_wrong_call,
+    zeros,
+)
 
 STATIC = r"{0} must be a Python int, got a traced value; .*static_argnames='{0}'"
 ADAPTIVE = [function for function in OTHERS if function.startswith("adaptive")]
@@ -202,4 +213,4 @@ RIGHT: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
 def test_right_argument(function: str, arguments: dict[str, Any], shape: tuple[int, ...]) -> None:
     array = arguments.get("x", IMAGE)
     outputs = call(function, {**arguments, "x": array if isinstance(array, Traced) else Traced(array)})
-    assert {output.shape for output in jax.tree.leaves(outputs)} == {shape}
+    assert {output.shape for output in jax.tree.leaves(outputs)} == {(*shape, *LAST_AXES.get(function, ()))}

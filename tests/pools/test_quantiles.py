@@ -4,8 +4,8 @@ The files that run over the registry test what all functions share. This file te
 the residuals of the backward pass.
 """
 
-import itertools
 import math
+import typing
 from functools import partial
 from typing import Any
 
@@ -20,18 +20,19 @@ import jaxpool
 from jaxpool._engine.ranks import MOST_IN_NETWORK
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import make_window
-from jaxpool._order_statistics import Quantile
-from jaxpool._quantile import QuantileMethod
+from jaxpool._quantile_methods import Quantile, QuantileMethod
 from tests.harness.checks import equations
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import case_row, crossed
+from tests.mistakes.errors import check_wrong_call
 from tests.random.call_checks import check
 from tests.registry.calls import FLOAT_KINDS, Call
 from tests.registry.cases import distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
-METHODS: tuple[QuantileMethod, ...] = ("linear", "lower", "higher")
+METHODS: tuple[QuantileMethod, ...] = typing.get_args(QuantileMethod)
+AT_RANKS: tuple[QuantileMethod, ...] = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def test_a_median_filter_of_scipy_is_one_of_stride_one() -> None:
@@ -48,17 +49,22 @@ def test_a_percentile_filter_of_scipy_has_a_rank(percentile: int) -> None:
     x = distinct((9, 11), "scipy")
     rank = int(15 * percentile / 100)
     expected = ndimage.percentile_filter(x, percentile, (3, 5))[1:-1, 2:-2]
-    for method in METHODS:
+    for method in AT_RANKS:
         np.testing.assert_array_equal(jaxpool.quantile_pool(x, rank / 14, (3, 5), 1, method=method), expected)
     np.testing.assert_array_equal(ndimage.rank_filter(x, rank, (3, 5))[1:-1, 2:-2], expected)
 
 
-FEW = [(1 / 3, "linear"), (0.1, "lower"), (0.77, "higher")]
-MANY = [*itertools.product((0, 0.1, 0.5, 0.77, 1), METHODS), *FEW]
+# Of quarters every window of the numbers of cells below has some between two cells, halfway, and at one.
+SEVERAL = (0, 0.1, 0.25, 1 / 3, 0.5, 0.77, 0.75, 1)
 
 
-@pytest.mark.parametrize(("kernel", "quantiles"), [((2, 3), MANY), ((10, 9), FEW)], ids=["network", "bisection"])
-def test_quantiles_of_numpy(kernel: tuple[int, int], quantiles: list[tuple[float, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "quantiles", "methods"),
+    [((2, 3), SEVERAL, METHODS), ((10, 9), (0.77, 1 / 3, 0.34), ("linear", "nearest"))],
+    ids=["network", "bisection"],
+)
+def test_quantiles_of_numpy(kernel: tuple[int, int], quantiles: tuple[float, ...], methods: Any) -> None:
+    # In one call and one by one, in windows of every number of cells.
     x = distinct((2, 8, 9), "numpy")
     hidden = np.random.default_rng(0).random(x.shape) < 0.3
     around = np.pad(np.where(hidden, math.nan, x), [(0, 0), (1, 1), (1, 1)], constant_values=math.nan)
@@ -68,21 +74,55 @@ def test_quantiles_of_numpy(kernel: tuple[int, int], quantiles: list[tuple[float
 
     @compiled_fast
     def all_of_them(x: jax.Array, kept: jax.Array) -> list[jax.Array]:
-        return [pool(x, q, method=method, where=kept) for q, method in quantiles]
+        return [pool(x, quantiles, method=method, where=kept) for method in methods]
 
     found = all_of_them(np.where(hidden, math.nan, x), ~hidden)
-    for (q, method), values in zip(quantiles, found, strict=True):
-        expected = np.nanquantile(windows, q, axis=(-2, -1), method=method)
-        np.testing.assert_allclose(values, expected, rtol=1e-12, err_msg=f"{q} {method}")
+    for method, values in zip(methods, found, strict=True):
+        expected = np.nanquantile(windows, quantiles, axis=(-2, -1), method=method)
+        np.testing.assert_allclose(values, expected, rtol=1e-12, err_msg=method)
+    single = pool(x, quantiles[1])
+    np.testing.assert_array_equal(single, pool(x, [quantiles[1]])[0])
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_every_rank_is_that_of_numpy(method: QuantileMethod) -> None:
+    # Sixteenths have no rounding error, so that halves and whole places are met exactly by both.
+    for cells in range(1, 18):
+        for q in np.arange(17) / 16:
+            lower, upper, weight = Quantile(q, method).ranks(cells)
+            expected = np.quantile(np.arange(cells, dtype=np.float64), q, method=method)
+            assert (1 - weight) * lower + weight * upper == pytest.approx(expected, abs=1e-12), (cells, q)
+
+
+def test_several_quantiles_share_cells_and_cotangents() -> None:
+    # Of four cells the quantiles are at ranks 0 and 1, at 1 alone, and at 1 and 2.
+    x, q = jnp.array([3.0, 0.0, 2.0, 1.0]), (0.25, 1 / 3, 0.5)
+    values, pull_back = jax.vjp(lambda x: jaxpool.quantile_pool(x, q, (4,)), x)
+    np.testing.assert_allclose(values, [[0.75], [1], [1.5]])
+    assert [leaf.shape for leaf in jax.tree.leaves(pull_back)] == [(1,)] * 3
+    (gradient,) = pull_back(jnp.array([[1.0], [10.0], [100.0]]))
+    np.testing.assert_allclose(gradient, [0, 0.25, 50, 60.75])
+
+
+@pytest.mark.parametrize("method", AT_RANKS)
 def test_ranks_do_not_suffer_from_rounding(method: Any) -> None:
     # In floats they are 7.000000000000001, which "higher" would round to 8, and 28.999999999999996.
     for q, rank in ((0.14, 7), (0.58, 29)):
         assert q * 50 != rank
         assert Quantile(q, method).ranks(51) == (rank, rank, 0)
     assert jaxpool.quantile_pool(np.arange(26.0), 0.28, (26,), method=method).item() == 7
+
+
+@pytest.mark.parametrize(
+    ("exception", "message", "q"),
+    [
+        (TypeError, r"q must be a number from 0 to 1, got '0\.5'; use 0\.5", (0.25, "0.5")),
+        (ValueError, r"q must be from 0 to 1, got 50; percent 50 is q=0\.5$", [0.25, 50]),
+        (ValueError, r"q must be a number or several, got \(\); use 0\.5", ()),
+    ],
+)
+def test_wrong_sequences(exception: type[Exception], message: str, q: Any) -> None:
+    check_wrong_call("quantile_pool", exception, message, {"q": q})
 
 
 @pytest.mark.parametrize("cells", FLOAT_KINDS)

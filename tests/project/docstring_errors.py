@@ -16,6 +16,7 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         {"samples": "not exactly one of `key` and `samples` is given"},
         {"samples": "a ratio is not between 0 and 1"},
         {"q": "q is not in [0, 1]"},
+        {"k": "k is less than 1"},
         {
             "keepdims": "x, axes{parameter} and `where` do not match",
             "boxes": "x, boxes, sizes and axes do not match",
@@ -38,11 +39,11 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         {"keepdims": "a pooled axis has no cells"},
         {"method": "`method` or `rule` is unknown", "kind": "`kind` or `rule` is unknown", "rule": "`rule` is unknown"},
         {
-            f"{SLIDING_EXTREMES} {WEIGHED}": "a window holds only padding",
+            f"{SLIDING_EXTREMES} {WEIGHED} k": "a window holds only padding",
             "avg_pool": "a window holds only padding, with neither `count_include_pad` nor `divisor_override`",
             f"gem_pool {EXPONENTIALS} {MOMENTS}": "a window holds only padding, without `count_include_pad`",
         },
-        {f"{INDEXED} roi_pool": "the pooled axes have too many cells for int32"},
+        {f"{INDEXED} top_k_pool_with_indices roi_pool": "the pooled axes have too many cells for int32"},
         {"max_unpool": "the output has too many cells for int32"},
     ),
 }

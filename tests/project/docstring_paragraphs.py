@@ -51,6 +51,7 @@ ARGUMENTS: dict[str, Choice] = {
         "`max_pool_with_indices`. An index below 0 or past the end writes nothing.",
     },
     "values": {"": "Array of any shape; bool, integers, float16, bfloat16, {floats}."},
+    "k": {"": "The number of cells, an int of at least 1; it may exceed that of the cells of a window."},
     "kernel_size": {
         "blur_pool blur_size samples": f"{_WINDOW}{{two_axes}}",
         "": f"{_WINDOW} Or `bins`, `whole` or a `footprint`.",

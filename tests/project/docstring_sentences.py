@@ -27,10 +27,10 @@ SLOTS: dict[str, Choice] = {
         "adaptive_max_pool_with_indices": "adaptive_max_pool",
         "fractional_max_pool_with_indices": "fractional_max_pool",
     },
-    "Array": {INDEXED: "Values", "": "Array"},
+    "Array": {f"{INDEXED} top_k_pool_with_indices": "Values", "": "Array"},
     "promoted": {
         "sum_pool": " (int32 for bool, which is counted)",
-        "quantile_pool": ' (with "linear", float32 for integers and bool)',
+        "quantile_pool": " (if `method` averages, float32 for integers and bool)",
         "stochastic_pool": " (without a key, float32 for integers and bool)",
         "spatial_pyramid_pool": ' (with "avg", float32 for integers and bool)',
         f"{SUMMED} {COMPUTED} median_pool roi_align": " (float32 for integers and bool)",
@@ -58,18 +58,25 @@ SLOTS: dict[str, Choice] = {
         "roi_pool": ", and there is none with respect to the boxes, which are rounded",
     },
     "everything": {"mixed_pool": "the share of the maximum", "": "all"},
-    "last": {"quantile_pool": ", so that q = 1 takes the last of equal maxima"},
+    "last": {"quantile_pool": ", so that q = 1 takes the last of equal maxima", "k": ", the first cell first"},
     "passed_on": {"max_blur_pool": ", and reaches the outputs that hold it"},
     "magnitudes": {"global_gem_pool": "cells", "": "magnitudes"},
     "mean": {"gem_pool": "mean", "": "norm"},
     "infinity": {"min_pool": "+inf", "": "-inf"},
-    "empty": {INDEXED: "has the value 0, the index -1 and derivative 0", "": "is 0 with derivative 0"},
+    "empty": {
+        f"{INDEXED} top_k_pool_with_indices": "has the value 0, the index -1 and derivative 0",
+        "": "is 0 with derivative 0",
+    },
 }
 
 SENTENCES: dict[str, dict[str, Choice]] = {
     "Returns": {
         "{Array} of {array}'s dtype": {
             "max_pool fractional_max_pool max_blur_pool spatial_pyramid_pool": "Array of x's dtype{promoted}.",
+            "top_k_pool": "Array of x's dtype and `max_pool`'s shape, with a new last axis of k cells: a pooled axis "
+            "of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
+            "top_k_pool_with_indices": "Values of x's dtype and int32 indices, both of `top_k_pool`'s shape: that of "
+            "`max_pool`, and a last axis of k cells.",
             "max_pool_with_indices min_pool_with_indices": "Values of x's dtype and int32 indices, both of "
             "`max_pool`'s shape: a pooled axis of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - "
             "1)/stride) + {size}.",
@@ -86,8 +93,10 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "keepdims": "Array of x's dtype{promoted}; the pooled axes have size 1, or are dropped without `keepdims`.",
         },
         "An index is": {
+            "top_k_pool_with_indices": "An index is the row-major position of a cell in the pooled axes of x, "
+            "without padding, in the order of x's own axes; that of a copy is the position of the cell copied.",
             INDEXED: "An index is the winner's row-major position in the pooled axes of x{numbered}, in the "
-            "order of x's own axes{copied}."
+            "order of x's own axes{copied}.",
         },
         "float16": {
             "sum_pool": "float16 and bfloat16 are summed in float32 and rounded once.",
@@ -111,7 +120,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "row-major order of x takes {everything}."
         },
         "Ties: equal cells": {
-            "median_pool quantile_pool": "Ties: equal cells are sorted in the row-major order of x{last}."
+            "median_pool quantile_pool k": "Ties: equal cells are sorted in the row-major order of x{last}."
         },
         "Ties: for p = inf": {
             "norm_type": "Ties: for p = inf, the first of the largest {magnitudes} in row-major order takes all."
@@ -122,7 +131,9 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             f"sum_pool avg_pool blur_pool adaptive_avg_pool global_avg_pool roi_align {WEIGHED}": "Ties and zeros need "
             "no special handling."
         },
-        "+0 and -0": {f"{WINNERS} {INDEXED} max_blur_pool global_max_pool median_pool quantile_pool": "+0 and -0 tie."},
+        "+0 and -0": {
+            f"{WINNERS} {INDEXED} max_blur_pool global_max_pool median_pool quantile_pool k": "+0 and -0 tie."
+        },
         "A cell of 0": {NORMS: "A cell of 0 has derivative 0, also for p < 1, where it would be infinite."},
         "A window that is": {
             NORMS: "A window that is all zeros, all padding or left empty by `where` is 0 and has derivative 0 at "
@@ -144,6 +155,11 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         "A window that holds an infinity": {MOMENTS: "A window that holds an infinity is NaN, too."},
         "A window that has no more": {
             MOMENTS: "A window that has no more than c cells, or that `where` leaves empty, is 0 with derivative 0."
+        },
+        "NaN comes": {"k": "NaN comes before every number, the first NaN first."},
+        "A rank that": {
+            "k": "A rank that a window does not have {empty}; those of a window that `where` leaves empty are of this "
+            "kind."
         },
         "A mean of infinities": {"median_pool quantile_pool": "A mean of infinities of both signs is NaN."},
         "A cell of -inf": {

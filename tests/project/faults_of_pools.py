@@ -1,4 +1,4 @@
-"""Faults to plant in families of pools: sums, norms, draws, quantiles, blurs, and positions that are data."""
+"""Faults to plant in families of pools: sums, norms, draws, blurs, and positions that are data."""
 
 from tests.project.fault import Fault
 
@@ -132,7 +132,7 @@ FAULTS = (
         "x_dot",
         "test_extreme_numbers -k all_axes and mellowmax",
     ),
-    # Draws, quantiles and blurs.
+    # Draws and blurs.
     Fault(
         "draws among negative cells",
         "jnp.where(cells > 0, cells, 0) / scale",
@@ -144,55 +144,6 @@ FAULTS = (
         "jnp.full_like(shares, none, none.dtype)",
         "jnp.zeros_like(shares, none.dtype)",
         "test_stochastic",
-    ),
-    Fault(
-        "lower for higher",
-        'lower if self.method == "lower" else upper',
-        'upper if self.method == "lower" else lower',
-        "test_quantiles",
-    ),
-    Fault("a rank beside the whole one", "if abs(rank - round(rank)) <= 1e-12 * cells:", "if False:", "test_quantiles"),
-    Fault(
-        "weights of a mean swapped",
-        "weight is None else ((1 - weight) * wide, weight * wide)",
-        "weight is None else (weight * wide, (1 - weight) * wide)",
-        "test_derivatives -k median or quantile",
-    ),
-    Fault(
-        "one offset too few",
-        "(equal <= number).astype",
-        "(equal < number).astype",
-        "test_derivatives -k median or quantile",
-    ),
-    Fault(
-        "a network short of an exchange",
-        "*((4, 2), (6, 4), (4, 2)),",
-        "*((4, 2), (6, 4)),",
-        "test_ranks -k networks_select",
-    ),
-    Fault(
-        "bisection one rank below",
-        "below <= rank, candidate",
-        "below < rank, candidate",
-        "test_ranks test_quantiles test_derivatives -k test_",
-    ),
-    Fault(
-        "the same rank for the next one",
-        "at_most > rank, first",
-        "at_most >= rank, first",
-        "test_quantiles -k large",
-    ),
-    Fault(
-        "what blocks leave over",
-        "block(left)) if left else result",
-        "block(left)) if not left else result",
-        "test_quantiles -k large",
-    ),
-    Fault(
-        "keys of negative numbers",
-        "return in_integer_order(numbers)",
-        "return numbers",
-        "test_ranks test_quantiles test_derivatives",
     ),
     Fault(
         "blur of the wrong row",

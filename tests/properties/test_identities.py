@@ -122,7 +122,8 @@ def test_windows_of_one_cell_change_nothing(case: Case) -> None:
     expected = {"lp_pool": np.abs(X), "gem_pool": np.abs(X), "stochastic_pool": np.maximum(X, 0), **moments}.get(
         case.function, X
     )
-    close(first(case.call(X, **given)), expected)
+    found = first(case.call(X, **given))
+    close(found[..., 0] if "k" in given else found, expected)
 
 
 @each_function
@@ -134,7 +135,7 @@ def test_batches_are_vmaps(case: Case) -> None:
 @each_function
 def test_layouts_agree(case: Case) -> None:
     last = first(case.call(np.moveaxis(case.x, 0, -1), **{**case.parameters, "axis": (-3, -2)}))
-    close(np.moveaxis(np.asarray(last), -1, 0), case.values(case.x))
+    close(np.moveaxis(np.asarray(last), case.x.ndim - 1, 0), case.values(case.x))
 
 
 def first(outputs: Any) -> Any:

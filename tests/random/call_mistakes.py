@@ -27,7 +27,7 @@ NUMBERS: tuple[Any, ...] = (
 )
 FLAGS: tuple[Any, ...] = (True, False, np.True_, 0, 1, None, "yes")
 ODD: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("kernel_size", "stride", "padding", "dilation", "axis", "output_size", "blur_size"), SIZES),
+    **dict.fromkeys(("kernel_size", "stride", "padding", "dilation", "axis", "output_size", "blur_size", "k"), SIZES),
     "axis": (*SIZES, "NC", "NHWC", "HWC", "nwc", "HH", "BHW"),
     **dict.fromkeys(("norm_type", "beta", "alpha", "eps", "q", "divisor_override", "correction"), NUMBERS),
     **dict.fromkeys(

@@ -7,6 +7,7 @@ exponents and sharpnesses that are large or near 0, which amplify rounding, and 
 
 import inspect
 import math
+import typing
 import zlib
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import jaxpool
+from jaxpool._quantile_methods import QuantileMethod
 from tests.random.call_checks import windows_of
 from tests.random.call_windows import (
     Draw,
@@ -150,8 +152,10 @@ def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
     if "correction" in arguments:
         options |= some(draw, correction=st.sampled_from(CORRECTIONS))
     if function == "quantile_pool":
-        options["q"] = draw(st.sampled_from(QUANTILES))
-        options |= some(draw, method=st.sampled_from(["linear", "lower", "higher"]))
+        options["q"] = draw(st.sampled_from(QUANTILES) | st.lists(st.sampled_from(QUANTILES), min_size=1, max_size=3))
+        options |= some(draw, method=st.sampled_from(typing.get_args(QuantileMethod)))
+    if "k" in arguments:
+        options["k"] = draw(st.integers(1, 6))
     for name in arguments.keys() & NUMBERS:
         numbers = SHARPNESSES if function == "smooth_max_pool" else NUMBERS[name]
         options[name] = draw(st.sampled_from(numbers))

@@ -18,7 +18,7 @@ from tests.reference.fractional import fractional
 from tests.reference.oracle_windows import axes_and_sizes as axes_and_sizes
 from tests.reference.oracle_windows import bins_along
 from tests.reference.oracle_windows import sliding as sliding
-from tests.reference.window_rules import WindowRule, largest, smallest
+from tests.reference.window_rules import WindowRule, largest, nth_largest, smallest
 from tests.reference.window_rules import norm as norm
 from tests.reference.window_rules import smooth as smooth
 from tests.reference.window_rules import total as total
@@ -74,6 +74,11 @@ def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
         values, entries = (boxes.align if function == "roi_align" else boxes.pool)(np.asarray(x), **parameters)
         return Pooled(values, np.shape(x), entries, np.zeros(0))
     rule = RULES[function]
+    if isinstance(parameters.get("q"), (tuple, list)):
+        return stacked([pool(rule, x, **{**parameters, "q": q}) for q in parameters["q"]], 0)
+    if "k" in parameters:
+        ranks = range(parameters.pop("k"))
+        return stacked([pool(rule, x, **parameters, rank=rank) for rank in ranks], -1)
     if function.startswith("adaptive"):
         return adaptive(rule, x, **parameters)
     if function.startswith("global"):
@@ -108,6 +113,17 @@ def pool(
         held, kernel_size = kernel_size.transpose(np.argsort(axes[0])), kernel_size.shape
     along = sliding(np.shape(x), kernel_size, stride, padding, dilation, ceil_mode, axis)
     return apply(rule, x, along, where, held, **options)
+
+
+def stacked(parts: list[Pooled], axis: int) -> Pooled:
+    """Several results for the same cells, along a new axis, the first or the last."""
+    values, indices = (np.stack([getattr(part, name) for part in parts], axis) for name in ("values", "indices"))
+    entries = [
+        ((number, *output) if axis == 0 else (*output, number), cell, slope)
+        for number, part in enumerate(parts)
+        for output, cell, slope in part.entries
+    ]
+    return Pooled(values, parts[0].input_shape, entries, indices)
 
 
 def adaptive(
@@ -210,7 +226,7 @@ def apply(
         }
         values[output], slopes = rule(numbers, real, **here)
         entries += [(output, cells[n], slopes[n]) for n in np.flatnonzero(real & (slopes != 0))]
-        if rule in (largest, smallest) and real.any():
+        if rule in (largest, smallest, nth_largest) and slopes.any():
             (winner,) = np.flatnonzero(slopes)
             indices[output] = np.ravel_multi_index(
                 [cells[winner][a] for a in sorted(along)], [x.shape[a] for a in sorted(along)]

@@ -6,6 +6,7 @@ cells, which only a mask can cause, is 0.
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def smooth(cells: np.ndarray, real: np.ndarray, beta: float, count_include_pad: 
 
 
 def quantile(cells: np.ndarray, real: np.ndarray, q: float, method: str = "linear") -> tuple[Any, Slopes]:
-    """The real cell of rank q·(n-1), or a weighted mean of the two around it; the first NaN where there is one."""
+    """The real cell at the place of q, or a weighted mean of the two around it; the first NaN where there is one."""
     slopes = np.zeros(len(cells))
     if not real.any():
         return 0.0, slopes
@@ -87,16 +88,60 @@ def quantile(cells: np.ndarray, real: np.ndarray, q: float, method: str = "linea
     if np.isnan(cells[present]).any():
         slopes[present[np.isnan(cells[present])][0]] = 1
         return math.nan, slopes
-    place = round(q * (len(present) - 1), 9)
-    lower, upper = math.floor(place), math.ceil(place)
-    lower, upper = {"linear": (lower, upper), "lower": (lower, lower), "higher": (upper, upper)}[method]
+    lower, upper, weight = ranks_of_quantile(len(present), q, method)
     # Python's sort is stable: equal cells stay in row-major order.
     ordered = sorted(present, key=lambda n: cells[n])
-    weight = place - lower if lower < upper else 0.0
     slopes[ordered[lower]] += 1 - weight
     slopes[ordered[upper]] += weight
     low, high = float(cells[ordered[lower]]), float(cells[ordered[upper]])
     return low if low == high else (1 - weight) * low + weight * high, slopes
+
+
+# The definitions of Hyndman and Fan whose place among n numbers, from 1, is n·q + α + q·(1 - α - β).
+_ALPHA_AND_BETA = {
+    "interpolated_inverted_cdf": (0, 1),
+    "hazen": (Fraction(1, 2), Fraction(1, 2)),
+    "weibull": (0, 0),
+    "linear": (1, 1),
+    "median_unbiased": (Fraction(1, 3), Fraction(1, 3)),
+    "normal_unbiased": (Fraction(3, 8), Fraction(3, 8)),
+}
+
+
+def ranks_of_quantile(count: int, q: float, method: str) -> tuple[int, int, float]:
+    """The two ranks of sorted numbers that a method takes, counted from 0, and the weight of the second."""
+    exact, weight = Fraction(float(q)).limit_denominator(10**6), 0.5
+    if method in _ALPHA_AND_BETA:
+        alpha, beta = _ALPHA_AND_BETA[method]
+        place = count * exact + alpha + exact * (1 - alpha - beta) - 1
+        lower, upper, weight = math.floor(place), math.ceil(place), float(place % 1)
+    else:
+        among_steps, among_numbers = count * exact, (count - 1) * exact
+        lower, upper = {
+            "inverted_cdf": (math.ceil(among_steps) - 1,) * 2,
+            "averaged_inverted_cdf": (math.ceil(among_steps) - 1, math.floor(among_steps)),
+            # Python rounds halves to even numbers.
+            "closest_observation": (round(among_steps) - 1,) * 2,
+            "lower": (math.floor(among_numbers),) * 2,
+            "higher": (math.ceil(among_numbers),) * 2,
+            "midpoint": (math.floor(among_numbers), math.ceil(among_numbers)),
+            "nearest": (round(among_numbers),) * 2,
+        }[method]
+    lower, upper = (min(max(rank, 0), count - 1) for rank in (lower, upper))
+    return lower, upper, weight
+
+
+def nth_largest(cells: np.ndarray, real: np.ndarray, rank: int) -> tuple[Any, Slopes]:
+    """The real cell of this rank from 0, NaN before numbers and the first of equal cells first; 0 if there is none."""
+    slopes = np.zeros(len(cells))
+    # Python's sort is stable.
+    ordered = sorted(
+        np.flatnonzero(real), key=lambda n: (not np.isnan(cells[n]), -cells[n] if cells[n] == cells[n] else 0)
+    )
+    if rank >= len(ordered):
+        return 0.0, slopes
+    slopes[ordered[rank]] = 1
+    return cells[ordered[rank]], slopes
 
 
 def median(cells: np.ndarray, real: np.ndarray) -> tuple[Any, Slopes]:
@@ -115,6 +160,8 @@ RULES: dict[str, WindowRule] = {
     "smooth_max_pool": smooth,
     "median_pool": median,
     "quantile_pool": quantile,
+    "top_k_pool": nth_largest,
+    "top_k_pool_with_indices": nth_largest,
     "adaptive_max_pool": largest,
     "adaptive_max_pool_with_indices": largest,
     "adaptive_avg_pool": average,

@@ -21,11 +21,13 @@ BLURS = names(lambda record: record.windows == "blurred")
 FRACTIONAL = names(lambda record: record.windows == "random")
 BOXES = names(lambda record: record.windows == "boxes")
 ORDERED = tuple(name for name, rule in oracle.RULES.items() if rule in (oracle.largest, oracle.smallest))
-RANKED = ("median_pool", "quantile_pool")
+RANKED = ("median_pool", "quantile_pool", "top_k_pool", "top_k_pool_with_indices")
 # Those of equal cells are 0, and padding takes no part unless it is asked to.
 MOMENTS = ("var_pool", "std_pool")
 # The arguments that broadcast to the array.
 WEIGHTS = {"weighted_pool": "weights", "attention_pool": "logits"}
+# The methods of quantiles that take a cell, without a mean of two.
+TAKING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 SELECTING = names(lambda record: record.selects)
 LINEAR = names(lambda record: record.linear and record.has_mask)
 WITHOUT_RULE = names(lambda record: not record.has_rule)
@@ -128,7 +130,7 @@ class Call:
         """Whether values are cells, without any rounding."""
         if self.parameters.get("kind", "max") != "max":
             return False
-        return self.function in SELECTING or self.parameters.get("method", "linear") != "linear"
+        return self.function in SELECTING or self.parameters.get("method") in TAKING
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -68,6 +68,8 @@ SIGNATURES = {
     "std_pool": f"(x, {_MOMENT}, axis=None, where=None, rule='jvp')",
     "weighted_pool": f"(x, weights, {_FIXED}, axis=None, where=None, rule='jvp')",
     "attention_pool": f"(x, logits, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "top_k_pool": f"(x, k, {_FIXED}, axis=None, where=None, rule='jvp')",
+    "top_k_pool_with_indices": f"(x, k, {_FIXED}, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
     "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
@@ -166,6 +168,8 @@ RECORDS: dict[str, Record] = {
         # Weights that fit arrays of any shape; others are in `cases`.
         Record("weighted_pool", options={"weights": np.array(2.0)}),
         Record("attention_pool", options={"logits": np.array(0.5)}),
+        Record("top_k_pool", options={"k": 2}, selects=True),
+        Record("top_k_pool_with_indices", options={"k": 3}, selects=True),
         Record("adaptive_max_pool", "bins", selects=True),
         Record("adaptive_max_pool_with_indices", "bins", selects=True),
         Record("adaptive_avg_pool", "bins", linear=True),

@@ -44,6 +44,8 @@ def windows(x: jax.Array) -> list[jax.Array]:
         assert_type(jaxpool.max_blur_pool(x, 2, blur_size=(3, 4), axis=(-3, -2)), Values),
         assert_type(jaxpool.median_pool(x, (3, 3), 1, "SAME"), Values),
         assert_type(jaxpool.quantile_pool(x, 0.9, (3, 3), method="lower"), Values),
+        assert_type(jaxpool.top_k_pool(x, 3, (3, 3), axis=(-3, -2)), Values),
+        assert_type(jaxpool.quantile_pool(x, (0.1, 0.9), (3, 3), method="hazen"), Values),
     ]
 
 

@@ -1,0 +1,143 @@
+"""The largest cells of every window: the core of top-k pooling and its rule.
+
+Their order is that of descending keys, in which NaN comes first: the k largest cells are those of the lowest ranks, and
+one selection finds all of them.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._call import core, extended
+from jaxpool._derivatives.rules import (
+    CellSelector,
+    LinearMap,
+    ValuesAndResiduals,
+    selected_values,
+    values_and_residuals,
+)
+from jaxpool._engine.keys import descending_keys, values_of_descending
+from jaxpool._engine.loops import is_looped
+from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.ranks import Rank, offsets_at_ranks, values_at_ranks
+from jaxpool._engine.stages import stage
+from jaxpool._engine.winners import winner_positions
+from jaxpool._geometry.window import Window
+from jaxpool._order_statistics import Counts, present_cells
+
+
+@core
+def largest(x: jax.Array, mask: jax.Array | None, window: Window, k: int, rule: str) -> list[jax.Array]:
+    """The k largest cells of every window, over the cells that the mask holds; 0 beyond them."""
+    dtype = x.dtype
+    x, mask, window = extended(x, mask, window)
+    selector, counts = _Largest(window, min(k, window.held)), _counts(mask, window)
+    values = [each.astype(dtype) for each in selected_values(selector, rule, x, mask, counts)]
+    return values + [jnp.zeros_like(values[0])] * (k - len(values))
+
+
+@core
+def largest_with_indices(
+    x: jax.Array, mask: jax.Array | None, window: Window, k: int, rule: str
+) -> tuple[list[jax.Array], list[jax.Array]]:
+    """The same and their row-major positions in the pooled axes; -1 beyond them."""
+    dtype, given = x.dtype, window
+    x, mask, window = extended(x, mask, window)
+    selector, counts = _Largest(window, min(k, window.held)), _counts(mask, window)
+    values, (offsets,) = values_and_residuals(selector, rule, x, mask, counts)
+    values = [each.astype(dtype) for each in values]
+    positions = [
+        _where_present(number, winner_positions(each, given), counts, window, -1) for number, each in enumerate(offsets)
+    ]
+    absent = k - len(values)
+    values += [jnp.zeros_like(values[0])] * absent
+    return values, positions + [jnp.full_like(positions[0], -1)] * absent
+
+
+def _counts(mask: jax.Array | None, window: Window) -> Counts:
+    return None if mask is None else reduce_windows(mask.astype(np.int32), window, lax.add)
+
+
+def _where_present(rank: int, array: jax.Array, counts: Counts, window: Window, absent: int) -> jax.Array:
+    """The array in the windows that have this rank."""
+    held: Any = window.counts(array.ndim, padding=False) if counts is None else counts
+    if isinstance(held, np.ndarray) and (held > rank).all():
+        return array
+    return jnp.where(held > rank, array, np.array(absent, array.dtype)[()])
+
+
+# Notation: c_r(o) is the cell of window o of rank r, the cells sorted in descending order, equal ones by their offset,
+# and NaN before all numbers; a dot marks a tangent, a bar a cotangent.
+#
+#     y_r(o) = x(c_r(o))        ẏ_r(o) = ẋ(c_r(o))        x̄(i) = Σ_r Σ_{o : c_r(o) = i} ȳ_r(o)
+#
+# All c_r are locally constant where no two cells are equal. There these are the derivatives, and all higher ones are
+# zero; at ties they are the derivatives for one order of the equal cells. The second and third formulas are the two
+# directions of `_ReadCells`, which needs the offsets of the cells but not x. A rank that a window does not have records
+# the offset of no cell, so that nothing is read or sent. Masked cells have the last key of the dtype, as padding has.
+
+
+@dataclass(frozen=True)
+class _Largest(CellSelector):
+    window: Window
+    k: int
+
+    def values(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> Arrays:
+        keys = _masked(descending_keys(x), mask)
+        select = partial(values_at_ranks, window=self.window, ranks=self._ranks)
+        found = on_every_platform(select, keys, like=self._each_like(x, keys.dtype))
+        return tuple(
+            _where_present(number, values_of_descending(each, x.dtype), counts, self.window, 0)
+            for number, each in enumerate(found)
+        )
+
+    def select(self, x: jax.Array, mask: jax.Array | None, _: Counts, /) -> ValuesAndResiduals:
+        # Zeros of either sign tie. Read at the offsets, values have the signs of their cells.
+        signless = jnp.where(x == 0, jnp.zeros_like(x), x) if jnp.issubdtype(x.dtype, jnp.floating) else x
+        keys = _masked(descending_keys(signless), mask)
+        like = self._each_like(x, np.min_scalar_type(self.window.cells))
+        offsets = on_every_platform(self._offsets, keys, mask, like=like)
+        return self.read.forward(x, offsets), (offsets,)
+
+    def _offsets(self, keys: jax.Array, mask: jax.Array | None) -> Arrays:
+        values = stage(partial(values_at_ranks, window=self.window, ranks=self._ranks), keys)
+        find = partial(offsets_at_ranks, window=self.window, ranks=self._ranks, most=self.window.cells)
+        return stage(find, keys, present_cells(keys, mask, self.window), values)
+
+    @property
+    def _ranks(self) -> tuple[Rank, ...]:
+        return tuple(Rank(rank, frozenset({rank}), rank - 1 if rank else None) for rank in range(self.k))
+
+    def _each_like(self, x: jax.Array, dtype: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+        return (jax.ShapeDtypeStruct(self.window.output_shape(x.shape), dtype),) * self.k
+
+    @property
+    def read(self) -> LinearMap:
+        return _ReadCells(self.window)
+
+
+def _masked(keys: jax.Array, mask: jax.Array | None) -> jax.Array:
+    return keys if mask is None else jnp.where(mask, keys, identity(lax.min, keys.dtype))
+
+
+@dataclass(frozen=True)
+class _ReadCells(LinearMap):
+    """Read the cells at several offsets of every window."""
+
+    window: Window
+
+    def forward(self, x: jax.Array, offsets: Arrays, /) -> Arrays:
+        return tuple(read_at_offsets(x, each, self.window) for each in offsets)
+
+    def transpose(self, cotangents: Arrays, offsets: Arrays, /) -> jax.Array:
+        def route(cotangents: Arrays, offsets: Arrays) -> jax.Array:
+            wide = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
+            return route_to_chosen(wide, offsets, self.window).astype(cotangents[0].dtype)
+
+        return on_every_platform(route, cotangents, offsets, in_stage=not is_looped(self.window))

@@ -1,0 +1,81 @@
+"""Faults to plant in quantiles and top-k pools, and in the selection of ranks below them."""
+
+from tests.project.fault import Fault
+
+FAULTS = (
+    Fault("lower for higher", "= upper if weight else lower", "= lower if weight else upper", "test_quantiles"),
+    Fault(
+        "a rank beside the whole one",
+        "if abs(2 * place - round(2 * place)) <= 2e-12 * cells:",
+        "if False:",
+        "test_quantiles",
+    ),
+    Fault("halves to odd ranks", "part == 0.5 and lower % 2 == 1", "part == 0.5 and lower % 2 == 0", "test_quantiles"),
+    Fault(
+        "quantiles share another's rank",
+        "ranks.index(rank) for rank in own",
+        "min(1, ranks.index(rank)) for rank in own",
+        "test_quantiles test_values -k quantile",
+    ),
+    Fault(
+        "weights of a mean swapped",
+        "weight is None else ((1 - weight) * wide, weight * wide)",
+        "weight is None else (weight * wide, (1 - weight) * wide)",
+        "test_derivatives -k median or quantile",
+    ),
+    Fault(
+        "one quantile's cotangent for a shared cell",
+        "share if shares[rank] is None else shares[rank] + share",
+        "share",
+        "test_derivatives test_quantiles -k quantile",
+    ),
+    Fault(
+        "one offset too few",
+        "(equal <= number).astype",
+        "(equal < number).astype",
+        "test_derivatives -k median or quantile",
+    ),
+    Fault("NaN after all numbers", "np.array(np.nan, array.dtype)", "np.array(-np.inf, array.dtype)", "test_top_k"),
+    Fault(
+        "a position for a rank that is not there",
+        "jnp.where(held > rank, array,",
+        "jnp.where(held >= rank, array,",
+        "test_top_k",
+    ),
+    Fault(
+        "zeros of either sign in an order",
+        "jnp.where(x == 0, jnp.zeros_like(x), x)",
+        "x",
+        "test_top_k",
+    ),
+    Fault(
+        "a network short of an exchange",
+        "*((4, 2), (6, 4), (4, 2)),",
+        "*((4, 2), (6, 4)),",
+        "test_ranks -k networks_select",
+    ),
+    Fault(
+        "bisection one rank below",
+        "count <= rank, candidate",
+        "count < rank, candidate",
+        "test_ranks test_quantiles test_derivatives -k test_",
+    ),
+    Fault(
+        "the same rank for the next one",
+        "at_most > rank, first",
+        "at_most >= rank, first",
+        "test_quantiles -k large",
+    ),
+    Fault(
+        "what blocks leave over",
+        "block(left)) if left else result",
+        "block(left)) if not left else result",
+        "test_quantiles -k large",
+    ),
+    Fault(
+        "keys of negative numbers",
+        "return in_integer_order(numbers)",
+        "return numbers",
+        "test_ranks test_quantiles test_derivatives",
+    ),
+)
