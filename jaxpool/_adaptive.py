@@ -43,13 +43,12 @@ def adaptive_max_pool(
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
+        ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where i is the winner of bin o, 0 elsewhere; all higher derivatives are 0. Ties: the first
-        winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over
-        later ones. Masked cells never win, not even against -inf. A bin that `where` leaves empty is 0 with derivative
-        0.
+        ∂y[o]/∂x[i] = 1 if i is the winner of bin o, else 0; higher derivatives are 0. Ties: the first winner in x's
+        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Masked cells never win, not even
+        against -inf. A bin that `where` empties is 0 with derivative 0.
 
     Example:
         >>> jaxpool.adaptive_max_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,))
@@ -82,21 +81,19 @@ def adaptive_max_pool_with_indices(
 
     Returns:
         Values of x's dtype and int32 indices; the pooled axes have the sizes in `output_size`. An index is the winner's
-        row-major position in the pooled axes of x, those kept by None included, in the order of x's own axes.
+        row-major position in x's pooled axes, those kept by None included, in x's own order.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, or the pooled axes have too many cells
-            for int32.
+        ValueError: arguments do not fit x, `rule` is unknown, or indices exceed int32.
 
     Derivative:
-        That of `adaptive_max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices. Ties: the first
-        winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over
-        later ones. A bin that `where` leaves empty has the value 0, the index -1 and derivative 0.
+        That of `adaptive_max_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first
+        winner in x's row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A bin that `where`
+        empties has the value 0, the index -1 and derivative 0.
 
     Example:
-        >>> values, indices = jaxpool.adaptive_max_pool_with_indices(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,))
-        >>> values, indices
+        >>> jaxpool.adaptive_max_pool_with_indices(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,))
         (Array([2., 5., 4.], dtype=float32), Array([1, 2, 3], dtype=int32))
     """
     function = "adaptive_max_pool_with_indices"
@@ -115,8 +112,8 @@ def adaptive_avg_pool(
 ) -> jax.Array:
     """Adaptive average pooling: the average of the cells of every bin.
 
-    Formula, for one pooled axis of n cells in m bins: y[o] = Σ x[i] / d[o], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
-    cells adding 0. d[o] is the number of cells of bin o, masked ones not counted. The bins are PyTorch's.
+    Formula along an axis of n cells in m bins: y[o] = Σ x[i] / d[o], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked cells
+    adding 0. d[o] is the number of the others in bin o. The bins are PyTorch's.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
@@ -127,17 +124,16 @@ def adaptive_avg_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool); the pooled axes have the sizes in `output_size`. float16,
-        bfloat16 and integers are summed in float32 and rounded once.
+        Array of x's dtype (integers and bool: float32); the pooled axes have the sizes in `output_size`. Sums are in
+        float32 or wider and rounded once.
 
     Raises:
         TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
+        ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1/d[o] where bin o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros need no
-        special handling. NaN and infinities reach only the bins that hold them, and no derivative. A bin that `where`
-        leaves empty is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1/d[o] for i in bin o, else 0; higher derivatives are 0. Ties and zeros are ordinary. NaN and
+        infinities reach only their bins, no derivative. A bin that `where` empties is 0 with derivative 0.
 
     Example:
         >>> jaxpool.adaptive_avg_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,)).tolist()
@@ -157,8 +153,6 @@ def global_max_pool(
 ) -> jax.Array:
     """Global max pooling: the largest cell of whole axes.
 
-    The pooled axes remain, with size 1, unless `keepdims` is False.
-
     Formula: y = max over all i of x[i] along `axis`, masked cells left out. Unlike `jnp.max`, whose gradient is shared
     among ties and which may lose NaN on the CPU, it follows the rules of `max_pool`.
 
@@ -174,12 +168,12 @@ def global_max_pool(
 
     Raises:
         TypeError: x is complex or not an array, an axis is not an int, or another argument has the wrong type.
-        ValueError: x, axes and `where` do not match, a pooled axis has no cells, or `rule` is unknown.
+        ValueError: arguments do not fit x, a pooled axis has no cells, or `rule` is unknown.
 
     Derivative:
-        ∂y/∂x[i] = 1 where i is the winner, 0 elsewhere; all higher derivatives are 0. Ties: the first winner in the
-        row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over later ones. Masked
-        cells never win, not even against -inf. Where `where` leaves no cell, y is 0 with derivative 0.
+        ∂y/∂x[i] = 1 if i is the winner, else 0; higher derivatives are 0. Ties: the first winner in x's row-major order
+        takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Masked cells never win, not even against -inf.
+        Where `where` leaves no cell, y is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([[1.0, 4.0], [3.0, 4.0]])
@@ -204,10 +198,7 @@ def global_avg_pool(
 ) -> jax.Array:
     """Global average pooling: the average of the cells of whole axes.
 
-    The pooled axes remain, with size 1, unless `keepdims` is False.
-
-    Formula: y = Σ x[i] / d over all i along `axis`, masked cells adding 0; d is the number of cells, masked ones not
-    counted.
+    Formula: y = Σ x[i] / d over all i along `axis`, masked cells adding 0; d is the number of the others.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
@@ -217,24 +208,22 @@ def global_avg_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool); the pooled axes have size 1, or are dropped without
-        `keepdims`. float16, bfloat16 and integers are summed in float32 and rounded once.
+        Array of x's dtype (integers and bool: float32); the pooled axes have size 1, or are dropped without `keepdims`.
+        Sums are in float32 or wider and rounded once.
 
     Raises:
         TypeError: x is not an array, an axis is not an int, or another argument has the wrong type.
-        ValueError: x, axes and `where` do not match, a pooled axis has no cells, or `rule` is unknown.
+        ValueError: arguments do not fit x, a pooled axis has no cells, or `rule` is unknown.
 
     Derivative:
-        ∂y/∂x[i] = 1/d for every cell that is not masked, 0 elsewhere; all higher derivatives are 0. Ties and zeros need
-        no special handling. NaN and infinities reach no derivative. Where `where` leaves no cell, y is 0 with
-        derivative 0.
+        ∂y/∂x[i] = 1/d, or 0 for masked cells; higher derivatives are 0. Ties and zeros are ordinary. NaN and infinities
+        reach no derivative. Where `where` leaves no cell, y is 0 with derivative 0.
 
     Example:
         >>> lengths = jnp.array([2, 3])
         >>> x = jnp.array([[1.0, 2.0, jnp.nan], [1.0, 2.0, 6.0]])
-        >>> jaxpool.global_avg_pool(x, axis=-1, where=jnp.arange(3) < lengths[:, None])
-        Array([[1.5],
-               [3. ]], dtype=float32)
+        >>> jaxpool.global_avg_pool(x, axis=-1, keepdims=False, where=jnp.arange(3) < lengths[:, None])
+        Array([1.5, 3. ], dtype=float32)
     """
     array, mask, window = over_whole_axes("global_avg_pool", x, axis, where, rule, complex_allowed=True)
     values = averages(array, mask, window, True, None, rule)

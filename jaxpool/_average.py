@@ -38,8 +38,7 @@ def sum_pool(
 ) -> jax.Array:
     """Sum pooling: the sum of the cells of every window.
 
-    Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation], 0 ≤ j < kernel_size; padded and masked
-    cells add 0.
+    Formula along an axis: y[o] = Σ_j x[o·stride - low + j·dilation], 0 ≤ j < kernel_size; padded or masked cells add 0.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
@@ -54,18 +53,18 @@ def sum_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (int32 for bool, which is counted) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are summed in float32 and rounded once. Integers wrap as they do everywhere in JAX.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (int32 for bool, which is counted). 16-bit floats are summed in float32 and rounded
+        once. Integers wrap as they do everywhere in JAX.
 
     Raises:
         TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
+        ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros need no
-        special handling. NaN and infinities reach only the windows that hold them, and no derivative. A window that
-        holds only padding, or that `where` leaves empty, is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1 for i in window o, else 0; higher derivatives are 0. Ties and zeros are ordinary. NaN and
+        infinities reach only their windows, no derivative. A window that holds only padding, or that `where` empties,
+        is 0 with derivative 0.
 
     Example:
         >>> jaxpool.sum_pool(jnp.array([1.0, 2.0, 3.0, 4.0]), (3,), stride=1, padding=1)
@@ -97,7 +96,7 @@ def avg_pool(
     Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis="NHWC": of
     these letters, one for each axis of x, all but N and C are pooled.
 
-    Formula, for one pooled axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and
+    Formula along an axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and
     masked cells adding 0. d[o] is `divisor_override`, or the number of cells of window o in the input, masked ones not
     counted, or, with `count_include_pad`, in the declared padding.
 
@@ -116,19 +115,17 @@ def avg_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16, bfloat16 and
-        integers are summed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). Sums are in float32 or wider and rounded once.
 
     Raises:
         TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `divisor_override` is 0 or not finite, `rule` is unknown,
-            or a window holds only padding, with neither `count_include_pad` nor `divisor_override`.
+        ValueError: arguments do not fit x, `divisor_override` is 0 or not finite, `rule` is unknown, or a window holds
+            only padding, with neither `count_include_pad` nor `divisor_override`.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1/d[o] where window o holds cell i, 0 elsewhere; all higher derivatives are 0. Ties and zeros need
-        no special handling. NaN and infinities reach only the windows that hold them, and no derivative. A window that
-        `where` leaves empty is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1/d[o] for i in window o, else 0; higher derivatives are 0. Ties and zeros are ordinary. NaN and
+        infinities reach only their windows, no derivative. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])

@@ -38,11 +38,11 @@ def blur_pool(
 ) -> jax.Array:
     """Blur pooling, or anti-aliased downsampling: the binomially weighted average of every window.
 
-    Formula, for one pooled axis: y[o] = Σ_j c[j]·x[o·stride - low + j·dilation] with c[j] = binomial(k-1, j)/2^(k-1),
-    0 ≤ j < k = kernel_size: (1, 1)/2, (1, 2, 1)/4, (1, 3, 3, 1)/8 and so on. With several pooled axes the weight of a
-    cell is the product of its axes' weights; one axis is filtered after the other, at the outputs that are kept.
-    Padded cells are 0 and keep their weight. With a mask, y[o] is the sum over the cells that are left, divided by the
-    sum of their weights and those of the padded ones: a constant array stays constant.
+    Formula along an axis: y[o] = Σ_j c[j]·x[o·stride - low + j·dilation], 0 ≤ j < k = kernel_size, with the weights
+    c[j] = binomial(k-1, j)/2^(k-1): (1, 1)/2, (1, 2, 1)/4, (1, 3, 3, 1)/8 and so on. With several axes the weight of a
+    cell is the product of its axes' weights; axes are filtered in turn, at the outputs that are kept. Padded cells are
+    0 and keep their weight. With a mask, y[o] is the sum over the cells left, divided by the sum of their weights and
+    those of padded cells: a constant array stays constant.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
@@ -56,19 +56,18 @@ def blur_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1, which is n/stride rounded up where cells
-        are copied. float16, bfloat16 and integers are summed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 (n/stride,
+        rounded up, where cells are copied), and x's dtype (integers and bool: float32). Sums are in float32 or wider
+        and rounded once.
 
     Raises:
         TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
+        ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = c[j] where window o holds cell i at its offset j, divided by the sum of weights if there is a
-        mask, and 0 elsewhere; all higher derivatives are 0. Ties and zeros need no special handling. NaN and infinities
-        reach only the windows that hold them, and no derivative. A window that holds only padding, or that `where`
-        leaves empty, is 0 with derivative 0.
+        ∂y[o]/∂x[i] = c[j] if window o holds cell i at its offset j (with a mask, over the sum of weights), else 0;
+        higher derivatives are 0. Ties and zeros are ordinary. NaN and infinities reach only their windows, no
+        derivative. A window that holds only padding, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> jaxpool.blur_pool(jnp.array([0.0, 4.0, 8.0, 8.0, 0.0]), (3,))
@@ -118,19 +117,19 @@ def max_blur_pool(
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool). A pooled axis of n cells has m = n - dilation·(kernel_size -
-        1) maxima and becomes floor((m + low + high - blur_size)/stride) + 1, or as in `max_pool` with `ceil_mode`.
-        float16, bfloat16 and integers are summed in float32 and rounded once.
+        Array of x's dtype (integers and bool: float32). A pooled axis of n cells has m = n - dilation·(kernel_size - 1)
+        maxima and becomes floor((m + low + high - blur_size)/stride) + 1, or as in `max_pool` with `ceil_mode`. Sums
+        are in float32 or wider and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
+        ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] is the sum of the weights, in output o, of the maxima that cell i wins; all higher derivatives are
-        0. Ties: the first winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the
-        first NaN over later ones, and reaches the outputs that hold it. Maxima of windows that `where` leaves empty are
-        treated as absent, as in `blur_pool`; an output with no other maxima is 0 with derivative 0.
+        ∂y[o]/∂x[i] is the sum of the weights, in output o, of the maxima that cell i wins; higher derivatives are 0.
+        Ties: the first winner in x's row-major order takes all. NaN wins over numbers and reaches the outputs that hold
+        it; NaNs tie, as +0 and -0 do. Maxima of windows that `where` empties are absent, as in `blur_pool`; an output
+        with no others is 0 with derivative 0.
 
     Example:
         >>> jaxpool.max_blur_pool(jnp.array([0.0, 4.0, 8.0, 8.0, 0.0]), (2,))

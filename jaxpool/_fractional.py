@@ -40,17 +40,17 @@ def fractional_max_pool(
 ) -> jax.Array:
     """Fractional max pooling: the largest cell of every window, where windows start at random positions and overlap.
 
-    Formula, for one pooled axis of n cells, m windows of k cells and a sample u: y[o] = max over j of x[s(o) + j],
-    0 ≤ j < k, with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are
-    PyTorch's. With several pooled axes a window is the product of its axes' windows.
+    Formula along an axis of n cells, m windows of k cells and a sample u: y[o] = max over j of x[s(o) + j], 0 ≤ j < k,
+    with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are PyTorch's.
+    With several axes a window is the product of its axes' windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
         output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
-        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap` a
-            key that is not mapped gives every item the same random numbers: map over jax.random.split(key, n) as well.
+        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap`
+            an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too.
         samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
             are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
@@ -60,22 +60,20 @@ def fractional_max_pool(
 
     Returns:
         Array of x's dtype. A pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. Other axes are
-        unchanged. Each entry of the other axes has windows of its own; under `jax.vmap`, give each call its own key.
-        Samples are drawn in float64 if x is float64 and in float32 otherwise, and windows are computed in the dtype of
-        the samples, at least float32, as in PyTorch for x of that dtype. A sample outside [0, 1) moves no window off
-        the axis.
+        unchanged; each of their entries has its own windows. Samples are drawn in float64 if x is float64, else in
+        float32; windows are computed in the dtype of the samples, at least float32, as in PyTorch for x of that dtype.
+        A sample outside [0, 1) moves no window off the axis.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: not exactly one of `output_size` and `output_ratio` is given, not exactly one of `key` and `samples`
-            is given, a ratio is not between 0 and 1, x, samples, sizes, axes and `where` do not match, or `rule` is
-            unknown.
+        ValueError: not exactly one of `output_size` and `output_ratio`, or of `key` and `samples`, is given, a ratio is
+            not between 0 and 1, arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0, and there is none
-        with respect to the samples. A cell that wins several windows gets the sum of their cotangents, in float32 for
-        16-bit floats. Ties: the first winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every
-        number, the first NaN over later ones. A window that `where` leaves empty is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0, and there is none for the
+        samples. A cell that wins several windows gets the sum of their cotangents, in float32 for 16-bit floats. Ties:
+        the first winner in x's row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window
+        that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])
@@ -104,17 +102,16 @@ def fractional_max_pool_with_indices(
 ) -> tuple[jax.Array, jax.Array]:
     """Fractional max pooling with indices (argmax): the largest cell of every randomly placed window, and where it is.
 
-    Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum; the
-    windows are those of `fractional_max_pool`: s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ is the first cell of window o < m - 1, with
-    α = (n - k)/(m - 1), and n - k that of the last one.
+    Formula: y[o] = x[i[o]], i[o] the first cell of window o, in row-major order, that holds its maximum. Windows are as
+    in `fractional_max_pool`: window o < m - 1 starts at ⌊(o + u)·α⌋ - ⌊u·α⌋, α = (n - k)/(m - 1), the last at n - k.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
         output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
         output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
-        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap` a
-            key that is not mapped gives every item the same random numbers: map over jax.random.split(key, n) as well.
+        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap`
+            an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too.
         samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
             are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
@@ -124,19 +121,17 @@ def fractional_max_pool_with_indices(
 
     Returns:
         Values of x's dtype and int32 indices; a pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. An
-        index is the winner's row-major position in the pooled axes of x, in the order of x's own axes.
+        index is the winner's row-major position in x's pooled axes, in x's own order.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: not exactly one of `output_size` and `output_ratio` is given, not exactly one of `key` and `samples`
-            is given, a ratio is not between 0 and 1, x, samples, sizes, axes and `where` do not match, `rule` is
-            unknown, or the pooled axes have too many cells for int32.
+        ValueError: not exactly one of `output_size` and `output_ratio`, or of `key` and `samples`, is given, a ratio is
+            not between 0 and 1, arguments do not fit x, `rule` is unknown, or indices exceed int32.
 
     Derivative:
-        That of `fractional_max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices and the
-        samples. Ties: the first winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every
-        number, the first NaN over later ones. A window that `where` leaves empty has the value 0, the index -1 and
-        derivative 0.
+        That of `fractional_max_pool` for the values: 1 at the winner, else 0; none for the indices and the samples.
+        Ties: the first winner in x's row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A
+        window that `where` empties has the value 0, the index -1 and derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])

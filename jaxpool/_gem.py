@@ -37,8 +37,8 @@ def gem_pool(
 ) -> jax.Array:
     """Generalized-mean pooling (GeM): the power mean of the magnitudes in every window.
 
-    Formula, for one pooled axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p/n[o])^(1/p), 0 ≤ j < kernel_size, with
-    n[o] the cells that take part: the mean magnitude for p = 1, the largest for p = inf. It is `lp_pool` over n^(1/p).
+    Formula along an axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p/n[o])^(1/p), 0 ≤ j < kernel_size, with n[o]
+    the cells taking part: mean magnitude for p = 1, largest for p = inf. It is `lp_pool`/n^(1/p) and overflows with it.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -56,21 +56,19 @@ def gem_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once. It overflows where the norm does.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes, `norm_type` and `where` do not match, `norm_type` is not positive, `rule` is
-            unknown, or a window holds only padding, without `count_include_pad`.
+        ValueError: arguments do not fit x, `norm_type` is not positive, `rule` is unknown, or a window holds only
+            padding, without `count_include_pad`.
 
     Derivative:
         ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, of every order. A cell
         of 0 has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or
-        left empty by `where` is 0 and has derivative 0 at every order; so has an infinite mean, for finite p. Ties: for
-        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in the windows that hold
-        it.
+        emptied by `where` is 0; it and, for finite p, an infinite mean have derivative 0 at every order. Ties: for
+        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in its windows.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
@@ -111,18 +109,17 @@ def global_gem_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool); the pooled axes have size 1, or are dropped without
-        `keepdims`. float16 and bfloat16 are computed in float32 and rounded once.
+        Array of x's dtype (integers and bool: float32); the pooled axes have size 1, or are dropped without `keepdims`.
+        16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, an axis is not an int, or another argument has the wrong type.
-        ValueError: x, axes, `norm_type` and `where` do not match, `norm_type` is not positive, `eps` is negative or not
-            finite, a pooled axis has no cells, or `rule` is unknown.
+        ValueError: arguments do not fit x, `norm_type` is not positive, `eps` is negative or not finite, a pooled axis
+            has no cells, or `rule` is unknown.
 
     Derivative:
-        That of `gem_pool` for cells above ε, and 0 for those at or below it. Ties: for p = inf, the first of the
-        largest cells in row-major order takes all. Zeros are below ε. NaN makes y NaN. Where `where` leaves no cell, y
-        is 0 with derivative 0.
+        That of `gem_pool` for cells above ε, else 0. Ties: for p = inf, the first of the largest cells in row-major
+        order takes all. Zeros are below ε. NaN makes y NaN. Where `where` leaves no cell, y is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 8.0]])

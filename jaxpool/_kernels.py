@@ -26,7 +26,7 @@ def bins(*sizes: int | None) -> Bins:
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match.
+        ValueError: arguments do not fit x.
 
     Derivative:
         That of the pool, over the cells of each bin; neighbouring bins may share a cell, which then gets both shares.
@@ -56,7 +56,7 @@ def footprint(cells: ArrayLike) -> Footprint:
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match.
+        ValueError: arguments do not fit x.
 
     Derivative:
         That of the pool, over the cells of the footprint; among equal ones, the first in row-major order wins.

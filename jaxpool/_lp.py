@@ -44,9 +44,9 @@ def lp_pool(
 ) -> jax.Array:
     """Lp pooling: the Lp norm of the cells of every window.
 
-    Formula, for one pooled axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p)^(1/p), 0 ≤ j < kernel_size, padded
-    and masked cells adding 0; p = inf is the largest magnitude. p = 1 sums magnitudes, p = 2 is the Euclidean norm.
-    It is scaled by the largest magnitude of each window, so that it overflows and underflows only where y itself does.
+    Formula along an axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p)^(1/p), 0 ≤ j < kernel_size, padded and masked
+    cells adding 0. p = 1 sums magnitudes, p = 2 is the Euclidean norm, p = inf the largest magnitude. Sums are relative
+    to the largest magnitude of each window: they overflow and underflow only where y does.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -63,31 +63,25 @@ def lp_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes, `norm_type` and `where` do not match, `norm_type` is not positive, or `rule` is
-            unknown.
+        ValueError: arguments do not fit x, `norm_type` is not positive, or `rule` is unknown.
 
     Derivative:
         ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order. A cell of 0
-        has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or left
-        empty by `where` is 0 and has derivative 0 at every order; so has an infinite norm, for finite p. Ties: for
-        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in the windows that hold
-        it.
+        has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or emptied
+        by `where` is 0; it and, for finite p, an infinite norm have derivative 0 at every order. Ties: for p = inf, the
+        first of the largest magnitudes in row-major order takes all. NaN stays in its windows.
 
     Example:
-        >>> x = jnp.array([[3.0, -4.0], [0.0, 0.0]])
-        >>> jaxpool.lp_pool(x, 2, (2,))
-        Array([[5.],
-               [0.]], dtype=float32)
+        >>> jaxpool.lp_pool(jnp.array([3.0, -4.0, 0.0, 0.0]), 2, (2,))
+        Array([5., 0.], dtype=float32)
 
-    Source: Sermanet, Chintala and LeCun, "Convolutional neural networks applied to house numbers digit
-    classification", ICPR 2012; learnt exponents: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no
-    human annotation", TPAMI 2018.
+    Source: Sermanet, Chintala and LeCun, "Convolutional neural networks applied to house numbers digit classification",
+    ICPR 2012; learnt exponents: the source of `gem_pool`.
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("lp_pool", x, sizes, where, rule)

@@ -30,7 +30,7 @@ def max_pool(
     Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis="NHWC": of
     these letters, one for each axis of x, all but N and C are pooled.
 
-    Formula, for one pooled axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
+    Formula along an axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
     masked cells left out. With several pooled axes a window is the product of its axes' windows.
 
     Args:
@@ -59,17 +59,15 @@ def max_pool(
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, or a window holds only padding.
+        ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0. Ties: the first
-        winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over
-        later ones. In a window of -inf the first real cell wins; padding and masked cells never win. A window that
-        `where` leaves empty is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0. Ties: the first winner in x's
+        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Padding and masked cells never win,
+        not even against -inf. A window that `where` empties is 0 with derivative 0.
 
     Example:
-        >>> x = jnp.arange(16.0).reshape(4, 4)
-        >>> jaxpool.max_pool(x, (2, 2))
+        >>> jaxpool.max_pool(jnp.arange(16.0).reshape(4, 4), (2, 2))
         Array([[ 5.,  7.],
                [13., 15.]], dtype=float32)
     """
@@ -92,8 +90,8 @@ def min_pool(
 ) -> jax.Array:
     """Min pooling: the smallest cell of every window.
 
-    Formula, for one pooled axis: y[o] = min over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
-    masked cells left out. For floats it is -max_pool(-x).
+    Formula along an axis: y[o] = min over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and masked
+    cells left out. For floats it is -max_pool(-x).
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -108,22 +106,20 @@ def min_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, or a window holds only padding.
+        ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where i is the winner of window o, 0 elsewhere; all higher derivatives are 0. Ties: the first
-        winner in the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over
-        later ones. In a window of +inf the first real cell wins; padding and masked cells never win. A window that
-        `where` leaves empty is 0 with derivative 0.
+        ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0. Ties: the first winner in x's
+        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Padding and masked cells never win,
+        not even against +inf. A window that `where` empties is 0 with derivative 0.
 
     Example:
-        >>> x = jnp.arange(16.0).reshape(4, 4)
-        >>> jaxpool.min_pool(x, (2, 2))
+        >>> jaxpool.min_pool(jnp.arange(16.0).reshape(4, 4), (2, 2))
         Array([[ 0.,  2.],
                [ 8., 10.]], dtype=float32)
     """
@@ -161,24 +157,21 @@ def max_pool_with_indices(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis of n cells becomes
+        Values of x's dtype and int32 indices, both of `max_pool`'s shape,
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. An index is the
-        winner's row-major position in the pooled axes of x, without padding, in the order of x's own axes; that of a
-        copy is the position of the cell copied.
+        winner's row-major position in x's pooled axes, without padding, in x's own order; a copy has that of its cell.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, a window holds only padding, or the
-            pooled axes have too many cells for int32.
+        ValueError: arguments do not fit x, `rule` is unknown, a window holds only padding, or indices exceed int32.
 
     Derivative:
-        That of `max_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices. Ties: the first winner in
-        the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over later ones. A
-        window that `where` leaves empty has the value 0, the index -1 and derivative 0.
+        That of `max_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first winner in x's
+        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window that `where` empties has
+        the value 0, the index -1 and derivative 0.
 
     Example:
-        >>> values, indices = jaxpool.max_pool_with_indices(jnp.array([3.0, 1.0, 2.0, 2.0]), (2,))
-        >>> values, indices
+        >>> jaxpool.max_pool_with_indices(jnp.array([3.0, 1.0, 2.0, 2.0]), (2,))
         (Array([3., 2.], dtype=float32), Array([0, 2], dtype=int32))
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
@@ -216,20 +209,18 @@ def min_pool_with_indices(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Values of x's dtype and int32 indices, both of `max_pool`'s shape: a pooled axis of n cells becomes
+        Values of x's dtype and int32 indices, both of `max_pool`'s shape,
         floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. An index is the
-        winner's row-major position in the pooled axes of x, without padding, in the order of x's own axes; that of a
-        copy is the position of the cell copied.
+        winner's row-major position in x's pooled axes, without padding, in x's own order; a copy has that of its cell.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, a window holds only padding, or the
-            pooled axes have too many cells for int32.
+        ValueError: arguments do not fit x, `rule` is unknown, a window holds only padding, or indices exceed int32.
 
     Derivative:
-        That of `min_pool` for the values: 1 at the winner, 0 elsewhere; none for the indices. Ties: the first winner in
-        the row-major order of x takes all. +0 and -0 tie. NaN wins over every number, the first NaN over later ones. A
-        window that `where` leaves empty has the value 0, the index -1 and derivative 0.
+        That of `min_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first winner in x's
+        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window that `where` empties has
+        the value 0, the index -1 and derivative 0.
 
     Example:
         >>> values, indices = jaxpool.min_pool_with_indices(jnp.array([1.0, 3.0, 2.0, 2.0]), (2,))

@@ -44,9 +44,9 @@ def mellowmax_pool(
 ) -> jax.Array:
     """Mellowmax pooling: the log-mean-exp of every window, between its minimum, mean and maximum.
 
-    Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation])/n[o])/β, 0 ≤ j < kernel_size,
-    with n[o] the cells that take part; the mean for β = 0, smoothly. It is between the mean and the maximum (for β < 0:
-    the minimum), and equals `smooth_max_pool` - log(n)/β.
+    Formula along an axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation])/n[o])/β, 0 ≤ j < kernel_size, with n[o]
+    the cells that take part; smoothly the mean at β = 0, and between it and the maximum (for β < 0: the minimum). It
+    equals `smooth_max_pool` - log(n)/β.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -64,20 +64,19 @@ def mellowmax_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes, `beta` and `where` do not match, `beta` is not finite, `rule` is unknown, or a
-            window holds only padding, without `count_include_pad`.
+        ValueError: arguments do not fit x, `beta` is not finite, `rule` is unknown, or a window holds only padding,
+            without `count_include_pad`.
 
     Derivative:
         ∂y/∂x[i] = w[i] = exp(β·(x[i] - y))/n, the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order; at
-        β = 0 they are 1/n and half the variance of the window. Ties share equally; zeros need no special handling. A
-        cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite has derivative 0. NaN stays in
-        the windows that hold it. A window that `where` leaves empty is 0 with derivative 0.
+        β = 0 they are 1/n and half the variance of the window. Ties share equally; zeros are ordinary. A cell of -inf
+        (for β < 0: +inf) has weight 0, a window of infinite value derivative 0. NaN stays in its windows. A window that
+        `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])

@@ -52,20 +52,18 @@ def mixed_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes, `alpha` and `where` do not match, `alpha` is not finite, `rule` is unknown, or a
-            window holds only padding.
+        ValueError: arguments do not fit x, `alpha` is not finite, `rule` is unknown, or a window holds only padding.
 
     Derivative:
         ∂y[o]/∂x[i] = α·[i is the winner of window o] + (1 - α)/d[o] with the divisor d[o] of the average, and
-        ∂y/∂α = max - average. Ties: the first winner in the row-major order of x takes the share of the maximum. Zeros
-        need no special handling. For α = 0 an infinite maximum takes no part, nor an infinite average for α = 1. NaN
-        stays in the windows that hold it. A window that `where` leaves empty is 0 with derivative 0.
+        ∂y/∂α = max - average. Ties: the first winner in x's row-major order takes the share of the maximum. Zeros are
+        ordinary. For α = 0 an infinite maximum takes no part, nor an infinite average for α = 1. NaN stays in its
+        windows. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 6.0])

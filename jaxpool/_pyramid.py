@@ -50,22 +50,21 @@ def spatial_pyramid_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (with "avg", float32 for integers and bool). The first of the pooled axes, in x's order, has
-        all bins of all levels: Σ over the levels of Π over the pooled axes of the bins. The other pooled axes are
-        dropped, all others are unchanged. float16, bfloat16 and integers are summed in float32 and rounded once.
+        Array of x's dtype (with "avg", integers and bool: float32). The first of the pooled axes, in x's order, has all
+        bins of all levels: Σ over levels of Π over pooled axes of the bins. The other pooled axes are dropped, others
+        are unchanged. Sums are in float32 or wider and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, levels, axes and `where` do not match, there is no level, or `kind` or `rule` is unknown.
+        ValueError: arguments do not fit x, there is no level, or `kind` or `rule` is unknown.
 
     Derivative:
         That of the adaptive pools, summed over the levels, in float32 for 16-bit floats: for "max", ties go to the
         first winner in row-major order and NaN wins; for "avg", a cell has a share of every bin that holds it. Zeros
-        need no special handling. A bin that `where` leaves empty is 0 with derivative 0.
+        are ordinary. A bin that `where` empties is 0 with derivative 0.
 
     Example:
-        >>> x = jnp.arange(16.0).reshape(1, 4, 4)
-        >>> jaxpool.spatial_pyramid_pool(x, (1, 2), axis=(1, 2))
+        >>> jaxpool.spatial_pyramid_pool(jnp.arange(16.0).reshape(1, 4, 4), (1, 2), axis=(1, 2))
         Array([[15.,  5.,  7., 13., 15.]], dtype=float32)
 
     Source: He, Zhang, Ren and Sun, "Spatial pyramid pooling in deep convolutional networks for visual recognition",

@@ -52,22 +52,20 @@ def median_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32).
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `rule` is unknown, or a window holds only padding.
+        ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y/∂x[i] = 1 if i is the middle cell, 1/2 if it is one of the middle two, 0 elsewhere; all higher derivatives
-        are 0. Ties: equal cells are sorted in the row-major order of x. +0 and -0 tie. NaN: a window with NaN is NaN,
-        and its first NaN takes all. A mean of infinities of both signs is NaN. A window that `where` leaves empty is 0
-        with derivative 0.
+        ∂y/∂x[i] = 1 if i is the middle cell, 1/2 if it is one of the middle two, else 0; higher derivatives are 0.
+        Ties: equal cells are sorted in x's row-major order. +0 and -0 tie. NaN: a window with NaN is NaN, and its first
+        NaN takes all. A mean of infinities of both signs is NaN. A window that `where` empties is 0 with derivative 0.
 
     Example:
-        >>> x = jnp.array([[1.0, 9.0, 2.0, 2.0], [3.0, 4.0, 5.0, 80.0]])
-        >>> jaxpool.median_pool(x, (2, 3), stride=1)
+        >>> jaxpool.median_pool(jnp.array([[1.0, 9.0, 2.0, 2.0], [3.0, 4.0, 5.0, 80.0]]), (2, 3), stride=1)
         Array([[3.5, 4.5]], dtype=float32)
 
     Source: Tukey, "Exploratory data analysis", 1977; Huang, Yang and Tang, "A fast two-dimensional median filtering
@@ -119,21 +117,20 @@ def quantile_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (if `method` averages, float32 for integers and bool) and `max_pool`'s shape: a pooled axis
-        of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. A
-        sequence of quantiles adds a first axis, with an entry for each, as in `np.quantile`.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (if `method` averages, integers and bool: float32). A sequence of quantiles adds a
+        first axis, with an entry for each, as in `np.quantile`.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: q is not in [0, 1], x, sizes, axes and `where` do not match, `method` or `rule` is unknown, or a
-            window holds only padding.
+        ValueError: q is not in [0, 1], arguments do not fit x, `method` or `rule` is unknown, or a window holds only
+            padding.
 
     Derivative:
         ∂y/∂x[i] = 1-w at the cell that is s[⌊h⌋], w at the one that is s[⌊h⌋ + 1], 0 elsewhere (1 at the one cell of
-        methods that do not average); all higher derivatives are 0. Ties: equal cells are sorted in the row-major order
-        of x, so that q = 1 takes the last of equal maxima. +0 and -0 tie. NaN: a window with NaN is NaN, and its first
-        NaN takes all. A mean of infinities of both signs is NaN. A window that `where` leaves empty is 0 with
-        derivative 0.
+        methods that do not average); higher derivatives are 0. Ties: equal cells are sorted in x's row-major order, so
+        that q = 1 takes the last of equal maxima. +0 and -0 tie. NaN: a window with NaN is NaN, and its first NaN takes
+        all. A mean of infinities of both signs is NaN. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 10.0, 20.0, 30.0, 40.0, 90.0])

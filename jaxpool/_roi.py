@@ -34,10 +34,10 @@ def roi_align(
 ) -> jax.Array:
     """Region-of-interest align (RoIAlign): the average of interpolated samples in every bin of every box.
 
-    Formula, for one pooled axis and a box from a to b, in m bins with S samples each: y[o] = 1/S·Σ_s x(p(o, s)), with
+    Formula along an axis, for a box from a to b, in m bins with S samples each: y[o] = 1/S·Σ_s x(p(o, s)), with
     p(o, s) = a - 1/2 + (o + (s + 1/2)/S)·(b - a)/m and x(p) = (1 - t)·x[i] + t·x[i + 1], i = ⌊p⌋, t = p - i, the linear
-    interpolation. p is clamped to the centres of the first and last cell, 0 and n - 1; samples with p < -1 or p > n
-    add 0. With several axes samples and interpolation are products. This is torchvision's and Detectron2's.
+    interpolation. p is clamped to the centres of the first and last cell, 0 and n - 1; samples with p < -1 or p > n add
+    0. With several axes samples and interpolation are products. This is torchvision's and Detectron2's.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes refer to this one array:
@@ -53,13 +53,13 @@ def roi_align(
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and of shape (count, …): the boxes, then the axes of x, the
-        pooled ones with the sizes in `output_size`. 16-bit floats and integers are summed in float32 and rounded once;
-        positions are computed in the wider of that dtype and the boxes' dtype.
+        Array of x's dtype (integers and bool: float32) and of shape (count, …): the boxes, then the axes of x, the
+        pooled ones with the sizes in `output_size`. Sums are in float32 or wider and rounded once. Positions are
+        computed in the wider of that dtype and the boxes' dtype.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, boxes, sizes and axes do not match, or `sampling_ratio` is less than 1.
+        ValueError: arguments do not fit x, or `sampling_ratio` is less than 1.
 
     Derivative:
         With respect to x, the weights of the interpolation, divided by S per axis; with respect to the boxes, the
@@ -69,16 +69,12 @@ def roi_align(
         of a cell are summed in float32; a GPU may add them in any order. A NaN or infinity reaches the bins that have a
         sample between that cell and its neighbours, even at weight 0. A box with a NaN has NaN in all of its bins and
         passes no derivative, to x or itself; an infinite corner counts as one far away, so that samples are beyond x
-        and add 0. Ties and zeros need no special handling. No bin is empty.
+        and add 0. Ties and zeros are ordinary. No bin is empty.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
-        >>> jaxpool.roi_align(x, jnp.array([[0.0, 0.0, 4.0, 4.0], [1.0, 0.5, 2.0, 2.5]]), (2, 1))
-        Array([[[ 3.5],
-                [11.5]],
-        <BLANKLINE>
-               [[ 4. ],
-                [ 6. ]]], dtype=float32)
+        >>> jaxpool.roi_align(x, jnp.array([[0.0, 0.0, 4.0, 4.0], [1.0, 0.5, 2.0, 2.5]]), (2, 1)).tolist()
+        [[[3.5], [11.5]], [[4.0], [6.0]]]
 
     Source: He, Gkioxari, Dollár and Girshick, "Mask R-CNN", ICCV 2017.
     """
@@ -91,9 +87,9 @@ def roi_align(
 def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:
     """Region-of-interest max pooling (RoIPool): the largest cell in every bin of every box.
 
-    Formula, for one pooled axis and a box from a to b, rounded to integers, halves away from 0: with l = max(b - a + 1,
-    1) and m bins, y[o] = max of x[a + i], ⌊o·l/m⌋ ≤ i < ⌈(o+1)·l/m⌉, cells beyond the ends of the axis left out. The
-    high corner is in the box: from 0 to n - 1 it is all of the axis, in the bins of `adaptive_max_pool`.
+    Formula along an axis, for a box from a to b, rounded to integers, halves away from 0: with l = max(b - a + 1, 1)
+    and m bins, y[o] = max of x[a + i], ⌊o·l/m⌋ ≤ i < ⌈(o+1)·l/m⌉, cells beyond the ends of the axis left out. The high
+    corner is in the box: from 0 to n - 1 it is all of the axis, in the bins of `adaptive_max_pool`.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes refer to this one array:
@@ -107,28 +103,23 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes |
 
     Returns:
         Array of x's dtype and of shape (count, …): the boxes, then the axes of x, the pooled ones with the sizes in
-        `output_size`. Bins that hold no cell are 0. The bounds of bins are exact, while torchvision computes them in
-        float32 and may include a cell too many.
+        `output_size`. Bins that hold no cell are 0. Bins are exact; torchvision's, in float32, may hold one more.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, boxes, sizes and axes do not match, or the pooled axes have too many cells for int32.
+        ValueError: arguments do not fit x, or the pooled axes have too many cells for int32.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 where i is the winner of bin o, 0 elsewhere; all higher derivatives are 0, and there is none
-        with respect to the boxes, which are rounded. Ties: the first winner in the row-major order of x takes all. +0
-        and -0 tie. NaN wins over every number, the first NaN over later ones. A box with a NaN has NaN in all of its
-        bins, if x has floats, and passes no derivative; an infinite corner counts as one far away. Empty bins pass no
-        derivative. For 16-bit floats, the cotangents of a cell are summed in float32; a GPU may add them in any order.
+        ∂y[o]/∂x[i] = 1 if i is the winner of bin o, else 0; higher derivatives are 0, and there is none for the boxes,
+        which are rounded. Ties: the first winner in x's row-major order takes all. NaN wins over numbers; NaNs tie, as
+        +0 and -0 do. A box with a NaN has NaN in all of its bins, if x has floats, and passes no derivative; an
+        infinite corner counts as one far away. Empty bins pass no derivative. For 16-bit floats, the cotangents of a
+        cell are summed in float32; a GPU may add them in any order.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)
-        >>> jaxpool.roi_pool(x, jnp.array([[0.0, 0.0, 3.0, 3.0], [1.0, 1.0, 1.0, 9.0]]), (2, 1))
-        Array([[[ 7.],
-                [15.]],
-        <BLANKLINE>
-               [[ 7.],
-                [ 7.]]], dtype=float32)
+        >>> jaxpool.roi_pool(x, jnp.array([[0.0, 0.0, 3.0, 3.0], [1.0, 1.0, 1.0, 9.0]]), (2, 1)).tolist()
+        [[[7.0], [15.0]], [[7.0], [7.0]]]
 
     Source: Girshick, "Fast R-CNN", ICCV 2015.
     """

@@ -41,9 +41,9 @@ def smooth_max_pool(
 ) -> jax.Array:
     """Log-sum-exp pooling: the smooth maximum of every window, or the smooth minimum for negative β.
 
-    Formula, for one pooled axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation]))/β, 0 ≤ j < kernel_size. It
-    exceeds the maximum (for β < 0: it is below the minimum) by at most log(cells)/|β|, and tends to it as |β| grows. It
-    is computed relative to the extreme of each window, so that nothing overflows. Masked cells take no part.
+    Formula along an axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation]))/β, 0 ≤ j < kernel_size. It exceeds the
+    maximum (for β < 0: it is below the minimum) by at most log(cells)/|β|, and tends to it as |β| grows. Computed
+    relative to the extreme of each window, it does not overflow. Masked cells take no part.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -61,31 +61,27 @@ def smooth_max_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes, `beta` and `where` do not match, `beta` is 0 or not finite, `rule` is unknown, or a
-            window holds only padding, without `count_include_pad`.
+        ValueError: arguments do not fit x, `beta` is 0 or not finite, `rule` is unknown, or a window holds only
+            padding, without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order. The
-        weights are computed relative to the extreme of the window: for every β they add up to 1, to rounding. Ties
-        share equally; zeros need no special handling. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose
-        value is infinite has derivative 0. NaN stays in the windows that hold it. A window in which neither cells nor
-        padding take part is 0 with derivative 0.
+        ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order.
+        Computed relative to the extreme of the window, weights add up to 1 for every β, to rounding. Ties share
+        equally; zeros are ordinary. A cell of -inf (for β < 0: +inf) has weight 0, a window of infinite value
+        derivative 0. NaN stays in its windows. A window where no cell or padding takes part is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
-        >>> jaxpool.smooth_max_pool(x, 1.0, (2,)).tolist()
-        [1.31326, 3.31326]
-        >>> jaxpool.smooth_max_pool(x, -1.0, (2,)).tolist()
-        [-0.31326, 1.68674]
+        >>> [jaxpool.smooth_max_pool(x, beta, (2,)).tolist() for beta in (1.0, -1.0)]
+        [[1.31326, 3.31326], [-0.31326, 1.68674]]
 
-    Source: Boyd and Vandenberghe, "Convex optimization", 2004, section 3.1.5; as pooling: Pinheiro and Collobert,
-    "From image-level to pixel-level labeling with convolutional networks", CVPR 2015.
+    Source: Boyd and Vandenberghe, "Convex optimization", 2004, section 3.1.5; as pooling: Pinheiro and Collobert, "From
+    image-level to pixel-level labeling with convolutional networks", CVPR 2015.
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     return pool_exponentials("smooth_max_pool", x, beta, sizes, where, rule, count_include_pad, _LogSumExp)

@@ -39,8 +39,8 @@ def soft_pool(
 ) -> jax.Array:
     """Softmax-weighted pooling (SoftPool): the mean of every window under the softmax of its own cells.
 
-    Formula, for one pooled axis: y[o] = Σ_j w[j]·x[j] over the cells of window o, w[j] = exp(β·x[j])/Σ_k exp(β·x[k]).
-    The mean for β = 0; it tends to the maximum for β → ∞ and to the minimum for β → -∞.
+    Formula along an axis: y[o] = Σ_j w[j]·x[j] over the cells of window o, w[j] = exp(β·x[j])/Σ_k exp(β·x[k]). It is
+    the mean for β = 0, and tends to the maximum for β → ∞, to the minimum for β → -∞.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -58,20 +58,18 @@ def soft_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes, `beta` and `where` do not match, `beta` is not finite, `rule` is unknown, or a
-            window holds only padding, without `count_include_pad`.
+        ValueError: arguments do not fit x, `beta` is not finite, `rule` is unknown, or a window holds only padding,
+            without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros
-        need no special handling. A cell of -inf (for β < 0: +inf) has weight 0, and a window whose value is infinite
-        has derivative 0. NaN stays in the windows that hold it. A window that `where` leaves empty is 0 with derivative
-        0.
+        ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros are
+        ordinary. A cell of -inf (for β < 0: +inf) has weight 0, a window of infinite value derivative 0. NaN stays in
+        its windows. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])

@@ -45,9 +45,8 @@ def stochastic_pool(
 ) -> jax.Array:
     """Stochastic pooling: a cell of every window drawn at random by its positive part, or the mean of such draws.
 
-    Formula: with x₊ = max(x, 0), cell i of window o is drawn with probability p[i] = x₊[i]/Σ x₊ over the cells of the
-    window, independently for each window, and y[o] = x[i]. Without a key, for inference,
-    y[o] = Σ p[i]·x[i] = Σ x₊²/Σ x₊.
+    Formula: with x₊ = max(x, 0), cell i of window o is drawn with probability p[i] = x₊[i]/Σ x₊ over the window,
+    independently for each, and y[o] = x[i]. Without a key, for inference, y[o] = Σ p[i]·x[i] = Σ x₊²/Σ x₊.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -57,8 +56,7 @@ def stochastic_pool(
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
             Added cells are never drawn, but copies may be.
         key: A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean. Under
-            `jax.vmap` a key that is not mapped gives every item the same random numbers: map over
-            jax.random.split(key, n) as well.
+            `jax.vmap` an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
@@ -66,19 +64,19 @@ def stochastic_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (without a key, float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n
-        cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (without a key, integers and bool: float32).
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, or `rule` is unknown.
+        ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        With a key, ∂y/∂x[i] = 1 for the cell drawn, 0 elsewhere: the draw is held fixed. Without a key,
+        With a key, ∂y/∂x[i] = 1 for the cell drawn, else 0: the draw is held fixed. Without a key,
         ∂y/∂x[i] = (2·x[i] - y)/Σ x₊ for positive cells. Zeros and negative cells have derivative 0, and a window
-        without a positive cell, which may be all padding or left empty by `where`, is 0 with derivative 0. Ties are
-        equally likely. Of infinite cells, one is drawn; the mean is then infinite, with derivative 0, as where Σ x₊
-        overflows. NaN: y is NaN; with a key, the first NaN is drawn.
+        without a positive cell, all padding or emptied by `where` perhaps, is 0 with derivative 0. Ties are equally
+        likely. Of infinite cells, one is drawn; the mean is then infinite, with derivative 0, as where Σ x₊ overflows.
+        NaN: y is NaN; with a key, the first NaN is drawn.
 
     Example:
         >>> x = jnp.array([1.0, 3.0, -2.0, 0.0, 5.0, 5.0])

@@ -53,14 +53,13 @@ def top_k_pool(
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: k is less than 1, x, sizes, axes and `where` do not match, `rule` is unknown, or a window holds only
-            padding.
+        ValueError: k is less than 1, arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y[…, r]/∂x[i] = 1 where i is the cell that is s[r], 0 elsewhere; all higher derivatives are 0. Ties: equal
-        cells are sorted in the row-major order of x, the first cell first. +0 and -0 tie. NaN comes before every
-        number, the first NaN first. A rank that a window does not have is 0 with derivative 0; those of a window that
-        `where` leaves empty are of this kind.
+        ∂y[…, r]/∂x[i] = 1 where i is the cell that is s[r], 0 elsewhere; higher derivatives are 0. Ties: equal cells
+        are sorted in x's row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the first
+        NaN first. A rank that a window does not have is 0 with derivative 0; those of a window that `where` empties are
+        of this kind.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0, 7.0, 7.0])
@@ -111,19 +110,19 @@ def top_k_pool_with_indices(
 
     Returns:
         Values of x's dtype and int32 indices, both of `top_k_pool`'s shape: that of `max_pool`, and a last axis of k
-        cells. An index is the row-major position of a cell in the pooled axes of x, without padding, in the order of
-        x's own axes; that of a copy is the position of the cell copied.
+        cells. An index is the row-major position of a cell in x's pooled axes, without padding, in x's own order; a
+        copy has that of its cell.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: k is less than 1, x, sizes, axes and `where` do not match, `rule` is unknown, a window holds only
-            padding, or the pooled axes have too many cells for int32.
+        ValueError: k is less than 1, arguments do not fit x, `rule` is unknown, a window holds only padding, or indices
+            exceed int32.
 
     Derivative:
         That of `top_k_pool` for the values: 1 at the cell of each rank, 0 elsewhere; none for the indices. Ties: equal
-        cells are sorted in the row-major order of x, the first cell first. +0 and -0 tie. NaN comes before every
-        number, the first NaN first. A rank that a window does not have has the value 0, the index -1 and derivative 0;
-        those of a window that `where` leaves empty are of this kind.
+        cells are sorted in x's row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the
+        first NaN first. A rank that a window does not have has the value 0, the index -1 and derivative 0; those of a
+        window that `where` empties are of this kind.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0, 7.0, 7.0])

@@ -22,8 +22,6 @@ from jaxpool._sharding import evaluate_sharded
 def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:
     """Max unpooling: zeros, but for the values at the cells that the indices name.
 
-    The third argument is the size of the output, where PyTorch has the window.
-
     Formula: x[c] = values[o] for the last o, in row-major order, with indices[o] = c, and 0 where there is none. It
     undoes `max_pool_with_indices` at the winners, exactly where windows share no cells.
 
@@ -40,13 +38,12 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
 
     Raises:
         TypeError: `values` is not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: values, indices, sizes and axes do not match, or the output has too many cells for int32.
+        ValueError: arguments do not fit `values`, or the output has too many cells for int32.
 
     Derivative:
-        ∂x[c]/∂values[o] = 1 where o is written to c, 0 elsewhere; all higher derivatives are 0, and there is none with
-        respect to the indices. Ties: if several indices name the same cell, the last one in row-major order wins, in
-        value and derivative, on every device. Zeros, NaN and infinities need no special handling. Empty windows (index
-        -1) take no part.
+        ∂x[c]/∂values[o] = 1 if o is written to c, else 0; higher derivatives are 0, and there is none for the indices.
+        Ties: of indices that name one cell, the last in row-major order wins, in value and derivative, on every device.
+        Zeros, NaN and infinities are ordinary. Empty windows (index -1) take no part.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0])

@@ -35,7 +35,7 @@ def var_pool(
 ) -> jax.Array:
     """Variance pooling: the variance of the cells of every window.
 
-    Formula, for one pooled axis: y[o] = Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c), 0 ≤ j < kernel_size,
+    Formula along an axis: y[o] = Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c), 0 ≤ j < kernel_size,
     with n[o] the cells that take part and m[o] their mean. It is never negative and exactly 0 for equal cells. Cells
     are subtracted from a cell of their own window first, so that a mean far from 0 costs no digits. If n ≤ c, y is 0.
 
@@ -55,20 +55,18 @@ def var_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `correction` is negative or not finite, `rule` is unknown,
-            or a window holds only padding, without `count_include_pad`.
+        ValueError: arguments do not fit x, `correction` is negative or not finite, `rule` is unknown, or a window holds
+            only padding, without `count_include_pad`.
 
     Derivative:
         ∂y/∂x[i] = 2·(x[i] - m)/(n - c), and the second derivatives are 2·([i = k] - 1/n)/(n - c); all higher ones are
-        0. Ties share equally; zeros need no special handling. NaN stays in the windows that hold it. A window that
-        holds an infinity is NaN, too. A window that has no more than c cells, or that `where` leaves empty, is 0 with
-        derivative 0.
+        0. Ties share equally; zeros are ordinary. NaN stays in its windows. A window that holds an infinity is NaN,
+        too. A window that has no more than c cells, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([10000.0, 10002.0, 5.0, 5.0])
@@ -97,7 +95,7 @@ def std_pool(
 ) -> jax.Array:
     """Standard deviation pooling: that of the cells of every window, as in statistics pooling.
 
-    Formula, for one pooled axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j <
+    Formula along an axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j <
     kernel_size, with n[o] the cells that take part and m[o] their mean: the root of `var_pool`. Squares are scaled, so
     that y overflows only if it is too large itself. If n ≤ c, y is 0.
 
@@ -117,20 +115,19 @@ def std_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes and `where` do not match, `correction` is negative or not finite, `rule` is unknown,
-            or a window holds only padding, without `count_include_pad`.
+        ValueError: arguments do not fit x, `correction` is negative or not finite, `rule` is unknown, or a window holds
+            only padding, without `count_include_pad`.
 
     Derivative:
         ∂y/∂x[i] = (x[i] - m)/((n - c)·y), of every order. A window whose cells are equal is 0 with derivative 0 at
-        every order, where the standard deviation has a corner. Ties share equally; zeros need no special handling. NaN
-        stays in the windows that hold it. A window that holds an infinity is NaN, too. A window that has no more than c
-        cells, or that `where` leaves empty, is 0 with derivative 0.
+        every order, where the standard deviation has a corner. Ties share equally; zeros are ordinary. NaN stays in its
+        windows. A window that holds an infinity is NaN, too. A window that has no more than c cells, or that `where`
+        empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([10000.0, 10002.0, 5.0, 5.0])

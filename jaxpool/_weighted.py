@@ -35,7 +35,7 @@ def weighted_pool(
 ) -> jax.Array:
     """Weighted average pooling: the mean of every window with weights from another array, such as confidences.
 
-    Formula, for one pooled axis: y[o] = Σ_j w[i]·x[i] / Σ_j w[i] over the cells i = o·stride - low + j·dilation of
+    Formula along an axis: y[o] = Σ_j w[i]·x[i] / Σ_j w[i] over the cells i = o·stride - low + j·dilation of
     window o, 0 ≤ j < kernel_size. With weights of 0 and 1 it is `avg_pool` of the cells that have 1. Padding has no
     weight. A cell of weight 0 adds nothing, whatever it holds; a window whose weights add up to 0 is 0.
 
@@ -54,19 +54,17 @@ def weighted_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes, `weights` and `where` do not match, `rule` is unknown, or a window holds only
-            padding.
+        ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y/∂x[i] = w[i]/Σ w and ∂y/∂w[i] = (x[i] - y)/Σ w, of every order. Ties and zeros need no special handling. NaN
-        stays in the windows that hold it. Where y is not finite, its derivative with respect to the weights is 0. A
-        window whose weights add up to 0, or that `where` leaves empty, is 0 with derivative 0.
+        ∂y/∂x[i] = w[i]/Σ w and ∂y/∂w[i] = (x[i] - y)/Σ w, of every order. Ties and zeros are ordinary. NaN stays in its
+        windows. Where y is not finite, its derivative with respect to the weights is 0. A window whose weights add up
+        to 0, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])
@@ -96,7 +94,7 @@ def attention_pool(
 ) -> jax.Array:
     """Attention pooling, or local importance pooling (LIP): the mean of every window under a softmax of logits.
 
-    Formula, for one pooled axis: y[o] = Σ_j w[i]·x[i], w[i] = exp(l[i])/Σ_j exp(l[i]), over the cells i = o·stride -
+    Formula along an axis: y[o] = Σ_j w[i]·x[i], w[i] = exp(l[i])/Σ_j exp(l[i]), over the cells i = o·stride -
     low + j·dilation of window o, 0 ≤ j < kernel_size. With logits β·x it is `soft_pool`, and it is `weighted_pool` with
     the weights exp(l). Padding has no weight.
 
@@ -115,19 +113,17 @@ def attention_pool(
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
 
     Returns:
-        Array of x's dtype (float32 for integers and bool) and `max_pool`'s shape: a pooled axis of n cells becomes
-        floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without `ceil_mode`. float16 and bfloat16
-        are computed in float32 and rounded once.
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: x, sizes, axes, `logits` and `where` do not match, `rule` is unknown, or a window holds only
-            padding.
+        ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y/∂x[i] = w[i] and ∂y/∂l[i] = w[i]·(x[i] - y), of every order. Ties and zeros need no special handling. NaN
-        stays in the windows that hold it. Where y is not finite, its derivative with respect to the logits is 0. A
-        window whose logits are all -inf, or that `where` leaves empty, is 0 with derivative 0.
+        ∂y/∂x[i] = w[i] and ∂y/∂l[i] = w[i]·(x[i] - y), of every order. Ties and zeros are ordinary. NaN stays in its
+        windows. Where y is not finite, its derivative with respect to the logits is 0. A window whose logits are all
+        -inf, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])

@@ -12,19 +12,11 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         {"": "another argument has the wrong type"},
     ),
     "ValueError": (
-        {"samples": "not exactly one of `output_size` and `output_ratio` is given"},
-        {"samples": "not exactly one of `key` and `samples` is given"},
+        {"samples": "not exactly one of `output_size` and `output_ratio`, or of `key` and `samples`, is given"},
         {"samples": "a ratio is not between 0 and 1"},
         {"q": "q is not in [0, 1]"},
         {"k": "k is less than 1"},
-        {
-            "keepdims": "x, axes{parameter} and `where` do not match",
-            "boxes": "x, boxes, sizes and axes do not match",
-            "indices": "values, indices, sizes and axes do not match",
-            "levels": "x, levels, axes and `where` do not match",
-            "samples": "x, samples, sizes, axes and `where` do not match",
-            "": "x, sizes, axes{parameter} and `where` do not match",
-        },
+        {"values": "arguments do not fit `values`", "": "arguments do not fit x"},
         {"levels": "there is no level"},
         {"sampling_ratio": "`sampling_ratio` is less than 1"},
         {
@@ -43,7 +35,10 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
             "avg_pool": "a window holds only padding, with neither `count_include_pad` nor `divisor_override`",
             f"gem_pool {EXPONENTIALS} {MOMENTS}": "a window holds only padding, without `count_include_pad`",
         },
-        {f"{INDEXED} top_k_pool_with_indices roi_pool": "the pooled axes have too many cells for int32"},
-        {"max_unpool": "the output has too many cells for int32"},
+        {
+            f"{INDEXED} top_k_pool_with_indices": "indices exceed int32",
+            "roi_pool": "the pooled axes have too many cells for int32",
+            "max_unpool": "the output has too many cells for int32",
+        },
     ),
 }

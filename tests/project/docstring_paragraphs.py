@@ -34,8 +34,7 @@ SLOTS: dict[str, Choice] = {
     "sign": {"smooth_max_pool": " ≠ 0", "": " of any sign, 0 included"},
     "source": {"soft_pool": " (1 in the source)"},
     "mapped": {
-        "": "Under `jax.vmap` a key that is not mapped gives every item the same random numbers: map over "
-        "jax.random.split(key, n) as well."
+        "": "Under `jax.vmap` an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too."
     },
 }
 

@@ -113,8 +113,11 @@ class StandIn:
     def body(self) -> list[str]:
         """These lines as the table has them."""
         module, _, name = self.name.partition(".")
-        first, differences = LIBRARIES[module].opening(name)
-        return [f'    """{first}', "", *wrapped(differences, " " * 4, " " * 4), ""]
+        first, *others = LIBRARIES[module].opening(name)
+        lines = [f'    """{first}', ""]
+        for paragraph in others:
+            lines += [*wrapped(paragraph, " " * 4, " " * 4), ""]
+        return lines
 
 
 def wrapped(text: str, continued: str, first: str = " " * 8) -> list[str]:

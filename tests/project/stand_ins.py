@@ -1,8 +1,9 @@
 """The text of stand-ins in one table: what each stands for, the function of jaxpool below it, and all that differs.
 
 The docstring of a stand-in names both and lists the differences in a few words each, which `docstrings.py` writes;
-arguments, results, errors and derivatives are those of the two, and are not repeated. Only the example is a stand-in's
-own. A list in the docstring of the module says more on every difference, with an entry for each.
+arguments, results, errors and derivatives are those of the two, and are not repeated. Of functions or layers for one,
+two and three axes, those for two axes do so, and the others name these. Only the example is a stand-in's own. A list in
+the docstring of the module says more on every difference, with an entry for each.
 """
 
 import re
@@ -24,21 +25,29 @@ class Library(NamedTuple):
         """The function of jaxpool that a stand-in evaluates."""
         return self.functions[family(name)]
 
-    def opening(self, name: str) -> tuple[str, str]:
-        """The first two paragraphs of the docstring of a stand-in."""
+    def opening(self, name: str) -> tuple[str, ...]:
+        """The paragraphs of the docstring of a stand-in before its example."""
+        original = f"As `{self.originals}.{name}`"
+        if name != for_two_axes(name):
+            return (f"{original}; see `{for_two_axes(name)}`. Differs in the same ways.",)
         differing = [
             text
             for texts in self.differences.values()
             for text, families in texts.items()
             if not families or family(name) in families.split()
         ]
-        first = f"As `{self.originals}.{name}`; see `jaxpool.{self.function(name)}`."
+        first = f"{original}; see `jaxpool.{self.function(name)}`."
         return first, f"Differs in {', '.join(differing[:-1])} and {differing[-1]}."
 
 
 def family(name: str) -> str:
     """The name without its rank."""
     return re.sub(r"[123]d$", "", name)
+
+
+def for_two_axes(name: str) -> str:
+    """The stand-in of the same family for two axes, if the name has a rank."""
+    return re.sub(r"[13]d$", "2d", name)
 
 
 _NAN = "NaN (always wins)"

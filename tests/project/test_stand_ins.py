@@ -34,7 +34,14 @@ def test_stand_ins_were_found() -> None:
 def test_short_form(module: ModuleType, name: str) -> None:
     table = LIBRARIES[library(module)]
     text, _, example = (inspect.getdoc(getattr(module, name)) or "").partition("\n\nExample:\n")
-    first, differing = text.split("\n\n")
+    first, *differing = text.split("\n\n")
+    assert re.fullmatch(r"(    .+\n?)+", example), "nothing follows the example"
+    if name.endswith(("1d", "3d")):
+        sibling = f"{name[:-2]}2d"
+        assert sibling in public_members(module)
+        assert first == f"As `{table.originals}.{name}`; see `{sibling}`. Differs in the same ways."
+        assert differing == []
+        return
     named = re.fullmatch(r"As `([\w.]+)`; see `jaxpool\.(\w+)`\.", first)
     assert named
     assert named[1] == f"{table.originals}.{name}"
@@ -42,8 +49,7 @@ def test_short_form(module: ModuleType, name: str) -> None:
     said = [
         text for texts in table.differences.values() for text, families in texts.items() if family_in(families, name)
     ]
-    assert " ".join(differing.split()) == f"Differs in {', '.join(said[:-1])} and {said[-1]}."
-    assert re.fullmatch(r"(    .+\n?)+", example), "nothing follows the example"
+    assert [" ".join(one.split()) for one in differing] == [f"Differs in {', '.join(said[:-1])} and {said[-1]}."]
 
 
 def family_in(families: str, name: str) -> bool:

@@ -42,10 +42,7 @@ class _Bins(Layer):
 
 
 class AdaptiveMaxPool1d(_Bins, rank=1):
-    """As `equinox.nn.AdaptiveMaxPool1d`; see `jaxpool.max_pool`.
-
-    Differs in modules (a dataclass without leaves), NaN (always wins), ties (the first cell wins), complex numbers
-    (refused), symbolic sizes of pooled axes (refused) and errors.
+    """As `equinox.nn.AdaptiveMaxPool1d`; see `AdaptiveMaxPool2d`. Differs in the same ways.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveMaxPool1d
@@ -69,10 +66,7 @@ class AdaptiveMaxPool2d(_Bins, rank=2):
 
 
 class AdaptiveMaxPool3d(_Bins, rank=3):
-    """As `equinox.nn.AdaptiveMaxPool3d`; see `jaxpool.max_pool`.
-
-    Differs in modules (a dataclass without leaves), NaN (always wins), ties (the first cell wins), complex numbers
-    (refused), symbolic sizes of pooled axes (refused) and errors.
+    """As `equinox.nn.AdaptiveMaxPool3d`; see `AdaptiveMaxPool2d`. Differs in the same ways.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveMaxPool3d
@@ -82,10 +76,7 @@ class AdaptiveMaxPool3d(_Bins, rank=3):
 
 
 class AdaptiveAvgPool1d(_Bins, rank=1, averages=True):
-    """As `equinox.nn.AdaptiveAvgPool1d`; see `jaxpool.avg_pool`.
-
-    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
-    quotients (rounded once), symbolic sizes of pooled axes (refused) and errors.
+    """As `equinox.nn.AdaptiveAvgPool1d`; see `AdaptiveAvgPool2d`. Differs in the same ways.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveAvgPool1d
@@ -109,10 +100,7 @@ class AdaptiveAvgPool2d(_Bins, rank=2, averages=True):
 
 
 class AdaptiveAvgPool3d(_Bins, rank=3, averages=True):
-    """As `equinox.nn.AdaptiveAvgPool3d`; see `jaxpool.avg_pool`.
-
-    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
-    quotients (rounded once), symbolic sizes of pooled axes (refused) and errors.
+    """As `equinox.nn.AdaptiveAvgPool3d`; see `AdaptiveAvgPool2d`. Differs in the same ways.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveAvgPool3d

@@ -43,10 +43,7 @@ class _Windows(Layer):
 
 
 class MaxPool1d(_Windows, rank=1):
-    """As `equinox.nn.MaxPool1d`; see `jaxpool.max_pool`.
-
-    Differs in modules (a dataclass without leaves), NaN (always wins), padding (takes no part), `use_ceil` (always
-    works), complex numbers (refused), symbolic sizes of pooled axes (refused) and errors.
+    """As `equinox.nn.MaxPool1d`; see `MaxPool2d`. Differs in the same ways.
 
     Example:
         >>> from jaxpool.compat.equinox import MaxPool1d
@@ -71,10 +68,7 @@ class MaxPool2d(_Windows, rank=2):
 
 
 class MaxPool3d(_Windows, rank=3):
-    """As `equinox.nn.MaxPool3d`; see `jaxpool.max_pool`.
-
-    Differs in modules (a dataclass without leaves), NaN (always wins), padding (takes no part), `use_ceil` (always
-    works), complex numbers (refused), symbolic sizes of pooled axes (refused) and errors.
+    """As `equinox.nn.MaxPool3d`; see `MaxPool2d`. Differs in the same ways.
 
     Example:
         >>> from jaxpool.compat.equinox import MaxPool3d
@@ -84,10 +78,7 @@ class MaxPool3d(_Windows, rank=3):
 
 
 class AvgPool1d(_Windows, rank=1, averages=True):
-    """As `equinox.nn.AvgPool1d`; see `jaxpool.avg_pool`.
-
-    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
-    quotients (rounded once), `use_ceil` (always works), symbolic sizes of pooled axes (refused) and errors.
+    """As `equinox.nn.AvgPool1d`; see `AvgPool2d`. Differs in the same ways.
 
     Example:
         >>> from jaxpool.compat.equinox import AvgPool1d
@@ -112,10 +103,7 @@ class AvgPool2d(_Windows, rank=2, averages=True):
 
 
 class AvgPool3d(_Windows, rank=3, averages=True):
-    """As `equinox.nn.AvgPool3d`; see `jaxpool.avg_pool`.
-
-    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
-    quotients (rounded once), `use_ceil` (always works), symbolic sizes of pooled axes (refused) and errors.
+    """As `equinox.nn.AvgPool3d`; see `AvgPool2d`. Differs in the same ways.
 
     Example:
         >>> from jaxpool.compat.equinox import AvgPool3d

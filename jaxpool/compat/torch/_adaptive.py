@@ -27,10 +27,7 @@ def adaptive_max_pool1d(
 def adaptive_max_pool1d(
     input: ArrayLike, output_size: OutputSizes, return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As `torch.nn.functional.adaptive_max_pool1d`; see `jaxpool.adaptive_max_pool`.
-
-    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), `output_size=0` (refused),
-    dtypes (any real one), channels (may be 0) and errors.
+    """As `torch.nn.functional.adaptive_max_pool1d`; see `adaptive_max_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -84,10 +81,7 @@ def adaptive_max_pool3d(
 def adaptive_max_pool3d(
     input: ArrayLike, output_size: OutputSizes, return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As `torch.nn.functional.adaptive_max_pool3d`; see `jaxpool.adaptive_max_pool`.
-
-    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), `output_size=0` (refused),
-    dtypes (any real one), channels (may be 0) and errors.
+    """As `torch.nn.functional.adaptive_max_pool3d`; see `adaptive_max_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -98,9 +92,7 @@ def adaptive_max_pool3d(
 
 
 def adaptive_avg_pool1d(input: ArrayLike, output_size: OutputSizes) -> jax.Array:
-    """As `torch.nn.functional.adaptive_avg_pool1d`; see `jaxpool.adaptive_avg_pool`.
-
-    Differs in averages of integers (float32), `output_size=0` (refused), dtypes (any), channels (may be 0) and errors.
+    """As `torch.nn.functional.adaptive_avg_pool1d`; see `adaptive_avg_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -125,9 +117,7 @@ def adaptive_avg_pool2d(input: ArrayLike, output_size: OutputSizes) -> jax.Array
 
 
 def adaptive_avg_pool3d(input: ArrayLike, output_size: OutputSizes) -> jax.Array:
-    """As `torch.nn.functional.adaptive_avg_pool3d`; see `jaxpool.adaptive_avg_pool`.
-
-    Differs in averages of integers (float32), `output_size=0` (refused), dtypes (any), channels (may be 0) and errors.
+    """As `torch.nn.functional.adaptive_avg_pool3d`; see `adaptive_avg_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F

@@ -19,9 +19,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> jax.Array:
-    """As `torch.nn.functional.avg_pool1d`; see `jaxpool.avg_pool`.
-
-    Differs in averages of integers (float32), dtypes (any), channels (may be 0) and errors.
+    """As `torch.nn.functional.avg_pool1d`; see `avg_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -64,9 +62,7 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: float | None = None,
 ) -> jax.Array:
-    """As `torch.nn.functional.avg_pool3d`; see `jaxpool.avg_pool`.
-
-    Differs in averages of integers (float32), dtypes (any), channels (may be 0) and errors.
+    """As `torch.nn.functional.avg_pool3d`; see `avg_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F

@@ -103,11 +103,7 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: ArrayLike | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As `torch.nn.functional.fractional_max_pool3d`; see `jaxpool.fractional_max_pool`.
-
-    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), `_random_samples` (required:
-    (N, C, pooled axes) floats in [0, 1)), `output_ratio` (may be one float), dtypes (any real one), channels (may be 0)
-    and errors.
+    """As `torch.nn.functional.fractional_max_pool3d`; see `fractional_max_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F

@@ -21,10 +21,7 @@ def lp_pool1d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """As `torch.nn.functional.lp_pool1d`; see `jaxpool.lp_pool`.
-
-    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), large norms (no overflow on the
-    way), `norm_type` (may be a learnt array; p ≤ 0 is refused), dtypes (any real one), channels (may be 0) and errors.
+    """As `torch.nn.functional.lp_pool1d`; see `lp_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -62,10 +59,7 @@ def lp_pool3d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """As `torch.nn.functional.lp_pool3d`; see `jaxpool.lp_pool`.
-
-    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), large norms (no overflow on the
-    way), `norm_type` (may be a learnt array; p ≤ 0 is refused), dtypes (any real one), channels (may be 0) and errors.
+    """As `torch.nn.functional.lp_pool3d`; see `lp_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F

@@ -52,10 +52,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As `torch.nn.functional.max_pool1d`; see `jaxpool.max_pool`.
-
-    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), windows of only padding
-    (refused), dtypes (any real one), channels (may be 0) and errors.
+    """As `torch.nn.functional.max_pool1d`; see `max_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -161,10 +158,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As `torch.nn.functional.max_pool3d`; see `jaxpool.max_pool`.
-
-    Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), windows of only padding
-    (refused), dtypes (any real one), channels (may be 0) and errors.
+    """As `torch.nn.functional.max_pool3d`; see `max_pool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F

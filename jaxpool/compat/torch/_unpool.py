@@ -21,10 +21,7 @@ def max_unpool1d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
-    """As `torch.nn.functional.max_unpool1d`; see `jaxpool.max_unpool`.
-
-    Differs in indices out of range (write nothing), repeated indices (the last value is written, and alone has a
-    gradient), dtypes (any), channels (may be 0) and errors.
+    """As `torch.nn.functional.max_unpool1d`; see `max_unpool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -68,10 +65,7 @@ def max_unpool3d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
-    """As `torch.nn.functional.max_unpool3d`; see `jaxpool.max_unpool`.
-
-    Differs in indices out of range (write nothing), repeated indices (the last value is written, and alone has a
-    gradient), dtypes (any), channels (may be 0) and errors.
+    """As `torch.nn.functional.max_unpool3d`; see `max_unpool2d`. Differs in the same ways.
 
     Example:
         >>> import jaxpool.compat.torch as F
