@@ -152,8 +152,7 @@ SENTENCES: dict[str, dict[str, Choice]] = {
         },
         "NaN comes": {"k": "NaN comes before every number, the first NaN first."},
         "A rank that": {
-            "k": "A rank that a window does not have {empty}; those of a window that `where` empties are of this "
-            "kind."
+            "k": "A rank that a window does not have {empty}; those of a window that `where` empties are of this kind."
         },
         "A mean of infinities": {"median_pool quantile_pool": "A mean of infinities of both signs is NaN."},
         "A cell of -inf": {
