@@ -162,15 +162,22 @@ def _averages_by_parts(
 ) -> jax.Array:
     """The averages from the sums and counts of the parts of windows that each device has."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    tiles, present = parts.tiles(window), parts.present(x.ndim, mask, window)
-    cells = parts.split(x.astype(accumulation_dtype(dtype)))
-    sums = parts.join(averages(cells, present, tiles, include_pad, 1.0, rule))
-    sums = averages(sums, None, parts.together, include_pad, divisor or 1.0, rule)
+    first, second = parts.steps(window)
+    present = parts.present(x, mask, first)
+    sums = averages(x.astype(accumulation_dtype(dtype)), present, first, include_pad, 1.0, rule)
+    sums, given = parts.join(sums, second)
     if divisor is not None:
-        return sums.astype(dtype)
-    counts = parts.join(reduce_windows(present.astype(np.int32), tiles, lax.add))
-    counts = jnp.maximum(reduce_windows(counts, parts.together, lax.add), 1)
-    return divide(sums, counts.astype(jnp.finfo(sums.dtype).dtype)).astype(dtype)
+        return averages(sums, given, second, include_pad, divisor, rule).astype(dtype)
+    counts = jnp.asarray(window.counts(x.ndim, padding=False), np.int32)
+    if mask is not None:
+        counts, _ = parts.join(_integer_sums(present, None, first), second)
+        counts = jnp.maximum(_integer_sums(counts, given, second), 1)
+    return _sums_over(sums, given, counts, second, rule).astype(dtype)
+
+
+@core
+def _sums_over(x: jax.Array, mask: jax.Array | None, divisors: jax.Array, window: Window, rule: str) -> jax.Array:
+    return divide(averages(x, mask, window, True, 1.0, rule), divisors.astype(jnp.finfo(x.dtype).dtype))
 
 
 @partial(core, by_parts=_averages_by_parts)

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
+from itertools import starmap
 from typing import Any
 
 import jax
@@ -23,7 +24,6 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from jaxpool._engine.parts import Parts
 from jaxpool._engine.shards import Halo
-from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window
 
 Core = Callable[..., Any]
@@ -32,8 +32,8 @@ Core = Callable[..., Any]
 def shardable(core: Core, by_parts: Core | None = None) -> Core:
     """Let `core(x, mask, *parameters, window, *static)` take x sharded along any axes.
 
-    The mask and parameters, which broadcast against the output, may be None. `by_parts(x, mask, *parameters,
-    parts, window, *static)` pools bins that cross from shard to shard, if there is such a way.
+    The mask and parameters, which broadcast against the output, may be None. `by_parts(cells, mask, parts, window,
+    *static)` pools windows that cross from shard to shard, if there is such a way, from what `Parts.split` returns.
     """
 
     @wraps(core)
@@ -46,10 +46,11 @@ def shardable(core: Core, by_parts: Core | None = None) -> Core:
             mesh = jax.typeof(x).sharding.mesh
             shared = [(axis, _size(mesh, entries[axis.axis]), entries[axis.axis]) for axis in window.axes]
             shared = [given for given in shared if given[-1] is not None]
-            halos = tuple(Halo(*given) for given in shared)
-            if by_parts is not None and len(shared) == 1 and _is_in_parts(Parts(*shared[0]), halos[0], window):
-                return _by_parts(by_parts, arrays, Parts(*shared[0]), window, tuple(static))
-            if all(map(_has_halo, halos)):
+            parts = next((parts for parts in starmap(Parts, shared) if by_parts and parts.suit(window)), None)
+            if parts is not None:
+                return _by_parts(by_parts, arrays, parts, window, tuple(static))
+            halos = tuple(starmap(Halo, shared))
+            if all(halo.is_possible for halo in halos):
                 return _by_halos(core, arrays, halos, window, tuple(static))
         shape = window.output_shape(x.shape)
         return evaluate_sharded(lambda *arrays: core(*arrays, window, *static), arrays, window.pooled_axes, shape)
@@ -57,23 +58,11 @@ def shardable(core: Core, by_parts: Core | None = None) -> Core:
     return pool
 
 
-def _is_in_parts(parts: Parts, halo: Halo, window: Window) -> bool:
-    """Whether devices pool parts of windows: bins that cross from shard to shard, and tiles if that sends less."""
-    along = halo.along
-    if window.has_footprint:
-        return False
-    if halo.divides or halo.is_whole or isinstance(along, BinAxis):
-        return not (halo.divides or halo.is_whole)
-    is_padded = any(axis.low or axis.overhang > 0 for axis in window.axes)
-    overlaps = along.stride < along.extent or along.dilation > 1
-    return not (is_padded or overlaps) and (parts.slots - 1) * along.output < 2 * sum(halo.reach)
-
-
-def _has_halo(halo: Halo) -> bool:
-    """Whether devices evaluate windows of their own."""
-    if isinstance(halo.along, BinAxis):
-        return halo.divides
-    return halo.along.extension is None and not halo.is_whole and halo.has_cells
+@partial(jax.jit, static_argnums=(0, 2, 3, 4))
+def _by_parts(by_parts: Core, arrays: Sequence[Any], parts: Parts, window: Window, static: tuple) -> Any:
+    """The pool of the parts of windows that each device has, and then of the parts of each window."""
+    split = partial(_map_over_devices, lambda cells, _: parts.split(cells), arrays[0])
+    return by_parts(*jax.tree.map(split, list(arrays)), parts, window, *static)
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 4))
@@ -86,10 +75,7 @@ def _by_halos(core: Core, arrays: Sequence[Any], halos: tuple[Halo, ...], window
             cells, parameters = jax.tree.map(halo.cells_of_windows, cells), jax.tree.map(halo.own, parameters)
             kind = kind * len(halo.kinds) + halo.kind()
         cases = [partial(pool_of_kind, paddings) for paddings in itertools.product(*(halo.kinds for halo in halos))]
-        result = lax.switch(kind, cases, cells, parameters)
-        for halo in halos:
-            result = jax.tree.map(halo.everywhere, result)
-        return result
+        return lax.switch(kind, cases, cells, parameters)
 
     def pool_of_kind(paddings: Sequence[tuple[int, int]], cells: Any, parameters: Any) -> Any:
         axes = {halo.along: halo.local(padding) for halo, padding in zip(halos, paddings, strict=True)}
@@ -104,8 +90,12 @@ def _by_halos(core: Core, arrays: Sequence[Any], halos: tuple[Halo, ...], window
         first = {halo.along.axis: jnp.maximum(halo.of_device(halo.origins), 0) for halo in halos}
         return values, jax.tree.map(lambda each: _positions_in_array(each, local, window, first), positions)
 
-    whole = [halo.along.axis for halo in halos if not halo.divides]
-    return _map_over_devices(on_device, arrays, whole, window)
+    x, mask, *parameters = arrays
+    parameters = jax.tree.map(lambda array: lax.expand_dims(array, range(x.ndim - array.ndim)), parameters)
+    result = _map_over_devices(on_device, x, [x, mask], parameters, window.pooled_axes)
+    for halo in halos:
+        result = jax.tree.map(halo.everywhere, result)
+    return result
 
 
 def _positions_in_array(positions: jax.Array, local: Window, window: Window, first: Mapping[int, Any]) -> jax.Array:
@@ -118,42 +108,28 @@ def _positions_in_array(positions: jax.Array, local: Window, window: Window, fir
     return jnp.where(positions < 0, positions, total)
 
 
-@partial(jax.jit, static_argnums=(0, 2, 3, 4))
-def _by_parts(by_parts: Core, arrays: Sequence[Any], parts: Parts, window: Window, static: tuple) -> Any:
-    """The pool on every device of the parts of bins that it has, and then of the parts of each bin."""
+def _map_over_devices(
+    function: Core, x: jax.Array, cells: Any, parameters: Sequence[Any] = (), whole: Sequence[int] = ()
+) -> Any:
+    """`jax.shard_map` of `function(cells, parameters)` over all explicit mesh axes of x, which all are sharded like.
 
-    def on_device(cells: Any, parameters: Any) -> jax.Array:
-        return by_parts(*cells, *parameters, parts, window, *static)
-
-    return _map_over_devices(on_device, arrays, [parts.along.axis], window)
-
-
-def _map_over_devices(function: Core, arrays: Sequence[Any], whole: Sequence[int], window: Window) -> Any:
-    """`jax.shard_map` of `function(cells, parameters)` over all explicit mesh axes; x and the mask are cells.
-
-    All arrays are sharded like x, but not results along the `whole` axes, nor parameters along pooled axes.
+    They may have size 1 along some axes, and parameters have their whole size along the `whole` axes. Results are
+    sharded like the first array of the cells.
     """
-    x = arrays[0]
     mesh, entries = jax.typeof(x).sharding.mesh, _entries(x, x.ndim, range(x.ndim))
 
     def spec_of(array: jax.Array, whole: Sequence[int]) -> PartitionSpec:
-        return PartitionSpec(
-            *(
-                entry if size > 1 and axis not in whole else None
-                for axis, (entry, size) in enumerate(zip(entries, array.shape, strict=True))
-            )
-        )
+        sharded = [array.shape[axis] == x.shape[axis] and axis not in whole for axis in range(x.ndim)]
+        return PartitionSpec(*(entry if kept else None for entry, kept in zip(entries, sharded, strict=True)))
 
-    given = jax.tree.map(lambda array: lax.expand_dims(array, range(x.ndim - array.ndim)), list(arrays))
-    cells, parameters = given[:2], given[2:]
-    specs = (
-        jax.tree.map(partial(spec_of, whole=()), cells),
-        jax.tree.map(partial(spec_of, whole=window.pooled_axes), parameters),
+    given = (cells, list(parameters))
+    specs = tuple(
+        jax.tree.map(partial(spec_of, whole=axes), arrays) for axes, arrays in zip(((), whole), given, strict=True)
     )
-    results = PartitionSpec(*(None if axis in whole else entry for axis, entry in enumerate(entries)))
+    results = spec_of(jax.tree.leaves(cells)[0], ())
     explicit = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit}
     with jax.sharding.use_abstract_mesh(mesh):
-        given = jax.tree.map(jax.sharding.reshard, (cells, parameters), specs)
+        given = jax.tree.map(jax.sharding.reshard, given, specs)
         return jax.shard_map(function, in_specs=specs, out_specs=results, axis_names=explicit)(*given)
 
 

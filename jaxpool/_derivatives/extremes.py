@@ -72,10 +72,14 @@ def _extremes_by_parts(
     x: jax.Array, mask: jax.Array | None, parts: Parts, window: Window, op: Operation, rule: str
 ) -> jax.Array:
     """The extremes as those of the parts of windows that each device has."""
-    tiles, present = parts.tiles(window), parts.present(x.ndim, mask, window)
-    values = extremes(parts.split(x), present, tiles, op, rule)
-    nonempty = reduce_windows(present, tiles, lax.max)
-    return extremes(parts.join(values), parts.join(nonempty), parts.together, op, rule)
+    # The first winner is in the first of the rows that have one, which the parts of one device do not tell.
+    late = [axis for axis in window.axes if axis.axis < parts.along.axis]
+    first, second = parts.steps(window, late)
+    present = parts.present(x, mask, first)
+    values, given = parts.join(extremes(x, present, first, op, rule), second)
+    if mask is not None:
+        given &= parts.join(extremes(present, None, first, lax.max, rule), second)[0]
+    return extremes(values, given, second, op, rule)
 
 
 @partial(core, by_parts=_extremes_by_parts)

@@ -1,10 +1,11 @@
 """Bins, or other windows without overlap, that cross from shard to shard, by the parts that each device has of them.
 
-Inside `jax.shard_map` each device pools its parts, which are laid out as windows of one size. Every device gets the
-values of all parts, and then pools those of each window. So no cells are sent, however many shards a window reaches
-over, and a derivative sends nothing.
+`split` lays the parts out as windows of one size, of which every device has as many: they are pooled where they are.
+`join` gives every device the values of all parts, side by side for each window, and pooling these is the second step.
+So no cells are sent, however many shards a window reaches over, and a derivative sends nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import merge_axis
-from jaxpool._engine.shards import Shared
+from jaxpool._engine.shards import Halo, Shared
+from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window, WindowAxis
 
 
@@ -23,20 +24,13 @@ class Parts(Shared):
     """The parts of windows that each device has, as windows of one size that tile an axis."""
 
     @cached_property
-    def first(self) -> np.ndarray:
-        """The first window that has cells on each device."""
-        return np.searchsorted(self.ends, np.arange(self.devices) * self.cells, "right")
-
-    @cached_property
-    def bound(self) -> np.ndarray:
-        """The window after the last one that has cells on each device."""
-        return np.searchsorted(self.along.starts, np.arange(1, self.devices + 1) * self.cells)
-
-    @cached_property
     def windows(self) -> np.ndarray:
-        """The window of each part; beyond all windows where a device has fewer parts than others."""
-        windows = self.first[:, None] + np.arange((self.bound - self.first).max())
-        return np.where(windows < self.bound[:, None], windows, self.along.output)
+        """The window of each part, for each device; beyond all windows where it has fewer parts than others."""
+        edges = np.arange(self.devices + 1) * self.cells
+        first = np.searchsorted(self.ends, edges[:-1], "right")
+        bound = np.searchsorted(self.along.starts, edges[1:])
+        windows = first[:, None] + np.arange((bound - first).max())
+        return np.where(windows < bound[:, None], windows, self.along.output)
 
     @cached_property
     def cells_of_parts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -46,55 +40,63 @@ class Parts(Shared):
         first, end = (np.clip(bound, 0, self.cells) for bound in bounds)
         return first, np.maximum(end - first, 0)
 
-    @property
-    def kernel(self) -> int:
-        """The cells of the largest part."""
-        return int(self.cells_of_parts[1].max())
+    @cached_property
+    def positions(self) -> np.ndarray:
+        """The numbers of the parts of each window, the first one, the second one, and so on; -1 without one."""
+        slots = ((self.ends - 1) // self.cells - self.along.starts // self.cells).max() + 1
+        positions = np.full((self.along.output, slots), -1)
+        devices, numbers = np.nonzero(self.windows < self.along.output)
+        windows = self.windows[devices, numbers]
+        slot = devices - self.along.starts[windows] // self.cells
+        positions[windows, slot] = devices * self.windows.shape[1] + numbers
+        return positions
+
+    def suit(self, window: Window) -> bool:
+        """Whether parts are pooled rather than windows: of bins that cross, and of tiles if that sends less."""
+        along, halo = self.along, Halo(self.along, self.devices, self.name)
+        if window.has_footprint:
+            return False
+        if halo.divides or halo.is_whole or isinstance(along, BinAxis):
+            return not (halo.divides or halo.is_whole)
+        is_padded = any(axis.low or axis.overhang > 0 for axis in window.axes)
+        overlaps = along.stride < along.extent or along.dilation > 1
+        received = self.positions.size - along.output
+        return not (is_padded or overlaps) and received < 2 * sum(halo.reach)
 
     @property
-    def slots(self) -> int:
-        """The most parts of a window."""
-        return int(((self.ends - 1) // self.cells - self.along.starts // self.cells).max()) + 1
+    def tiles(self) -> WindowAxis:
+        """The parts of all devices, on the axis that `split` returns."""
+        return _tiles(self.along.axis, self.windows.size, int(self.cells_of_parts[1].max()))
 
-    def tiles(self, window: Window) -> Window:
-        """The windows, with the parts of a device along this axis."""
-        parts = _tiles(self.along, self.windows.shape[1], self.kernel)
-        return Window(tuple(parts if axis == self.along else axis for axis in window.axes))
-
-    @property
-    def together(self) -> Window:
-        """The parts of each window, side by side, as windows."""
-        return Window((_tiles(self.along, self.along.output, self.slots),))
+    def steps(self, window: Window, late: Sequence[WindowAxis] = ()) -> tuple[Window, Window]:
+        """The windows of the first step, without the `late` axes, and of the second, with these and the parts."""
+        first = [self.tiles if axis == self.along else axis for axis in window.axes if axis not in late]
+        return Window(tuple(first)), Window((*late, _tiles(self.along.axis, *self.positions.shape)))
 
     def split(self, array: jax.Array) -> jax.Array:
-        """The cells of the parts of this device, side by side; any cells where a part has fewer than others."""
-        axis, kernel = self.along.axis, self.kernel
+        """On a device, the cells of its parts, side by side; any cells where a part has fewer than others."""
+        axis, kernel = self.along.axis, self.tiles.kernel
         padded = self.padded(array, 0, kernel)
         starts = self.of_device(self.cells_of_parts[0])
         parts = [lax.dynamic_slice_in_dim(padded, starts[number], kernel, axis) for number in range(starts.size)]
         return lax.concatenate(parts, axis)
 
-    def present(self, rank: int, mask: jax.Array | None, window: Window) -> jax.Array:
-        """Which of the cells that `split` returns are those of a part and in the mask: a mask of them."""
-        sizes = {axis.axis: axis.size for axis in self.tiles(window).axes}
-        counts = self.of_device(self.cells_of_parts[1])
-        present = (np.arange(self.kernel) < counts[:, None]).reshape(-1)
-        shape = [sizes.get(axis, 1) for axis in range(rank)]
-        present = lax.broadcast_in_dim(present, shape, (self.along.axis,))
-        return present if mask is None else present & self.split(mask)
+    def present(self, x: jax.Array, mask: jax.Array | None, first: Window) -> jax.Array:
+        """Which of the cells x that `split` returns are those of a part, and in the mask, which is split as well."""
+        present = self._mask(np.arange(self.tiles.kernel) < self.cells_of_parts[1][..., None], x, first)
+        return present if mask is None else mask & present
 
-    def join(self, array: jax.Array) -> jax.Array:
-        """The parts of each window, side by side, on every device; 0 where a window has fewer than others."""
-        axis = self.along.axis
-        # Whether a part is the first one of its window, the second one, and so on.
-        slots = self.of_device(
-            np.arange(self.devices)[:, None] - np.append(self.along.starts, 0)[self.windows] // self.cells
-        )
-        at = [*[1] * axis, -1, self.slots, *[1] * (array.ndim - axis - 1)]
-        is_here = (slots[:, None] == np.arange(self.slots)).reshape(at)
-        own = jnp.where(is_here, jnp.expand_dims(array, axis + 1), jnp.zeros_like(array, shape=()))
-        return merge_axis(self.on_all(own, (self.first, self.first, self.bound)), axis)
+    def join(self, array: jax.Array, second: Window) -> tuple[jax.Array, jax.Array]:
+        """The values of the parts of each window, side by side, and which there are: others are any values."""
+        positions = self.positions.ravel()
+        return self.in_order(array, np.maximum(positions, 0)), self._mask(positions >= 0, array, second)
+
+    def _mask(self, present: np.ndarray, array: jax.Array, window: Window) -> jax.Array:
+        """The mask of an array for some windows, of bools along the axis."""
+        others = [axis for axis in window.pooled_axes if axis != self.along.axis]
+        shape = [array.shape[axis] if axis in others else 1 for axis in range(array.ndim)]
+        return jnp.asarray(self.along.along(present, array.ndim)) & np.ones(shape, bool)
 
 
-def _tiles(along: WindowAxis, windows: int, cells: int) -> WindowAxis:
-    return WindowAxis(along.axis, windows * cells, cells, cells, 1, 0, 0, windows)
+def _tiles(axis: int, windows: int, cells: int) -> WindowAxis:
+    return WindowAxis(axis, windows * cells, cells, cells, 1, 0, 0, windows)

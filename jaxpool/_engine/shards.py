@@ -3,18 +3,19 @@
 A device evaluates windows that start among its cells, or an equal share of all windows if there is one. It gets the
 cells that these reach beyond its own from its neighbours, by `lax.ppermute`, which JAX differentiates. Then it pools an
 array of its own by code for one device. Only the padding differs between devices: the first has that below the array,
-the last that above. `Halo.kinds` are these cases, of which every device takes one.
+the last that above. `Halo.kinds` are these cases, of which every device takes one. Windows that the devices do not
+divide come back whole.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import PartitionSpec
 
 from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import WindowAxis
@@ -39,48 +40,25 @@ class Shared:
         along = self.along
         return along.starts + (along.counts(padding=False) if isinstance(along, BinAxis) else along.extent)
 
-    def of_device(self, values: Any) -> jax.Array:
-        """What this device has in a table with a row for each."""
-        return jnp.asarray(np.asarray(values, np.int32))[lax.axis_index(self.name)]
+    def of_device(self, values: Any) -> Any:
+        """What this device has in a table with a row for each; a number if all rows are one."""
+        table = np.asarray(values, np.int32)
+        return table[0] if (table == table[0]).all() else jnp.asarray(table)[lax.axis_index(self.name)]
 
     def padded(self, array: jax.Array, low: int, high: int) -> jax.Array:
         """The array with so many zeros below and above it along the axis."""
         config = [(low, high, 0) if number == self.along.axis else (0, 0, 0) for number in range(array.ndim)]
         return lax.pad(array, np.zeros((), array.dtype)[()], config)
 
-    def on_all(self, array: jax.Array, tables: Sequence[np.ndarray]) -> jax.Array:
-        """All windows on every device, of which each has those between two numbers, in an array of those from another.
-
-        The tables hold these three numbers for each device: the first window of the array, and the bounds of its own.
-        """
-        first, begin, end = map(self.of_device, tables)
-        axis, count = self.along.axis, self.along.output
-        placed = lax.dynamic_slice_in_dim(self.padded(array, count, count), count - first, count, axis)
-        numbers = lax.broadcasted_iota(np.int32, placed.shape, axis)
-        return _sum_of_one(jnp.where((numbers >= begin) & (numbers < end), placed, jnp.zeros_like(placed)), self.name)
-
-
-def _sum_of_one(array: jax.Array, name: Any) -> jax.Array:
-    """The sum over devices, of which at most one has another number than 0 at each place; -0 is such a number."""
-    if array.dtype == np.bool_:
-        return lax.psum(array.astype(np.int8), name) > 0
-    if jnp.iscomplexobj(array):
-        return lax.complex(_sum_of_one(array.real, name), _sum_of_one(array.imag, name))
-    return _sum_of_floats(array, name) if jnp.issubdtype(array.dtype, jnp.floating) else lax.psum(array, name)
-
-
-# In portable programs too, as integers have no derivative of their own.
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _sum_of_floats(array: jax.Array, name: Any) -> jax.Array:
-    # As integers: 0 + -0 is 0.
-    bits = lax.bitcast_convert_type(array, np.dtype(f"int{8 * array.dtype.itemsize}"))
-    return lax.bitcast_convert_type(lax.psum(bits, name), array.dtype)
-
-
-@_sum_of_floats.defjvp
-def _sum_of_floats_jvp(name: Any, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (array,), (dot,) = primals, tangents
-    return _sum_of_floats(array, name), lax.psum(dot, name)
+    def in_order(self, array: jax.Array, positions: np.ndarray) -> jax.Array:
+        """The entries at these positions of all devices' results along the axis, which is then no longer sharded."""
+        axis, sharding = self.along.axis, jax.typeof(array).sharding
+        spec = [None if number == axis else entry for number, entry in enumerate(sharding.spec)]
+        with jax.sharding.use_abstract_mesh(sharding.mesh):
+            array = jax.sharding.reshard(array, PartitionSpec(*spec))
+        runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+        # Not a gather, whose type has no rule for axes that are sharded, and which would be transposed into a scatter.
+        return lax.concatenate([lax.slice_in_dim(array, int(run[0]), int(run[-1]) + 1, 1, axis) for run in runs], axis)
 
 
 @dataclass(frozen=True)
@@ -137,7 +115,7 @@ class Halo(Shared):
         return max(0, int((edges - lowest).max())), max(0, int((highest - edges).max()) - self.cells)
 
     @cached_property
-    def padding(self) -> list[tuple[int, int]]:
+    def paddings(self) -> list[tuple[int, int]]:
         """How many cells of `length` lie below and above the array, on each device."""
         low, high = -self.origins, self.origins + self.length - self.along.size
         return list(zip(np.maximum(low, 0).tolist(), np.maximum(high, 0).tolist(), strict=True))
@@ -145,16 +123,22 @@ class Halo(Shared):
     @property
     def kinds(self) -> list[tuple[int, int]]:
         """The different paddings of devices."""
-        return sorted(set(self.padding))
+        return sorted(set(self.paddings))
 
     def kind(self) -> Any:
         """The number of this device's padding among them."""
-        return self.of_device([self.kinds.index(padding) for padding in self.padding]) if len(self.kinds) > 1 else 0
+        return self.of_device([self.kinds.index(padding) for padding in self.paddings])
 
     @property
-    def has_cells(self) -> bool:
-        """Whether every device has a window that is not all padding; otherwise it would pool an empty array."""
-        return all(low + high < self.length for low, high in self.kinds)
+    def is_possible(self) -> bool:
+        """Whether devices evaluate windows of their own: bins if none crosses, others unless one has only padding.
+
+        Not where the padding holds copies of cells, which may be far away.
+        """
+        if isinstance(self.along, BinAxis):
+            return self.divides
+        is_near = self.along.extension is None and not self.is_whole
+        return is_near and all(low + high < self.length for low, high in self.kinds)
 
     def local(self, kind: tuple[int, int]) -> WindowAxis:
         """The windows of a device with this padding."""
@@ -164,26 +148,18 @@ class Halo(Shared):
 
     def cells_of_windows(self, array: jax.Array) -> jax.Array:
         """The cells of the windows of this device; any numbers in place of padding, or if another has the window."""
-        axis, (below, above) = self.along.axis, self.reach
-        starts = self.origins - np.arange(self.devices) * self.cells
-        near = [*self._from(-1, below, array), array, *self._from(1, above, array)]
-        low, high = max(0, -int(starts.min()) - below), max(0, int(starts.max()) + self.length - self.cells - above)
-        whole = self.padded(lax.concatenate(near, axis), low, high)
-        starts = starts + below + low
-        start = int(starts[0]) if (starts == starts[0]).all() else self.of_device(starts)
-        return lax.dynamic_slice_in_dim(whole, start, self.length, axis)
-
-    def _from(self, side: int, count: int, array: jax.Array) -> list[jax.Array]:
-        """So many cells of the devices on one side, in order; zeros beyond the array."""
-        found: list[jax.Array] = []
-        for distance in range(1, -(-count // self.cells) + 1):
-            size = min(self.cells, count - (distance - 1) * self.cells)
-            start = 0 if side > 0 else self.cells - size
-            there = lax.slice_in_dim(array, start, start + size, 1, self.along.axis)
-            pairs = [(source, source - side * distance) for source in range(self.devices)]
-            inside = [pair for pair in pairs if 0 <= pair[1] < self.devices]
-            found.insert(0 if side < 0 else len(found), lax.ppermute(there, self.name, inside))
-        return found
+        axis, cells, (below, above) = self.along.axis, self.cells, self.reach
+        near = []
+        for distance in range(-below // cells, -(-above // cells) + 1):
+            # What windows here hold of the cells of the device that is so many places above.
+            start, end = max(0, -below - distance * cells), min(cells, above + (1 - distance) * cells)
+            pairs = [(there, there - distance) for there in range(self.devices) if 0 <= there - distance < self.devices]
+            sent = lax.slice_in_dim(array, start, end, 1, axis)
+            near.append(lax.ppermute(sent, self.name, pairs) if distance else array)
+        starts = self.origins - np.arange(self.devices) * cells + below
+        low, high = max(0, -int(starts.min())), max(0, int(starts.max()) + self.length - below - cells - above)
+        start = self.of_device(starts + low)
+        return lax.dynamic_slice_in_dim(self.padded(lax.concatenate(near, axis), low, high), start, self.length, axis)
 
     def own(self, array: jax.Array) -> jax.Array:
         """The windows that this device evaluates, of an array of all windows."""
@@ -192,7 +168,9 @@ class Halo(Shared):
         return lax.dynamic_slice_in_dim(array, self.of_device(self.first), self.windows, self.along.axis)
 
     def everywhere(self, array: jax.Array) -> jax.Array:
-        """All windows on every device, from those that each has, unless they may stay there."""
+        """All windows, from those that each device evaluated; on every device, unless they may stay there."""
         if self.divides:
             return array
-        return self.on_all(array, (self.first, self.bounds[:-1], self.bounds[1:]))
+        devices = np.repeat(np.arange(self.devices), np.diff(self.bounds))
+        own = np.arange(self.along.output) - self.first[devices]
+        return self.in_order(array, devices * self.windows + own)

@@ -29,8 +29,8 @@ FAULTS = (
     ),
     Fault(
         "windows that another device has",
-        "(numbers >= begin) & (numbers < end)",
-        "(numbers >= begin)",
+        "own = np.arange(self.along.output) - self.first[devices]",
+        "own = np.arange(self.along.output) - self.bounds[devices]",
         "test_sharding -k several_devices",
     ),
     Fault(
@@ -40,9 +40,15 @@ FAULTS = (
         "test_sharding -k several_devices",
     ),
     Fault(
+        "parts of rows that come later",
+        "late = [axis for axis in window.axes if axis.axis < parts.along.axis]",
+        "late: list = []",
+        "test_sharding -k several_devices",
+    ),
+    Fault(
         "padding of the first device for all",
-        "[self.kinds.index(padding) for padding in self.padding]",
-        "[0 for padding in self.padding]",
+        "[self.kinds.index(padding) for padding in self.paddings]",
+        "[0 for padding in self.paddings]",
         "test_sharding -k several_devices",
     ),
     Fault(

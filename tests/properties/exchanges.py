@@ -69,9 +69,26 @@ EXCHANGES = {
 }
 
 
-def bytes_sent(program: str) -> int:
-    """The bytes that a device receives from others in a compiled program."""
-    shapes = re.findall(rf"= (.*?) (?:{ANY})(?:-start)?\(", program)
+# Those of the main part: windows that others do not have. Of typical calls the bytes of every window are known too.
+EXCHANGES_ONCE = ("max 3/1, no padding", "max 12/12", "max of 5 bins", "avg of 7 bins", "max 9/1")
+WINDOW_BYTES = {
+    name: EXCHANGES[like].window_bytes
+    for name, like in {
+        "max_pool": "max 3/2",
+        "avg_pool": "avg 3/2",
+        "lp_pool": "lp 3/2",
+        "smooth_max_pool": "smooth 3/2",
+        "soft_pool": "soft 3/2",
+        "stochastic_pool": "mean 3/2",
+        "blur_pool": "blur 3/2",
+        "median_pool": "median 3/2",
+    }.items()
+}
+
+
+def bytes_sent(program: str, kinds: str = ANY) -> int:
+    """The bytes that a device receives from others in a compiled program, by some kinds of operations."""
+    shapes = re.findall(rf"= (.*?) (?:{kinds})(?:-start)?\(", program)
     arrays = [array for shape in shapes for array in re.findall(r"(pred|[a-z]+(\d+))\[([\d,]*)\]", shape)]
     return sum(
         int(bits or 8) // 8 * math.prod(int(size) for size in sizes.split(",") if size) for _, bits, sizes in arrays

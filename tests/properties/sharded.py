@@ -1,16 +1,16 @@
 """A separate program: pools of arrays on several virtual devices, against the same on one.
 
-`python -m tests.properties.sharded` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment, and
-`python -m tests.properties.sharded COUNT TYPE` as many devices, for a mesh whose axis has that type, Auto or Explicit.
-Instead of these arguments, `whole` and `drawn` run known errors and refusals. Values and gradients must be equal to
-those on one device. If batch or channels are sharded they must need no communication, and if a pooled axis is, only
-exchange between neighbours: no shard collects the others' cells.
+`python -m tests.properties.sharded` needs XLA_FLAGS=--xla_force_host_platform_device_count=4 in its environment, with
+the argument `every` too, and `python -m tests.properties.sharded COUNT TYPE` as many devices, for a mesh whose axis has
+that type, Auto or Explicit. Values and gradients must be equal to those on one device, with NaN among the data. If
+batch or channels are sharded they must need no communication, and if a pooled axis is, only exchange between
+neighbours: no shard collects the others' cells.
 """
 
 import itertools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -19,26 +19,37 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxpool
-from tests.properties.exchanges import ANY, EXCHANGES, Exchange, border_bytes, bytes_sent
+from tests.properties.exchanges import (
+    ANY,
+    EXCHANGES,
+    EXCHANGES_ONCE,
+    WINDOW_BYTES,
+    Exchange,
+    border_bytes,
+    bytes_sent,
+)
 from tests.properties.sharded_pools import (
     ANYWHERE,
+    AUTOMATIC,
     BETA,
     COLLECTED,
     DRAWN,
     LONGER,
     ON_SPECIAL,
+    ONCE,
     POOLS,
     SLIDING,
     SPECIAL,
     UNEVEN,
+    UNEVEN_ONCE,
     Pool,
     X,
 )
 from tests.registry.records import RECORDS
 
 BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in (0, 1, 3))
-# On a mesh of two axes, for programs in which neither may cause communication.
-BATCH_AND_CHANNEL = PartitionSpec("devices", None, None, "others")
+# On a mesh of two axes: neither may cause communication, and two axes are pooled on devices of their own.
+BATCH_AND_CHANNEL, BATCH_AND_POOLED = PartitionSpec("devices", None, None, "others"), PartitionSpec("others", "devices")
 COLLECTING = "all-gather|all-to-all"
 
 
@@ -66,8 +77,11 @@ def expected(pool: Pool) -> tuple[jax.Array, jax.Array]:
     return jax.jit(value_and_gradient(pool))(X)
 
 
-def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str | None) -> None:
-    """Compare values and gradient on the mesh with those on one device, and check for forbidden collectives."""
+def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str | None) -> int:
+    """Compare values and gradient on the mesh with those on one device, and check for forbidden collectives.
+
+    The bytes that a device receives are returned.
+    """
     with jax.set_mesh(mesh):
         sharding = NamedSharding(mesh, spec)
         sharded = jax.device_put(X, sharding)
@@ -77,12 +91,13 @@ def check(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec, forbidden: str
         assert not collectives(compiled.as_text() or "", forbidden), name
     # The bins of the records are four.
     over_shards = name.startswith("global") or (name.startswith("adaptive") and mesh.size > 4)
-    if not (spec == POOLED and (forbidden is None or over_shards)):
+    if not (spec in (POOLED, BATCH_AND_POOLED) and (forbidden is None or over_shards)):
         # Windows over several shards, and the cotangents spread from them, belong to no single shard.
         assert found[1].sharding.is_equivalent_to(sharding, X.ndim), name
     for one, other in zip(found, expected(pool), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
     print(mesh.axis_types, spec, name)
+    return bytes_sent(compiled.as_text() or "")
 
 
 def check_single_exchange(mesh: Mesh) -> None:
@@ -131,6 +146,14 @@ def check_inside_shard_map(name: str, pool: Pool, mesh: Mesh) -> None:
     print("shard_map", name)
 
 
+def check_types_inside_shard_map(name: str, pool: Pool, mesh: Mesh) -> None:
+    """Inside `jax.shard_map` types say what varies over devices; a transpose is traced while a program is lowered."""
+    inside = jax.shard_map(value_and_gradient(pool), mesh=mesh, in_specs=BATCH, out_specs=BATCH)
+    lowered = jax.jit(inside).lower(X)
+    assert [one.shape for one in lowered.out_info] == [jax.eval_shape(pool, X).shape, X.shape], name
+    print("types in shard_map", name)
+
+
 def check_shared_parameter(rule: Literal["jvp", "vjp"], mesh: Mesh) -> None:
     """The gradient of a parameter that all devices share is a sum over the devices."""
 
@@ -163,6 +186,18 @@ def check_boxes(name: str, mesh: Mesh) -> None:
     print(mesh.axis_types, "vmap", name)
 
 
+def check_collected(name: str, pool: Pool, mesh: Mesh) -> None:
+    """Check what is collected for fewer windows than devices: on an explicit mesh, results of an eighth of the array.
+
+    On an automatic mesh the compiler collects one array, the gradient, besides values.
+    """
+    x = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(mesh, POOLED))
+    program = jax.jit(value_and_gradient(pool)).lower(x).compile().as_text() or ""
+    automatic = X.nbytes + 4 * jax.eval_shape(pool, X).size
+    most = X.nbytes // 8 if AxisType.Explicit in mesh.axis_types else automatic
+    assert 0 < bytes_sent(program, COLLECTING) <= most, name
+
+
 def check_everywhere(mesh: Mesh) -> None:
     """Every pool sharded by batch, channel and pooled axis, with one program for each, and what devices exchange."""
     for name, pool in POOLS.items():
@@ -171,30 +206,59 @@ def check_everywhere(mesh: Mesh) -> None:
         check_pooled(name, pool, mesh)
     for name, pool in UNEVEN.items():
         check(name, pool, mesh, POOLED, None)
-    check_exchanges(mesh.size)
+    check_exchanges(mesh.size, EXCHANGES)
     check_single_exchange(mesh)
 
 
-def check_exchanges(count: int) -> None:
+def check_exchanges(count: int, names: Iterable[str]) -> None:
     """Check what so many devices exchange in an explicit mesh: in an automatic one the compiler decides."""
     mesh = jax.make_mesh((count,), ("devices",), axis_types=(AxisType.Explicit,))
-    for name, exchange in EXCHANGES.items():
-        check_borders(name, exchange, mesh)
+    for name in names:
+        check_borders(name, EXCHANGES[name], mesh)
     for name, pool in ON_SPECIAL.items():
         check_special(name, pool, mesh)
 
 
-def check_pooled(name: str, pool: Pool, mesh: Mesh) -> None:
-    """Shard a pool by the first of its pooled axes."""
-    # On an automatic mesh the compiler may collect an array for windows that cross shards, such as these bins.
-    automatic = AxisType.Auto in mesh.axis_types
-    crossing = automatic and name.startswith("adaptive") and mesh.size != 4
+def check_pooled(name: str, pool: Pool, mesh: Mesh, spec: PartitionSpec = POOLED) -> int:
+    """Shard a pool by the first of its pooled axes, and perhaps by others; return the bytes that a device receives."""
+    devices = mesh.shape["devices"]
+    # Four bins of two shards each: see docs/many_devices.md.
+    crossing = name.startswith("adaptive") and devices > 4
     collects = name in (*ANYWHERE, *COLLECTED) or crossing
-    check(name, pool, mesh, POOLED, None if collects else COLLECTING)
+    if crossing:
+        check_collected(name, pool, mesh)
+    return check(name, pool, mesh, spec, None if collects else COLLECTING)
+
+
+def check_in_main_part() -> None:
+    """On four devices: each core in an explicit mesh, and automatic axes and exchanges where they differ."""
+    line, square = (
+        jax.make_mesh(sizes, ("devices", "others")[: len(sizes)], axis_types=(kind,) * len(sizes))
+        for sizes, kind in (((4,), AxisType.Auto), ((2, 2), AxisType.Explicit))
+    )
+    for name in ONCE:
+        check_types_inside_shard_map(name, POOLS[name], line)
+        sent = check_pooled(name, POOLS[name], square, BATCH_AND_POOLED)
+        if name in WINDOW_BYTES:
+            # Half of the images, on each of two devices.
+            borders = border_bytes(Exchange(POOLS[name], 3, 2, 1, WINDOW_BYTES[name]), X[: len(X) // 2], 2)
+            assert 0 < sent <= 1.5 * borders, (name, sent, borders)
+    for name in UNEVEN_ONCE:
+        check(name, UNEVEN[name], square, POOLED, None)
+    check("lp_pool", UNEVEN["lp_pool"], line, POOLED, None)
+    for name in AUTOMATIC:
+        check_pooled(name, POOLS[name], line)
+    check_exchanges(4, EXCHANGES_ONCE)
+    for kind, count in ((AxisType.Auto, 4), (AxisType.Explicit, 2)):
+        check_single_exchange(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))
+    check("stochastic_pool drawn", DRAWN, square, BATCH, ANY)
+    check_shared_parameter("jvp", line)
+    for name in ("roi_align", "roi_pool"):
+        check_boxes(name, square)
 
 
 def check_in_every_way() -> None:
-    """On four devices: every pool with automatic axes, each function once with explicit ones."""
+    """On four devices: every pool by batch and channels at once, and inside `jax.shard_map`, with all others."""
     line, square, explicit = (
         jax.make_mesh(sizes, names, axis_types=(kind,) * len(sizes))
         for sizes, names, kind in (
@@ -205,27 +269,23 @@ def check_in_every_way() -> None:
     )
     for name, pool in POOLS.items():
         check(name, pool, square, BATCH_AND_CHANNEL, ANY)
-        check_pooled(name, pool, line)
         check_inside_shard_map(name, pool, line)
         if name in RECORDS:
             check(name, pool, explicit, BATCH_AND_CHANNEL, ANY)
-    for name, pool in UNEVEN.items():
-        check(name, pool, line, POOLED, None)
-        check(name, pool, explicit, POOLED, None)
-    check_exchanges(4)
+            check_pooled(name, pool, explicit, BATCH_AND_POOLED)
+    for name in UNEVEN:
+        check(name, UNEVEN[name], explicit, POOLED, None)
     for kind, count in itertools.product((AxisType.Auto, AxisType.Explicit), (2, 4)):
         check_single_exchange(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))
-    for mesh in (line, explicit):
-        check("stochastic_pool drawn", DRAWN, mesh, BATCH, ANY)
-    for rule in ("jvp", "vjp"):
-        check_shared_parameter(rule, line)
-    for name in ("roi_align", "roi_pool"):
-        check_boxes(name, explicit)
+    check("stochastic_pool drawn", DRAWN, line, BATCH, ANY)
+    check_shared_parameter("vjp", line)
 
 
 def main() -> None:
-    """Each pool in every way once, or axis by axis on a mesh with this many devices and axes of this type."""
+    """The main part, every way, or axis by axis on a mesh with this many devices and axes of this type."""
     if len(sys.argv) == 1:
+        check_in_main_part()
+    elif sys.argv[1:] == ["every"]:
         check_in_every_way()
     else:
         count, kind = int(sys.argv[1]), AxisType[sys.argv[2]]

@@ -13,6 +13,9 @@ from tests.registry.records import RECORDS
 Pool = Callable[[jax.Array], jax.Array]
 
 X = np.random.default_rng(0).normal(size=(8, 32, 9, 8)).astype(np.float32)
+# In few images and channels, so that global pools have numbers too.
+X[np.random.default_rng(4).random(X.shape) < 0.02 * (np.arange(8) == 5)] = np.nan
+X[3, 12:14, 4, 2] = np.nan
 # Shards of 8 rows on 8 devices, so that windows reach no further than the next one.
 LONGER = np.zeros((2, 64, 9, 8), np.float32)
 MASK = np.random.default_rng(1).random((32, 9, 1)) < 0.7
@@ -39,6 +42,19 @@ POOLS: dict[str, Pool] = {
     "max beside sum": lambda x: jaxpool.max_pool(x, **DENSE) + jaxpool.sum_pool(x, **DENSE),
     "max beside min": lambda x: jaxpool.max_pool(x, **DENSE) - jaxpool.min_pool(x, **DENSE),
 }
+# Every core once, for the main part: other functions call one of these with other arguments.
+ONCE = [
+    name
+    for name in POOLS
+    if name in RECORDS
+    and name not in ("min_pool", "sum_pool", "gem_pool", "mellowmax_pool", "quantile_pool", "global_gem_pool")
+    and name not in ("adaptive_max_pool_with_indices", "fractional_max_pool_with_indices")
+]
+# Those that take other steps if the compiler shares the pooled axis.
+AUTOMATIC = (
+    *("max_pool", "avg_pool", "lp_pool", "smooth_max_pool", "blur_pool", "adaptive_max_pool", "adaptive_avg_pool"),
+    *("global_max_pool", "global_avg_pool", "max_pool of blocks", "smooth_max_pool masked", "max beside sum"),
+)
 # Indices and samples may point to any shard, and the levels of a pyramid are concatenated.
 ANYWHERE = ("max_unpool", "fractional_max_pool", "fractional_max_pool_with_indices", "spatial_pyramid_pool")
 # It has fewer maxima than cells, so devices that divide one number do not divide the other.
@@ -57,6 +73,8 @@ ON_SPECIAL: dict[str, Callable[[jax.Array], Any]] = {
     ),
     "masked bins": lambda x: jaxpool.adaptive_max_pool(x, (5, 7), axis=(1, 2), where=MASK),
     "bools of bins": lambda x: jaxpool.adaptive_max_pool(x > 1, (5, 7), axis=(1, 2)),
+    # The sharded axis is the second: the first winner may be on another device than the first part of the bin.
+    "first winners of bins": jax.grad(lambda x: jaxpool.adaptive_max_pool(x, (3, 5), axis=(0, 1)).sum()),
     "signs": lambda x: jax.numpy.signbit(jaxpool.max_pool(jax.numpy.minimum(x, -0.0), 3, 1, axis=(1, 2))),
     "batches": jax.vmap(lambda x: jaxpool.max_pool(x, 3, 2, 1, axis=(0, 1))),
     "second derivatives": lambda x: jax.jvp(
@@ -84,3 +102,8 @@ UNEVEN: dict[str, Pool] = {
     "adaptive_max_pool, tangent": lambda x: jax.jvp(BINS, (x,), (x[:, ::-1],))[1],
     "lp_pool, once": lambda x: jaxpool.lp_pool(x, 2.0, 2, 31, axis=(1, 2)),
 }
+# Every way once, for the main part.
+UNEVEN_ONCE = (
+    *("max_pool", "avg_pool of blocks", "lp_pool", "max_pool of copies", "adaptive_max_pool", "adaptive_avg_pool"),
+    *("lp_pool, whole", "sum_pool, apart", "max_pool, once", "max_pool, far"),
+)

@@ -17,9 +17,9 @@ from jax.sharding import AxisType, PartitionSpec
 
 import jaxpool
 from tests.harness.compilation import flags
-from tests.properties.exchanges import EXCHANGES
+from tests.properties.exchanges import EXCHANGES, EXCHANGES_ONCE
 from tests.properties.sharded import value_and_gradient
-from tests.properties.sharded_pools import ON_SPECIAL, POOLS, UNEVEN
+from tests.properties.sharded_pools import AUTOMATIC, ON_SPECIAL, ONCE, POOLS, UNEVEN, UNEVEN_ONCE
 from tests.registry.records import RECORDS
 
 
@@ -36,18 +36,28 @@ def lines_of_program(devices: int, *arguments: str, program: str = "sharded") ->
 
 
 def test_arrays_on_several_devices() -> None:
+    pools = 2 * len(ONCE) + len(AUTOMATIC) + len(UNEVEN_ONCE)
+    assert len(lines_of_program(4)) == pools + len(EXCHANGES_ONCE) + len(ON_SPECIAL) + 7
+
+
+@pytest.mark.exhaustive
+def test_arrays_on_several_devices_in_every_way() -> None:
     functions = [name for name in POOLS if name in RECORDS]
-    exchanges = len(EXCHANGES) + len(ON_SPECIAL)
-    assert len(lines_of_program(4)) == 3 * len(POOLS) + len(functions) + 2 * len(UNEVEN) + exchanges + 10
+    assert len(lines_of_program(4, "every")) == 2 * len(POOLS) + 2 * len(functions) + len(UNEVEN) + 6
 
 
 def test_other_axes_send_no_more_than_for_a_slice() -> None:
-    assert len(lines_of_program(8, program="sharded_networks")) == len(POOLS)
+    assert len(lines_of_program(8, program="sharded_networks")) == len(ONCE)
 
 
 @pytest.mark.exhaustive
 def test_other_axes_send_no_more_on_any_number_of_devices() -> None:
     assert len(lines_of_program(8, "all", program="sharded_networks")) == 4 * len(POOLS)
+
+
+@pytest.mark.exhaustive
+def test_random_pools_are_those_of_one_device() -> None:
+    assert len(lines_of_program(8, "120", "0", program="sharded_fuzz")) >= 10
 
 
 LOOPED = {
