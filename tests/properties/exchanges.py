@@ -70,7 +70,7 @@ EXCHANGES = {
 
 
 # Those of the main part: windows that others do not have. Of typical calls the bytes of every window are known too.
-EXCHANGES_ONCE = ("max 3/1, no padding", "max 12/12", "max of 5 bins", "avg of 7 bins", "max 9/1")
+EXCHANGES_ONCE = ("lp inf 3/2", "max 3/1, no padding", "max 12/12", "max of 5 bins", "avg of 7 bins", "max 9/1")
 WINDOW_BYTES = {
     name: EXCHANGES[like].window_bytes
     for name, like in {
