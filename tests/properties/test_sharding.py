@@ -18,7 +18,7 @@ from jax.sharding import AxisType, PartitionSpec
 import jaxpool
 from tests.harness.compilation import flags
 from tests.properties.exchanges import EXCHANGES, EXCHANGES_ONCE
-from tests.properties.sharded import value_and_gradient
+from tests.properties.sharded_checks import value_and_gradient
 from tests.properties.sharded_pools import AUTOMATIC, ON_SPECIAL, ONCE, POOLS, UNEVEN, UNEVEN_ONCE
 from tests.registry.records import RECORDS
 
