@@ -50,17 +50,8 @@ DISTINCT = (
     "odd-axes",
     "volume-odd",
 )
-DISTINCT += (
-    "many-cells",
-    "wide-plane",
-    "one-window",
-    "blocks",
-    "copies",
-    "bins",
-    "bins-even",
-    "bins-many-cells",
-    "footprint",
-)
+DISTINCT += ("many-cells", "wide-plane", "one-window", "blocks", "copies", "bins", "bins-even", "bins-many-cells")
+DISTINCT += ("footprint",)
 CELLS = {
     "ties": lambda random, shape: random.integers(-2, 2, shape),
     "NaN": lambda random, shape: np.where(random.random(shape) < 0.1, np.nan, random.integers(-2, 2, shape)),

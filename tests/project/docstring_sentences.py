@@ -70,9 +70,8 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             "of n cells becomes floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
             "top_k_pool_with_indices": "Values of x's dtype and int32 indices, both of `top_k_pool`'s shape: that of "
             "`max_pool`, and a last axis of k cells.",
-            "max_pool_with_indices min_pool_with_indices": "Values of x's dtype and int32 indices, both of `max_pool`'s "
-            "shape, "
-            "floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
+            "max_pool_with_indices min_pool_with_indices": "Values of x's dtype and int32 indices, both of "
+            "`max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + {size}.",
             "stride": "Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + "
             "{size}, and x's dtype{promoted}.",
             "values": "Array of the dtype of `values`; the pooled axes have the sizes in `output_size`.",
