@@ -25,8 +25,8 @@ def bins(*sizes: int | None) -> Bins:
         A frozen value, equal to that of the same sizes. The pooled axes of a result have these sizes.
 
     Raises:
-        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: arguments do not fit x.
+        TypeError: a number is not an int.
+        ValueError: there is no number, or one is less than 1.
 
     Derivative:
         That of the pool, over the cells of each bin; neighbouring bins may share a cell, which then gets both shares.
@@ -55,8 +55,8 @@ def footprint(cells: ArrayLike) -> Footprint:
         A frozen value, equal to that of an equal array. A result has the shape that it has for the box.
 
     Raises:
-        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: arguments do not fit x.
+        TypeError: `cells` is not bool, or traced.
+        ValueError: `cells` has no axis, or none is True.
 
     Derivative:
         That of the pool, over the cells of the footprint; among equal ones, the first in row-major order wins.

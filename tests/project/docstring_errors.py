@@ -7,16 +7,26 @@ from tests.project.docstring_keys import COMPLEX, EXPONENTIALS, INDEXED, MOMENTS
 
 ERRORS: dict[str, tuple[Choice, ...]] = {
     "TypeError": (
-        {COMPLEX: "{array} is not an array", "": "{array} is complex or not an array"},
-        {"keepdims": "an axis is not an int", "": "a size is not an int"},
-        {"": "another argument has the wrong type"},
+        {
+            "bins": "a number is not an int",
+            "footprint": "`cells` is not bool, or traced",
+            COMPLEX: "{array} is not an array",
+            "": "{array} is complex or not an array",
+        },
+        {"bins footprint": "", "keepdims": "an axis is not an int", "": "a size is not an int"},
+        {"bins footprint": "", "": "another argument has the wrong type"},
     ),
     "ValueError": (
         {"samples": "not exactly one of `output_size` and `output_ratio`, or of `key` and `samples`, is given"},
         {"samples": "a ratio is not between 0 and 1"},
         {"q": "q is not in [0, 1]"},
         {"k": "k is less than 1"},
-        {"values": "arguments do not fit `values`", "": "arguments do not fit x"},
+        {
+            "bins": "there is no number, or one is less than 1",
+            "footprint": "`cells` has no axis, or none is True",
+            "values": "arguments do not fit `values`",
+            "": "arguments do not fit x",
+        },
         {"levels": "there is no level"},
         {"sampling_ratio": "`sampling_ratio` is less than 1"},
         {
