@@ -93,7 +93,7 @@ def onnx_row(name: str) -> Any:
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("name", map(onnx_row, NAMES))
+@pytest.mark.parametrize("name", [onnx_row(name) for name in NAMES])
 def test_onnx(name: str) -> None:
     jax2onnx, onnxruntime = pytest.importorskip("jax2onnx"), pytest.importorskip("onnxruntime")
     if jax.__version_info__ >= (0, 12):
