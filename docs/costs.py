@@ -85,7 +85,7 @@ def _ratios() -> Iterator[str]:
 
 
 def _costs() -> Iterator[str]:
-    """What each pool takes in one case that all of them have."""
+    """What each pool of the last run takes, in one case that all of them have."""
     version, _, saved = _results()[0]
     rows = saved["rows"]
     yield f"With JAX {version}:"
@@ -93,7 +93,9 @@ def _costs() -> Iterator[str]:
     yield "| pool | forward, ms | with gradient, ms | plain JAX | PyTorch | first call, s |"
     yield "|---|---|---|---|---|---|"
     for group, name in _POOLS.items():
-        row = next(row for row in rows if row["group"] == group and _is_shown(row))
+        row = next((row for row in rows if row["group"] == group and _is_shown(row)), None)
+        if row is None:
+            continue
         times = [f"{row[kind]['jaxpool']:.1f}" for kind in _KINDS]
         others = [", ".join(_ratio(row[kind], ways) for kind in _KINDS) for ways in _LIBRARIES.values()]
         others = ["–" if "–" in one else one for one in others]

@@ -65,8 +65,12 @@ def write_pages(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     made_of = [*HERE.glob("*.py"), *(HERE.parent / "jaxpool").rglob("*.py")]
     changed = max(file.stat().st_mtime for file in made_of)
-    others = CONTEXTS | KERNELS
-    names = [*(name for family in FAMILIES.values() for name in family), *others, *map(_page_of_module, LIBRARIES)]
+    without_figures = CONTEXTS | KERNELS
+    names = [
+        *(name for family in FAMILIES.values() for name in family),
+        *without_figures,
+        *map(_page_of_module, LIBRARIES),
+    ]
     for page in folder.glob("*.md"):
         if page.stem not in names:
             page.unlink()
@@ -86,7 +90,7 @@ def write_pages(app: Sphinx) -> None:
                 related=related,
             )
             (folder / f"{name}.md").write_text(page, encoding="utf-8")
-    for name, known_as in others.items():
+    for name, known_as in without_figures.items():
         page = _CONTEXT.format(name=name, known_as=known_as, summary=_summary(name))
         (folder / f"{name}.md").write_text(page, encoding="utf-8")
     for module, library in LIBRARIES.items():
