@@ -152,13 +152,7 @@ def _integer_sums(x: jax.Array, mask: jax.Array | None, window: Window) -> jax.A
 
 
 def _averages_by_parts(
-    x: jax.Array,
-    mask: jax.Array | None,
-    parts: Parts,
-    window: Window,
-    include_pad: bool,
-    divisor: float | None,
-    rule: str,
+    x: jax.Array, mask: jax.Array | None, parts: Parts, window: Window, include_pad: bool, divisor: Any, rule: str
 ) -> jax.Array:
     """The averages from the sums and counts of the parts of windows that each device has."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)

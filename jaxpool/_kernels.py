@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from jaxpool._geometry.footprint import Footprint, make_footprint
 from jaxpool._geometry.kernels import Bins, Whole, parse_bins
 
-whole = Whole()
+whole: Whole = Whole()
 
 
 def bins(*sizes: int | None) -> Bins:

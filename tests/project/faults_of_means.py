@@ -121,7 +121,7 @@ FAULTS = (
     ),
     Fault(
         "long windows cell by cell",
-        "return long and not (others or part.tiles or part.has_bins)",
+        "return long and not (others or part.tiles or part.has_bins or part.has_footprint)",
         "return False",
         "test_cost -k weighted",
     ),

@@ -143,4 +143,4 @@ def test_hover_shows_signature_and_text(tmp_path: Path) -> None:
             assert text
             assert f"{name}(" in signature
             parameters = inspect.signature(getattr(module, name)).parameters
-            assert [parameter for parameter in parameters if not re.search(rf"[( ]{parameter}:", signature)] == []
+            assert [parameter for parameter in parameters if not re.search(rf"[( *]{parameter}:", signature)] == []
