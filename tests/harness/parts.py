@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-# One function for each mechanism of the package: rules, linear maps, pair maps, conditions, bins, copies, boxes.
+# One function for each mechanism of the package: rules, linear maps, pair maps, conditions, ranks, bins, copies, boxes.
 MECHANISMS = (
     "max_pool_with_indices",
     "avg_pool",
@@ -14,6 +14,9 @@ MECHANISMS = (
     "stochastic_pool",
     "max_blur_pool",
     "median_pool",
+    "top_k_pool",
+    "var_pool",
+    "weighted_pool",
     "adaptive_max_pool",
     "spatial_pyramid_pool",
     "roi_align",

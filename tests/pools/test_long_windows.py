@@ -107,7 +107,9 @@ def test_a_mean_of_few_cells_that_matter_keeps_its_digits() -> None:
     np.testing.assert_allclose(values, np.log((np.exp(x[:, 256].astype(np.float64)) + 256) / 257), rtol=3e-7)
 
 
-@pytest.mark.parametrize("name", ["learnt norms", "learnt smooth", "mellowmax", "soft"])
+@pytest.mark.parametrize(
+    "name", ["learnt norms", "learnt smooth", pytest.param("mellowmax", marks=pytest.mark.exhaustive), "soft"]
+)
 def test_second_derivatives_and_batches(name: str) -> None:
     x, direction = cells("stride 1"), distinct((2, 150), "direction")
     function, options = POOLS[name]

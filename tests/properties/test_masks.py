@@ -17,7 +17,7 @@ import jaxpool
 from jaxpool._arguments import Rule
 from jaxpool._engine import platforms
 from tests.harness.compilation import compiled_fast
-from tests.harness.parts import case_row, crossed
+from tests.harness.parts import MECHANISMS, case_row, crossed
 from tests.reference import oracle
 from tests.registry.calls import MOMENTS, ORDERED
 from tests.registry.cases import PLAIN, Case
@@ -195,7 +195,7 @@ def test_traced_masks(case: Case) -> None:
             np.testing.assert_allclose(gradient, expected.backward(weights), rtol=1e-12, atol=1e-13, err_msg=name)
 
 
-@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+@pytest.mark.parametrize("case", [case_row(case, id=name, kept=name in MECHANISMS) for name, case in PLAIN.items()])
 def test_masks_of_fewer_axes(case: Case) -> None:
     # Cells of equal magnitude, so that winners also show which cells a mask keeps. The first mask has an empty window.
     small = [np.array([[True]] * 3 + [[False]] * 4), np.array([[[True] * 3 + [False] * 3]] * 2)]
