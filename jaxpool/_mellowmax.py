@@ -133,12 +133,20 @@ class _LogMeanExp(LogExponentials):
             logarithm = jnp.where(mean < -0.5, in_one_row(jnp.log, powers[0]), logarithm)
         return jnp.where(is_mean, mean, logarithm / jnp.where(is_mean, 1, beta))
 
+    def weight(self, cells: Arrays, outputs: Arrays, parameter: Parameter) -> jax.Array:
+        if self.number:
+            return super().weight(cells, outputs, parameter)
+        outputs, is_infinite = _finite_mean(outputs)
+        return jnp.where(is_infinite, 0, super().weight(cells, outputs, parameter))
+
     def slope(self, cells: Arrays, outputs: Arrays, parameter: jax.Array) -> jax.Array:
+        outputs, is_infinite = _finite_mean(outputs)
         gap, dead = gap_to_value(cells, outputs)
         # A cell so far below that gap² overflows adds the same as -inf.
         vanishes = parameter * gap < 2 * jnp.log(jnp.finfo(gap.dtype).tiny)
         lowest = (jnp.isneginf(cells[-1]) & ~jnp.isinf(outputs[1])) | vanishes
-        dead, gap = dead | vanishes, jnp.where(vanishes, 0, gap)
+        dead, gap = dead | vanishes | is_infinite, jnp.where(vanishes | is_infinite, 0, gap)
+        lowest &= ~is_infinite
         limit = 1 / jnp.square(jnp.where(lowest, parameter, 1))
         return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * _moment(parameter * gap, 1))
 
@@ -157,6 +165,12 @@ class _LogMeanExp(LogExponentials):
         u = jnp.where(e > -0.5, 1 + e, mean)
         corrected = jnp.where(u == 1, e, jnp.log(u) * e / (u - 1))
         return jnp.where(e > -0.5, corrected, jnp.log(u)) / self.beta
+
+
+def _finite_mean(outputs: Arrays) -> tuple[Arrays, jax.Array]:
+    """The excess and the shift of windows, and which excesses are infinite (β = 0, a cell of -inf), replaced by 0."""
+    is_infinite = jnp.isinf(outputs[0])
+    return (jnp.where(is_infinite, 0, outputs[0]), *outputs[1:]), is_infinite
 
 
 # With the moments μ_k(z) = ∫ t^k·exp(t·z) dt for t from 0 to 1, and k = 0, 1, …,

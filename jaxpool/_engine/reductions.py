@@ -75,6 +75,9 @@ def spread_by_reduce_window(cotangent: jax.Array, window: Window) -> jax.Array:
         length = (axis.output - 1) * axis.stride + 1
         padding[axis.axis] = before, axis.size + axis.extent - 1 - before - length
     zero = identity(lax.add, cotangent.dtype)
+    if window.cells == 1:
+        # XLA aborts on a window of one cell if negative padding leaves one cell of the array.
+        return lax.pad(cotangent, zero, [(*ends, each - 1) for ends, each in zip(padding, spacing, strict=True)])
     return lax.reduce_window(
         cotangent,
         zero,
