@@ -1,7 +1,8 @@
 """All results are compared with one reference before anything is timed, on random numbers without ties.
 
-The reference is plain JAX in float32 or wider: in 16 bits its sums round at every addition on a CPU. Plain JAX has no
-derivative of dilated maxima; there the windows are written out as slices, which it can differentiate.
+The reference is plain JAX in float32 or wider: in 16 bits its sums round at every addition on a CPU. Variances are in
+float64, as plain JAX subtracts squares. It has no derivative of dilated maxima; there the windows are written out as
+slices, which it can differentiate.
 """
 
 import itertools
@@ -16,6 +17,7 @@ from benchmarks import pools
 from benchmarks.cases import Case
 from benchmarks.programs import FUNCTIONS
 
+MOMENTS = ("var", "std")
 # Relative to the largest magnitude of the result.
 _TOLERANCES = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 1e-4, "float64": 1e-9}
 
@@ -40,6 +42,10 @@ def draw(case: Case, dtype: np.dtype, output_shape: tuple[int, ...]) -> dict[str
 
 def expected(case: Case, what: str, arguments: tuple[jax.Array, ...], plain: Any) -> Any:
     """The reference for `what`: `plain`, the result of plain JAX, if it exists and can be trusted."""
+    if case.group in MOMENTS:
+        with jax.enable_x64(True):
+            wide = [np.asarray(array).astype(np.float64) for array in arguments]
+            return jax.jit(FUNCTIONS[what](pools.JAX_LIBRARIES["plain"](case)))(*wide)
     if plain is not None and arguments[0].dtype.itemsize > 2:
         return plain
     wide = [array.astype(np.float32) if array.dtype.itemsize == 2 else array for array in arguments]
