@@ -28,6 +28,9 @@ HEADING = "## Where the platform is wrong\n"
 COMMAND = "python -m tests.platform_faults"
 
 
+# One process runs the program.
+pytestmark = pytest.mark.xdist_group("platform faults")
+
 # The frameworks take most of the time.
 OURS = ("plain JAX", "jaxpool")
 

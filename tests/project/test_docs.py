@@ -29,6 +29,10 @@ CATALOGUE = runpy.run_path(str(ROOT / "docs" / "catalogue.py"))
 FUNCTIONS = [name for name in public_members(jaxpool) if name not in CATALOGUE["CONTEXTS"] | CATALOGUE["KERNELS"]]
 
 
+# One process builds the pages.
+pytestmark = pytest.mark.xdist_group("docs")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a fresh build."""

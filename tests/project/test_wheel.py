@@ -28,6 +28,10 @@ def build(sources: Path, target: str, folder: Path) -> Path:
     return built
 
 
+# One process builds the packages.
+pytestmark = pytest.mark.xdist_group("packages")
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(ROOT, "wheel", tmp_path_factory.mktemp("wheel"))

@@ -16,23 +16,33 @@ import pytest
 
 import jaxpool
 from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, check_third_order, cubed
-from tests.harness.parts import case_row
+from tests.harness.parts import MECHANISMS, case_row
 from tests.registry.cases import CASES, PLAIN, Case, distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES = ("jvp", "vjp")
 # A selection, a linear pool, and a pool with a learnt number.
-BY_BOTH_RULES = ("max_pool", "avg_pool", "lp_pool")
+BY_BOTH_RULES = ("max_pool_with_indices", "avg_pool", "lp_pool")
 
 
-# The rules share their maps: the first row of a function runs everything specific to the second rule.
-FIRST_ROWS = list({case.function: case for case in reversed(CASES)}.values())
+def rows_apart() -> list[Case]:
+    """The first row of each geometry, the last of each function, which often has a mask, and what parameters change."""
+    geometries = {case.geometry: case for case in reversed(CASES)}
+    last = {case.function: case for case in CASES}
+    return [
+        case
+        for case in CASES
+        if case in (geometries[case.geometry], last[case.function])
+        or case.function == "avg_pool"
+        or (case.geometry == "plane-overlap" and "where" not in case.parameters)
+    ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# By both rules plain rows are tested below.
+@pytest.mark.parametrize("case", rows_apart(), ids=lambda case: case.name)
 def test_first_derivatives(case: Case) -> None:
-    check_first_order(case, RULES if case in FIRST_ROWS else RULES[:1])
+    check_first_order(case, RULES if case.function not in PLAIN else RULES[:1])
 
 
 # The exhaustive part traces for all platforms at once.
@@ -85,7 +95,12 @@ def test_gradients_and_hessians(case: Case, rules: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("case", "rules"),
     [
-        case_row(case, rules, id=f"{name}-{'-'.join(rules)}", kept=(rules == RULES) == (name in BY_BOTH_RULES))
+        case_row(
+            case,
+            rules,
+            id=f"{name}-{'-'.join(rules)}",
+            kept=name in MECHANISMS and (rules == RULES) == (name in BY_BOTH_RULES),
+        )
         for name, case in PLAIN.items()
         for rules in (RULES[:1], RULES)
     ],

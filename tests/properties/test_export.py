@@ -20,7 +20,7 @@ from jaxpool import (
     stochastic_pool,
 )
 from tests.harness.compilation import compiled_fast
-from tests.harness.parts import case_row
+from tests.harness.parts import MECHANISMS, case_row
 from tests.registry.case import distinct, mask
 from tests.registry.records import RECORDS
 
@@ -42,7 +42,7 @@ CALLS: dict[str, Any] = {name: record.values for name, record in RECORDS.items()
 
 
 # Only the pair of functions that JAX calls is specific to the second rule.
-BY_BOTH_RULES = ("max_pool", "avg_pool", "lp_pool")
+BY_BOTH_RULES = ("max_pool_with_indices", "avg_pool", "lp_pool")
 
 
 def rows() -> list[Any]:
@@ -51,7 +51,7 @@ def rows() -> list[Any]:
     for name in CALLS:
         has_rule = name not in RECORDS or RECORDS[name].has_rule
         for rule in ("jvp", "vjp") if has_rule else (None,):
-            kept = rule != "vjp" or name in BY_BOTH_RULES
+            kept = (rule != "vjp" or name in BY_BOTH_RULES) and (name in MECHANISMS or name not in RECORDS)
             made.append(case_row(name, rule, id=f"{name}-{rule}", kept=kept))
     return made
 

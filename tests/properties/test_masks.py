@@ -120,6 +120,9 @@ def test_masked_integers_never_win(dtype: Any) -> None:
         np.testing.assert_array_equal(outputs[1], expected.indices)
 
 
+each_mechanism_first = pytest.mark.parametrize(
+    "case", [case_row(case, id=name, kept=name in MECHANISMS) for name, case in PLAIN.items()]
+)
 LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool")
 
 
@@ -130,7 +133,7 @@ LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool")
         pytest.param((np.float64, np.bool_, np.complex64), id="others", marks=pytest.mark.exhaustive),
     ],
 )
-@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+@each_mechanism_first
 def test_empty_windows(case: Case, dtypes: tuple[Any, ...]) -> None:
     if case.function not in LINEAR:
         dtypes = tuple(dtype for dtype in dtypes if dtype is not np.complex64)
@@ -166,7 +169,7 @@ def test_empty_windows(case: Case, dtypes: tuple[Any, ...]) -> None:
         assert not any(part.any() for part in linear)
 
 
-@pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
+@each_mechanism_first
 def test_traced_masks(case: Case) -> None:
     random = np.random.default_rng(0)
     xs = np.stack([case.x, -case.x, case.x[::-1]])
@@ -195,7 +198,7 @@ def test_traced_masks(case: Case) -> None:
             np.testing.assert_allclose(gradient, expected.backward(weights), rtol=1e-12, atol=1e-13, err_msg=name)
 
 
-@pytest.mark.parametrize("case", [case_row(case, id=name, kept=name in MECHANISMS) for name, case in PLAIN.items()])
+@each_mechanism_first
 def test_masks_of_fewer_axes(case: Case) -> None:
     # Cells of equal magnitude, so that winners also show which cells a mask keeps. The first mask has an empty window.
     small = [np.array([[True]] * 3 + [[False]] * 4), np.array([[[True] * 3 + [False] * 3]] * 2)]

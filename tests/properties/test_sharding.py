@@ -82,5 +82,10 @@ def test_loops_over_large_windows_keep_their_types(pool: Any) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("count", "kind"), [(2, "Auto"), (4, "Auto"), (4, "Explicit"), (8, "Auto"), (8, "Explicit")])
 def test_each_axis_on_more_devices(count: int, kind: str) -> None:
-    exchanges = len(EXCHANGES) + len(ON_SPECIAL)
-    assert len(lines_of_program(count, str(count), kind)) == 3 * len(POOLS) + len(UNEVEN) + exchanges + 1
+    assert len(lines_of_program(count, str(count), kind)) == 3 * len(POOLS) + len(UNEVEN) + 1
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_devices_exchange_the_borders(count: int) -> None:
+    assert len(lines_of_program(count, str(count))) == len(EXCHANGES) + len(ON_SPECIAL)

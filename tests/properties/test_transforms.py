@@ -62,8 +62,11 @@ def rows(*rules: str, but: tuple[str, ...] = (), alike: tuple[str, ...] = ()) ->
 
 each_function = pytest.mark.parametrize("case", SMALL.values(), ids=list(SMALL))
 each_function_and_rule = pytest.mark.parametrize(("case", "rule"), rows(*RULES, but=_ALIKE))
-# Of the others `test_derivatives` has the third order, and `test_masks` batches and scans.
-each_unlike_function_and_rule = pytest.mark.parametrize(("case", "rule"), rows(*RULES, but=_ALIKE, alike=_ALIKE))
+# One function for each mechanism runs by default.
+_MECHANISMS = (*_THROUGH_ALL_DOORS, "stochastic_pool", "top_k_pool", "var_pool", "weighted_pool")
+each_mechanism_and_rule = pytest.mark.parametrize(
+    ("case", "rule"), rows(*RULES, but=_ALIKE, alike=tuple(name for name in SMALL if name not in _MECHANISMS))
+)
 each_function_and_both_rules = pytest.mark.parametrize(("case", "rule"), rows(*RULES))
 
 
@@ -71,7 +74,7 @@ def close(left: Any, right: Any, what: str = "") -> None:
     np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-10, err_msg=what)
 
 
-@each_unlike_function_and_rule
+@each_mechanism_and_rule
 def test_vmap_over_every_axis(case: Case, rule: str) -> None:
     xs = distinct((2, 3, 4, 3), "vmap")
     pool = partial(case.values, rule=rule)
@@ -98,7 +101,7 @@ def test_vmap_over_every_axis(case: Case, rule: str) -> None:
         close(result, expected if "nested" in name else expected[0], name)
 
 
-@each_unlike_function_and_rule
+@each_mechanism_and_rule
 def test_modes_in_every_order(case: Case, rule: str) -> None:
     pool = partial(case.values, rule=rule)
     objective, v = cubed(pool), distinct((4, 3), "direction")
@@ -175,7 +178,7 @@ def check_first_order(case: Case, rule: str, compiled: Callable[[Any], Any]) -> 
         close(tangent, case.expected.forward(v), name)
 
 
-@each_unlike_function_and_rule
+@each_mechanism_and_rule
 def test_scan(case: Case, rule: str) -> None:
     pool = partial(case.values, rule=rule)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.harness.compilation import compiled_fast
-from tests.harness.parts import mechanisms_first
+from tests.harness.parts import MECHANISMS, case_row
 from tests.registry.cases import distinct
 from tests.registry.records import RECORDS, Record
 
@@ -39,8 +39,13 @@ def everything(record: Record, rule: str) -> Callable[..., Any]:
     return found
 
 
-@pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("name", mechanisms_first(RECORDS))
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        *(case_row(name, "jvp", id=f"{name}-jvp", kept=name in MECHANISMS) for name in RECORDS),
+        *(case_row(name, "vjp", id=f"{name}-vjp", kept=False) for name in MECHANISMS),
+    ],
+)
 def test_without_jit(name: str, rule: str) -> None:
     compare(RECORDS[name], rule, jax.disable_jit())
 
