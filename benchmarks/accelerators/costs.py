@@ -93,7 +93,7 @@ class _Reader:
 
     def _branches(self, instruction: Instruction) -> Costs:
         names = instruction.called("branch_computations", "true_computation", "false_computation")
-        branches = sorted((self.run(name) for name in names), key=lambda branch: branch.moved)
+        branches = sorted((self.run(name) for name in names), key=lambda branch: (branch.moved, branch.cycles))
         least, most = branches[0], max(branch.rarely for branch in branches)
         return Costs(**{field.name: getattr(least, field.name) for field in fields(Costs)} | {"rarely": most})
 

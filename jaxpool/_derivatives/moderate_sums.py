@@ -4,7 +4,7 @@ exp(β·x) and x² are one number per cell, whatever windows hold it. They may o
 others, so the exact pools evaluate exponentials of distances to a number of each window, or powers of ratios, for every
 cell of every window. A sum of moderate size shows that neither has happened in its window, whatever the cells are. If
 the sums of all windows are moderate, the pool is a function of them. This is decided at run time, once for a whole
-array. It pays off on a CPU; elsewhere memory traffic hides the arithmetic. Several devices would have to agree, and
+array. It pays off on CPUs and TPUs; on GPUs traffic hides the arithmetic. Several devices would have to agree, and
 would exchange borders again to linearise the exact pool.
 """
 
@@ -25,12 +25,14 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule,
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import any_in_batch
-from jaxpool._engine.platforms import default_platform, may_be_shared, on_one_cpu
+from jaxpool._engine.platforms import default_platform, known_platform, may_be_shared, on_one_of_any_kind
 from jaxpool._engine.stages import in_one_row, materialize
 from jaxpool._engine.window_offsets import is_innermost
 from jaxpool._geometry.window import Window
 
 Terms = tuple[jax.Array, ...]
+# Where a branch on a value pays off.
+_PLATFORMS = "cpu", "tpu"
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class SumsOfCells(abc.ABC):
 
 def pool_by_sums_of_cells(x: jax.Array, pool: SumsOfCells, rule: str) -> jax.Array:
     """Pool an array without absent cells, by sums of its cells if that pays off and loses nothing."""
-    if default_platform() != "cpu" or may_be_shared():
+    if default_platform() not in _PLATFORMS or may_be_shared():
         return with_rule(rule, pool.exact)(x)
     return with_rule(rule, lambda x: _values_and_sums(pool, x)[0])(x)
 
@@ -102,7 +104,7 @@ def _values_and_sums(pool: SumsOfCells, x: jax.Array) -> tuple[jax.Array, Terms,
     """The values, the sums, and whether the values come from the sums: whether all of them are moderate."""
 
     def pool_on_platform(x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
-        if not on_one_cpu(x):
+        if not _takes_sums(x):
             values = pool.exact(x)
             return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros((), bool)
         sums = pool.sums(x)
@@ -145,7 +147,7 @@ class _Derivative(LinearMap):
         def push_forward(x: jax.Array, x_dot: jax.Array) -> jax.Array:
             return jax.jvp(pool.exact, (x,), (x_dot,))[1]
 
-        if not on_one_cpu(x, x_dot):
+        if not _takes_sums(x, x_dot):
             return push_forward(x, x_dot)
 
         def push_sums(x: jax.Array, x_dot: jax.Array) -> jax.Array:
@@ -161,7 +163,7 @@ class _Derivative(LinearMap):
         def pull_back(x: jax.Array, values_bar: jax.Array) -> jax.Array:
             return jax.vjp(pool.exact, x)[1](values_bar)[0]
 
-        if not on_one_cpu(x, values_bar):
+        if not _takes_sums(x, values_bar):
             return pull_back(x, values_bar)
 
         def pull_sums(x: jax.Array, values_bar: jax.Array) -> jax.Array:
@@ -173,6 +175,11 @@ class _Derivative(LinearMap):
             return jax.vjp(pool.kept_terms, x)[1](spread_bar)[0]
 
         return if_moderate(moderate, pull_sums, partial(in_slabs, pull_back, pool.window), x, values_bar)
+
+
+def _takes_sums(*arrays: jax.Array) -> bool:
+    """Whether sums are judged: in a lowering for such a platform, on one device."""
+    return known_platform() in _PLATFORMS and on_one_of_any_kind(*arrays)
 
 
 def sums_of_terms(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Window) -> Terms:
@@ -219,7 +226,7 @@ def in_slabs(exact: Callable[..., jax.Array], window: Window, *arrays: jax.Array
 
 
 def all_moderate(moderate: jax.Array) -> jax.Array:
-    """Whether all entries are true, in half the time of the compiler's own reduction of booleans."""
-    if not (isinstance(moderate.size, int) and moderate.size):
+    """Whether all entries are true; on a CPU in half the time of the compiler's own reduction of booleans."""
+    if known_platform() != "cpu" or not (isinstance(moderate.size, int) and moderate.size):
         return jnp.all(moderate)
     return fold(materialize(moderate.reshape(-1)), (0,), lax.bitwise_and)[0]

@@ -80,7 +80,12 @@ def on_one_device() -> bool:
 
 def on_one_cpu(*arrays: jax.Array) -> bool:
     """Whether this is a lowering for a CPU with all arrays on one device, and these in no mesh."""
-    if known_platform() != "cpu" or not on_one_device():
+    return known_platform() == "cpu" and on_one_of_any_kind(*arrays)
+
+
+def on_one_of_any_kind(*arrays: jax.Array) -> bool:
+    """Whether this is a lowering with all arrays on one device, and these in no mesh."""
+    if not on_one_device():
         return False
     return all(jax.typeof(array) == jax.typeof(jnp.zeros(array.shape, array.dtype)) for array in arrays)
 
