@@ -100,7 +100,7 @@ def _merge(
         return largest, mean, in_stage(square_on_platform, cells, squares, numbers, largest, mean, mark="square")
 
     def mean_on_platform(cells: Cells, numbers: Any, largest: jax.Array) -> jax.Array:
-        count, total = numbers or (None, float(part.cells))
+        count, total = numbers or (None, float(part.held))
         scaled = weights.kappa * largest
 
         def gap(*given: jax.Array) -> jax.Array:
@@ -110,7 +110,7 @@ def _merge(
         return sum_over_offsets(gap, filled(cells, count), part) / total
 
     def square_on_platform(cells: Cells, squares: Any, numbers: Any, largest: jax.Array, mean: jax.Array) -> jax.Array:
-        count, total = numbers or (None, float(part.cells))
+        count, total = numbers or (None, float(part.held))
         scaled, inverse = weights.kappa * largest, 1 / scale_of(mean)
 
         def square(*given: jax.Array) -> jax.Array:
@@ -141,7 +141,7 @@ def largest_cells(cells: jax.Array, part: Window) -> jax.Array:
 def _merge_jvp(weights: _Deviations, part: Window, primals: Any, tangents: Any) -> tuple[Arrays, Arrays]:
     (cells, squares, numbers), ((*_, cells_dot), squares_dot, _) = primals, tangents
     largest, mean, value = _merge(weights, *primals, part)
-    count, total = numbers or (None, float(part.cells))
+    count, total = numbers or (None, float(part.held))
     vector = cells_dot * (weights.kappa if len(cells) == 1 else 1.0)
     vector = vector if count is None else count * vector
     mean_dot = apply_linear_map(_Sums(part), vector, like=mean) / total
@@ -181,7 +181,7 @@ def variances(
     # κ is small enough for the sum of as many differences, each of two cells, and twice that.
     bits = 2 + math.ceil(math.log2(window.cells))
     step = partial(_merge_state, weights=_Deviations(2.0**-bits, count is not None))
-    value = partial(_value, cells=float(window.cells), correction=correction, root=root, unscaled=2.0**bits)
+    value = partial(_value, cells=float(window.held), correction=correction, root=root, unscaled=2.0**bits)
 
     def pool(x: jax.Array, mask: jax.Array | None, count: jax.Array | None) -> jax.Array:
         return over_parts(step, lambda x: ((x,), None, count), value, moments_order(window), x, mask, window)

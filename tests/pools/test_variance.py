@@ -10,6 +10,8 @@ import pytest
 import jaxpool
 from tests.harness.compilation import compiled_fast
 from tests.mistakes.errors import COMPLEX, Row, check_wrong_call
+from tests.reference import oracle
+from tests.registry.cases import distinct
 
 WINDOWS = {"3×3 / 2": (3, 2), "7×7 / 1": (7, 1), "20×20 / 1": (20, 1), "34 of 40": ((34, 1), (3, 1))}
 
@@ -93,6 +95,18 @@ def test_a_correction_leaves_no_value_to_windows_of_too_few_cells() -> None:
         np.testing.assert_allclose(values[1], expected)
         assert np.any(slopes) == np.any(expected)
         assert not np.any(slopes[2:])
+
+
+def test_footprints_count_their_own_cells() -> None:
+    # Without padding, where windows of one number of cells need no counts.
+    x = distinct((7, 6), "footprint")
+    window = {"kernel_size": jaxpool.footprint(np.array([[True, False, True], [False, True, True]])), "stride": 1}
+    for function, correction in (("var_pool", 1), ("std_pool", 0)):
+        pool = getattr(jaxpool, function)
+        values, pull_back = jax.vjp(lambda x, pool=pool, c=correction: pool(x, correction=c, **window), x)
+        expected = oracle.evaluate(function, x, correction=correction, **window)
+        np.testing.assert_allclose(values, expected.values, rtol=1e-12)
+        np.testing.assert_allclose(pull_back(np.cos(values))[0], expected.backward(np.cos(values)), atol=1e-12)
 
 
 def test_bad_corrections() -> None:
