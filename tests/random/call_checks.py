@@ -4,6 +4,7 @@ Values, indices, reverse mode and forward mode are compared with the reference i
 dtype. A call that the definitions exclude must raise a TypeError or ValueError that names the function.
 """
 
+import itertools
 import zlib
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -14,11 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpool._engine import platforms
+from jaxpool._geometry.footprint import Footprint
+from jaxpool._geometry.kernels import Bins, Whole
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import fractional, oracle
 from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, MOMENTS, ORDERED, RANKED, WEIGHTS, Call
 
 Outcome = dict[str, np.ndarray]
+Windows = dict[int, list[list[int | None]]]
 
 # Pools whose weights are differences of numbers, or of positions and cells: small weights have the rounding error of
 # large ones, so the error of a value is bounded by this many times the largest cell.
@@ -59,22 +63,41 @@ def is_defined(call: Call) -> bool:
         names = ("kernel_size", "output_size", "output_ratio", "axis")
         windows = fractional.windows(call.shape, **{name: call.parameters.get(name) for name in names})
         return all(1 <= count <= call.shape[a] - kernel + 1 for a, kernel, count in zip(*windows, strict=True))
-    if "kernel_size" not in call.parameters:
+    kernel = call.parameters.get("kernel_size")
+    if kernel is None or isinstance(kernel, (Bins, Whole)):
         return True
     needs_cells = call.function in (*ORDERED, *RANKED, *WEIGHTS, "mixed_pool") or (
         not call.parameters.get("count_include_pad", call.function not in MOMENTS)
         and call.parameters.get("divisor_override") is None
     )
+    along = windows_of(call)
+    if isinstance(kernel, Footprint):
+        return all(along.values()) and not (needs_cells and holds_only_padding(call, kernel, along))
     return all(
-        windows and not (needs_cells and any(set(window) == {None} for window in windows))
-        for windows in windows_of(call).values()
+        windows and not (needs_cells and any(set(window) == {None} for window in windows)) for windows in along.values()
     )
 
 
-def windows_of(call: Call) -> dict[int, list[list[int | None]]]:
+def holds_only_padding(call: Call, footprint: Footprint, along: Windows) -> bool:
+    """Whether some window has no real cell where the footprint holds one."""
+    axes, _ = oracle.axes_and_sizes(len(call.shape), footprint.shape, call.parameters.get("axis"))
+
+    def holds_a_cell(windows: tuple[list[int | None], ...]) -> bool:
+        real = [[n for n, cell in enumerate(window) if cell is not None] for window in windows]
+        return bool(footprint.held[np.ix_(*real)].any())
+
+    return not all(map(holds_a_cell, itertools.product(*(along[a] for a in axes))))
+
+
+def windows_of(call: Call) -> Windows:
     """The windows along each pooled axis; for blurred maxima those of the maxima, if there are any."""
     names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "axis")
     given = {name: call.parameters[name] for name in names if name in call.parameters}
+    kernel = given["kernel_size"]
+    if isinstance(kernel, (Bins, Whole)):
+        return oracle.kernel_bins(call.shape, kernel.sizes if isinstance(kernel, Bins) else (1,), given.get("axis"))
+    if isinstance(kernel, Footprint):
+        given["kernel_size"] = kernel.shape
     if call.function in BLURS:
         given = {"stride": 2, "padding": "REFLECT"} | given
     if call.function != "max_blur_pool":

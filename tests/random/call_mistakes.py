@@ -28,6 +28,10 @@ NUMBERS: tuple[Any, ...] = (
 FLAGS: tuple[Any, ...] = (True, False, np.True_, 0, 1, None, "yes")
 ODD: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("kernel_size", "stride", "padding", "dilation", "axis", "output_size", "blur_size", "k"), SIZES),
+    "kernel_size": (
+        *(*SIZES, jaxpool.bins(2), jaxpool.bins(3, None), jaxpool.whole),
+        *(jaxpool.footprint(np.tri(2, 3) > 0), jaxpool.footprint(np.arange(3) != 1)),
+    ),
     "axis": (*SIZES, "NC", "NHWC", "HWC", "nwc", "HH", "BHW"),
     **dict.fromkeys(("norm_type", "beta", "alpha", "eps", "q", "divisor_override", "correction"), NUMBERS),
     **dict.fromkeys(

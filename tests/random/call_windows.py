@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+import jaxpool
 from tests.random.call_checks import is_defined, windows_of
 from tests.registry.calls import BLURS, Call
 
@@ -56,6 +57,12 @@ def draw_axes(draw: Draw, most_cells: int) -> tuple[Shape, Shape, Any]:
 
 def draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
     """The arguments for windows along the axes."""
+    kind = 0 if function in BLURS else draw(st.integers(0, 11))
+    if kind == 11:
+        sizes = draw(_levels(shape, axes, named))
+        return {**named, "kernel_size": jaxpool.bins(*([sizes] if isinstance(sizes, int) else sizes))}
+    if kind == 10:
+        return {"axis": axes, **named, "kernel_size": jaxpool.whole}
     count, blurs = len(axes), function in BLURS
     widest = WIDEST[count - 1]
     beyond = draw(st.sampled_from([0, 0, 0, 2]))
@@ -65,14 +72,15 @@ def draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Pa
         beyond = beyond and draw(st.sampled_from([0, 2]))
     kernels = draw(st.tuples(*[st.integers(1, min(shape[a] + beyond, widest)) for a in axes]))
     extra = draw(st.integers(0, 3))
+    footprint = _draw_footprint(draw, kernels) if kind >= 8 else None
 
     def each(strategy: st.SearchStrategy[Any]) -> Any:
         return draw(
             st.one_of(strategy, st.tuples(*[strategy] * count), st.lists(strategy, min_size=count, max_size=count))
         )
 
-    parameters: Parameters = {**named, "kernel_size": kernels}
-    if named and draw(st.integers(0, 3)) == 3:
+    parameters: Parameters = {**named, "kernel_size": kernels if footprint is None else footprint}
+    if named and footprint is None and draw(st.integers(0, 3)) == 3:
         parameters["kernel_size"] = min(kernels)
     if draw(st.booleans()):
         parameters["stride"] = draw(st.none()) if extra == 3 else each(st.integers(1, max(kernels) + extra))
@@ -100,7 +108,17 @@ def draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Pa
         outputs = math.prod(len(along.get(a, range(size))) for a, size in enumerate(shape))
         if outputs * math.prod(kernels) <= MOST_CELLS_IN_WINDOWS and (is_defined(call) or draw(st.integers(0, 9)) == 9):
             return repaired
-    return parameters | closer | {"padding": 0} | partial
+    return parameters | closer | {"padding": 0, "kernel_size": kernels} | partial
+
+
+def _draw_footprint(draw: Draw, kernels: Shape) -> Any:
+    """A disk, or some of the cells of the box at random."""
+    kept = draw(st.sampled_from([0.7, 0.3, None]))
+    if kept is None:
+        squares = [((2 * np.arange(size) + 1 - size) / size) ** 2 for size in kernels]
+        return jaxpool.footprint(sum(np.ix_(*squares)) <= 1)
+    held = np.random.default_rng(draw(st.integers(0, 99))).random(kernels)
+    return jaxpool.footprint(held <= max(kept, held.min()))
 
 
 def _widest(shape: Shape, axes: Shape) -> int:

@@ -78,7 +78,7 @@ def test_a_planted_fault_is_found(
     printed = capsys.readouterr().out
     assert f"FAULT: {found['fault']}\n\n{found['program']}" in printed
     assert printed.endswith(f"{found['call']}\n    {found['fault']}\n1 faults; state in {state}\n")
-    call = eval(found["call"], {"Call": Call, "np": np})
+    call = eval(found["call"], {"Call": Call, "jaxpool": jaxpool, "np": np})
     assert parameter in call.parameters
     with pytest.raises((AssertionError, IndexError)):
         exec(found["program"], {})
@@ -98,7 +98,7 @@ def test_faults_are_shrunk_recorded_and_passed_by(
     assert run(state, "--examples", "300") == 1
     (found,) = saved(state).faults
     assert found["fault"] == "LookupError: a stride of 3 on 6 cells"
-    call = eval(found["call"], {"Call": Call, "np": np})
+    call = eval(found["call"], {"Call": Call, "jaxpool": jaxpool, "np": np})
     assert math.prod(call.shape) == 6
     assert repr(call) == repr(Call("max_pool", call.shape, call.parameters))
     assert {*call.parameters} <= {"kernel_size", "stride", "axis"}

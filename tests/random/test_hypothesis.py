@@ -78,7 +78,7 @@ def test_calls_are_of_all_kinds() -> None:
 
     assert {np.ndim(one) for one in given("where")} == {0, 1, 2, 3, 4}
     assert kinds("axis") == {"int", "tuple", "list", "str"}
-    assert kinds("kernel_size") == {"int", "tuple"}
+    assert kinds("kernel_size") == {"int", "tuple", "Bins", "Whole", "Footprint"}
     assert kinds("stride") == {"int", "tuple", "list", "NoneType"}
     assert kinds("dilation") == {"int", "tuple", "list"}
     paddings = given("padding")
@@ -111,7 +111,7 @@ def test_calls_are_of_all_kinds() -> None:
 
 def test_a_call_is_what_it_prints() -> None:
     for call in some_calls(st.sampled_from(FUNCTIONS).flatmap(any_calls), 45, "all"):
-        copy = eval(repr(call), {"Call": Call, "np": np})
+        copy = eval(repr(call), {"Call": Call, "jaxpool": jaxpool, "np": np})
         assert repr(copy) == repr(call)
         # NumPy does not treat two NaN of bfloat16 as equal.
         assert (copy.x.dtype, copy.x.shape, copy.x.tobytes()) == (call.x.dtype, call.x.shape, call.x.tobytes())

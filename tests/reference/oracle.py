@@ -16,7 +16,8 @@ import numpy as np
 from tests.reference import boxes, mean_rules, window_rules
 from tests.reference.fractional import fractional
 from tests.reference.oracle_windows import axes_and_sizes as axes_and_sizes
-from tests.reference.oracle_windows import bins_along
+from tests.reference.oracle_windows import binned
+from tests.reference.oracle_windows import kernel_bins as kernel_bins
 from tests.reference.oracle_windows import sliding as sliding
 from tests.reference.window_rules import WindowRule, largest, nth_largest, smallest
 from tests.reference.window_rules import norm as norm
@@ -105,7 +106,7 @@ def pool(
     """
     kind, held = type(kernel_size).__name__, None
     if kind == "Bins":
-        return adaptive(rule, x, kernel_size.sizes, axis=axis, where=where, **options)
+        return apply(rule, x, kernel_bins(np.shape(x), kernel_size.sizes, axis), where, **options)
     if kind == "Whole":
         return whole(rule, x, axis=axis, where=where, **options)
     if kind == "Footprint":
@@ -130,10 +131,7 @@ def adaptive(
     rule: WindowRule, x: Any, output_size: Any, *, axis: Any = None, where: Any = None, **options: Any
 ) -> Pooled:
     """Apply `rule` to bins of x; None keeps an axis."""
-    axes, bins = axes_and_sizes(np.ndim(x), output_size, axis)
-    sizes = [np.shape(x)[a] for a in axes]
-    along = {a: bins_along(n, n if m is None else m) for a, n, m in zip(axes, sizes, bins, strict=True)}
-    return apply(rule, x, along, where, **options)
+    return apply(rule, x, binned(np.shape(x), output_size, axis), where, **options)
 
 
 def whole(rule: WindowRule, x: Any, *, axis: Any, keepdims: bool = True, where: Any = None, **options: Any) -> Pooled:

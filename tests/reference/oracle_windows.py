@@ -82,6 +82,17 @@ def sliding(
     }
 
 
+def binned(shape: tuple[int, ...], output_size: Any, axis: Any) -> dict[int, list[list[int | None]]]:
+    """The bins along each pooled axis; None keeps an axis."""
+    axes, bins = axes_and_sizes(len(shape), output_size, axis)
+    return {a: bins_along(shape[a], shape[a] if m is None else m) for a, m in zip(axes, bins, strict=True)}
+
+
+def kernel_bins(shape: tuple[int, ...], sizes: tuple[int | None, ...], axis: Any) -> dict[int, list[list[int | None]]]:
+    """The bins of a kernel_size, whose only size is for every axis if these are named."""
+    return binned(shape, sizes[0] if len(sizes) == 1 and sizes[0] and axis is not None else sizes, axis)
+
+
 def axes_and_sizes(rank: int, given: Any, axis: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     """The pooled axes and the sizes given for them, in the same order."""
     sizes = (given,) if isinstance(given, int) else tuple(given)

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxpool
+from jaxpool._geometry.footprint import Footprint
+from jaxpool._geometry.kernels import Bins, Whole
 from tests.reference import oracle
 from tests.registry.records import RECORDS, names
 
@@ -171,7 +173,7 @@ class Call:
         """A program that runs this call against the reference, with the call itself spelled out at its end."""
         arguments = expression(self.x) + "".join(f", {name}={expression(one)}" for name, one in self.parameters.items())
         return (
-            "import numpy as np\n\nfrom tests.random.call_checks import check\n"
+            "import numpy as np\n\nimport jaxpool\nfrom tests.random.call_checks import check\n"
             "from tests.registry.calls import Call\n\n"
             f"check({self!r})\n# jaxpool.{self.function}({arguments})"
         )
@@ -186,6 +188,10 @@ def expression(value: Any) -> str:
         return f"np.{type(value).__name__}({expression(value.item())})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{expression(key)}: {expression(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, (Bins, Whole)):
+        return f"jaxpool.{value}"
+    if isinstance(value, Footprint):
+        return f"jaxpool.footprint({expression(value.held)})"
     if isinstance(value, (tuple, list)):
         entries = ", ".join(expression(one) for one in value)
         if isinstance(value, list):
