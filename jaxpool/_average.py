@@ -196,7 +196,8 @@ def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, ran
     """The number of unmasked cells in every window and, with `include_pad`, of padded ones; 1 if there are none."""
     counts, real = (window.counts(rank, padding=padding).astype(np.int32) for padding in (include_pad, False))
     if mask is None:
-        return counts
+        # A footprint may have none in a window that ends beyond the padding.
+        return np.maximum(counts, 1)
     masked = real - reduce_windows(mask.astype(np.int32), window, lax.add)
     return jnp.maximum(counts - masked, 1)
 

@@ -180,6 +180,9 @@ def _pool(
             values = jnp.where(beta < 0, pool_signed(-1.0), pool_signed(1.0))
     if mask is not None:
         values = jnp.where(any_present(mask, window), values, 0)
+    elif window.has_footprint and not (held := window.counts(x.ndim, padding=True)).all():
+        # In windows that end beyond the padding.
+        values = jnp.where(held > 0, values, 0)
     return values.astype(dtype)
 
 

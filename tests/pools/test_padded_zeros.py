@@ -1,5 +1,9 @@
-"""Zeros in the padding that count: the pool is the same as for an array with these zeros as cells."""
+"""Zeros in the padding that count: the pool is the same as for an array with these zeros as cells.
 
+Beyond the padding there are none, even if a window has no other cells.
+"""
+
+from functools import partial
 from typing import Any
 
 import jax
@@ -8,8 +12,12 @@ import numpy as np
 import pytest
 
 import jaxpool
+from jaxpool._engine import platforms
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import case_row, crossed
+from tests.random.call_checks import compare, outcome
+from tests.registry.calls import Call
+from tests.registry.records import RECORDS
 
 POOLS = {"smooth": jaxpool.smooth_max_pool, "mellowmax": jaxpool.mellowmax_pool, "soft": jaxpool.soft_pool}
 # Channels are last, as a CPU extends arrays whose last axis is pooled. Cells are mostly below 0, so that zeros are the
@@ -74,3 +82,22 @@ def test_zeros_are_cells_of_large_windows_of_one_axis(name: str) -> None:
         found = POOLS[name](x, beta, (31,), 15, 15, axis=(0,))
         extended = POOLS[name](np.pad(x, [(15, 15), (0, 0)]), beta, (31,), 15, axis=(0,))
         np.testing.assert_allclose(found, extended, rtol=1e-12)
+
+
+def test_zeros_have_no_room_for_another_window() -> None:
+    # Of the last two windows, which start beyond the cells, `ceil_mode` leaves out one.
+    window: dict[str, Any] = {"kernel_size": (1, 2), "padding": 2, "dilation": 3, "ceil_mode": True}
+    call = Call("soft_pool", (6, 3), {**window, "beta": 0.5})
+    for platform in ("cpu", "tpu"):
+        with platforms.only_for(platform):
+            compare(call, outcome(call))
+
+
+@pytest.mark.parametrize("function", ["avg_pool", "gem_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool"])
+def test_windows_without_a_cell_are_0(function: str) -> None:
+    # What `ceil_mode` adds beyond the padding is no cell, and here the footprint has no other.
+    window: dict[str, Any] = {"kernel_size": jaxpool.footprint(np.array([False, True])), "ceil_mode": True}
+    pool = partial(getattr(jaxpool, function), **window, **RECORDS[function].options)
+    values, pull_back = jax.vjp(pool, np.array([5.0, 7.0, 3.0]))
+    np.testing.assert_array_equal(values, [7, 0])
+    np.testing.assert_array_equal(pull_back(np.ones(2))[0], [0, 1, 0])
