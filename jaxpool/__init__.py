@@ -13,12 +13,14 @@ Global pooling: global_max_pool, global_avg_pool, global_gem_pool.
 Fractional max pooling: fractional_max_pool, fractional_max_pool_with_indices.
 Regions of interest: roi_align, roi_pool.
 In the place of a kernel_size: bins, whole, footprint.
+Dilation, erosion and their chains, by flat and by learnt elements: the module jaxpool.morphology.
 For other interpreters of programs, such as jet and exports to ONNX: portable.
 With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
 
 The last axes are pooled, one for each entry of the window: where channels are last, write axis="NHWC".
 """
 
+from jaxpool import morphology as morphology
 from jaxpool._adaptive import adaptive_avg_pool as adaptive_avg_pool
 from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
 from jaxpool._adaptive import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices

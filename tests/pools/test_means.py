@@ -84,6 +84,19 @@ def test_learnt_sharpness_at_zero(pool: Any, rules: tuple[str, ...]) -> None:
     check_third_order(objectives, x, beta)
 
 
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+def test_infinite_means_have_no_derivative(rule: Any) -> None:
+    x = np.array([-np.inf, 2.0, 1.0, 3.0])
+
+    def pool(x: jax.Array, beta: float | jax.Array) -> jax.Array:
+        return mellowmax_pool(x, beta, (2,), rule=rule)
+
+    by_cell, by_beta = jax.jacrev(pool, (0, 1))(x, 0.0)
+    for found in (by_cell, jax.jacrev(partial(pool, beta=0))(x)):
+        np.testing.assert_array_equal(found, [[0, 0, 0, 0], [0, 0, 0.5, 0.5]])
+    np.testing.assert_allclose(by_beta, [0, 0.5])
+
+
 def test_curvature_of_mellowmax_far_from_zero() -> None:
     # With the softmax w of β·x, M = Σ w·x and the value m: ∂²m/∂x∂β = w·(x - M) and ∂²m/∂β² = (V - 2·(M - m)/β)/β with
     # V = Σ w·(x - M)². All β·(x - m) are beyond 1 in magnitude, and of both signs.

@@ -1,0 +1,145 @@
+"""The largest sum of a cell and a height at its offset, in every window, or the smallest difference: max-plus sums.
+
+With heights of 0 these are maxima and minima. Here the heights are an array, which may be learnt: the winner of a
+window depends on them, and forward and reverse mode read and send numbers at the offset of the winner, both among the
+cells and among the heights.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._call import core, widened
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
+from jaxpool._engine.loops import fold_offsets, zeros_after
+from jaxpool._engine.maps import on_every_platform, read_at_offsets, route_to_chosen
+from jaxpool._engine.operations import Arrays, Operation, identity
+from jaxpool._engine.platforms import is_portable
+from jaxpool._engine.slices import replaces
+from jaxpool._engine.window_offsets import pad_windows
+from jaxpool._engine.winners import no_offset
+from jaxpool._geometry.window import Window
+from jaxpool._sharding import vary_together
+
+
+@core
+def max_plus(
+    x: jax.Array, mask: jax.Array | None, heights: jax.Array, window: Window, op: Operation, rule: str
+) -> jax.Array:
+    """The largest cell + height of every window (`lax.max`), or its smallest cell - height (`lax.min`); 0 without any.
+
+    The last axis of the heights is that of the offsets, in row-major order; the others broadcast to the output.
+    """
+    x, mask, window, dtype = widened(x, mask, window)
+    x, heights = vary_together(x, heights.astype(x.dtype))
+    return with_rule(rule, partial(_values, window, op))(x, heights, mask).astype(dtype)
+
+
+# Notation: window o holds the cells x(i), i ∈ W(o), and j(i, o) is the offset of cell i in it; b are the heights. The
+# winner c(o) is the first cell in row-major order that no other one beats, where NaN beats every number; cells with a
+# height of -inf are absent. A dot marks a tangent, a bar a cotangent.
+#
+#     y(o) = x(c(o)) ± b(j(c(o), o))        ẏ(o) = ẋ(c(o)) ± ḃ(j(c(o), o))
+#     x̄(i) = Σ_{o : c(o) = i} ȳ(o)          b̄(j) = ±Σ_{o : j(c(o), o) = j} ȳ(o)
+#
+# The winner is locally constant where it is unique. There these are the derivatives, and all higher ones are zero; at
+# ties they are one element of the subdifferential. A window without any cell records the offset of no cell: it is 0,
+# nothing is read for it, and it sends nothing. The lower sign is that of the smallest difference.
+
+
+def _values(window: Window, op: Operation, x: jax.Array, heights: jax.Array, mask: jax.Array | None) -> jax.Array:
+    return _select(window, op, x, heights, mask)[0]
+
+
+@custom_rule((0, 1))
+def _select(
+    window: Window, op: Operation, x: jax.Array, heights: jax.Array, mask: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    """The values, and the row-major offsets of the winners."""
+    given = jax.tree.map(lax.stop_gradient, (x, heights)) if is_portable() else (x, heights)
+    values, offsets = on_every_platform(partial(_first_winners, window, op), *given, mask)
+    if is_portable():
+        values = read_at_offsets(x, offsets, window) + _sign(op) * _at_offsets(heights, offsets)
+    return values, offsets
+
+
+@partial(_select.defjvp, symbolic_zeros=True)
+def _select_jvp(window: Window, op: Operation, primals: Any, tangents: Any) -> Any:
+    values, offsets = _select(window, op, *primals)
+    x_dot, heights_dot, _ = tangents
+    values_dot = jnp.zeros_like(values)
+    if not is_symbolic_zero(x_dot):
+        values_dot += apply_linear_map(_ReadCells(window), x_dot, offsets, like=values)
+    if not is_symbolic_zero(heights_dot):
+        read = _ReadHeights(heights_dot.shape)
+        values_dot += _sign(op) * apply_linear_map(read, heights_dot, offsets, like=values)
+    return (values, offsets), (values_dot, jax.custom_derivatives.zero_from_primal(offsets))
+
+
+def _sign(op: Operation) -> int:
+    return 1 if op is lax.max else -1
+
+
+def _first_winners(
+    window: Window, op: Operation, x: jax.Array, heights: jax.Array, mask: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    none = no_offset(window)
+    present = jnp.broadcast_to(True if mask is None else mask, x.shape)
+    padded = pad_windows(x, window, identity(op, x.dtype)), pad_windows(present, window, False)
+
+    def take_better(best: Arrays, cells: Arrays, number: Any) -> Arrays:
+        (value, offset), (cell, is_present) = best, cells
+        height = lax.dynamic_index_in_dim(heights, jnp.asarray(number, np.int32), -1, keepdims=False)
+        sum_of_both = cell + _sign(op) * height
+        is_better = is_present & (height != -jnp.inf) & ((offset == none) | replaces(value, sum_of_both, op))
+        number = jnp.asarray(number, offset.dtype)
+        return jnp.where(is_better, sum_of_both, value), jnp.where(is_better, number, offset)
+
+    shape = window.output_shape(x.shape)
+    start = zeros_after(shape, x.dtype, window, *padded)
+    return fold_offsets(take_better, (start, jnp.full_like(start, none, none.dtype)), padded, window)
+
+
+@dataclass(frozen=True)
+class _ReadCells(LinearMap):
+    window: Window
+
+    def forward(self, x: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        return read_at_offsets(x, offsets, self.window)
+
+    def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        return route_to_chosen([cotangent], [offsets], self.window)
+
+
+@dataclass(frozen=True)
+class _ReadHeights(LinearMap):
+    """Read the heights, of this shape, at the offset in every window; the transpose adds in one order."""
+
+    shape: Sequence[int]
+
+    def forward(self, heights: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        return _at_offsets(heights, offsets)
+
+    def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        shared = [axis for axis, size in enumerate(self.shape[:-1]) if size == 1]
+
+        def total(number: jax.Array) -> jax.Array:
+            sent = jnp.where(offsets == number, cotangent, 0)
+            return sent.sum(shared, keepdims=True)
+
+        return jax.vmap(total, out_axes=-1)(jnp.arange(self.shape[-1], dtype=offsets.dtype))
+
+
+def _at_offsets(heights: jax.Array, offsets: jax.Array) -> jax.Array:
+    """The height at the offset in every window; 0 at the offset of no cell."""
+    *shape, cells = heights.shape
+    rows = jnp.arange(math.prod(shape), dtype=np.int32).reshape(shape) * np.int32(cells)
+    places = rows + jnp.minimum(offsets, cells - 1).astype(np.int32)
+    return jnp.where(offsets < cells, jnp.take(heights.ravel(), places, mode="clip"), 0)
