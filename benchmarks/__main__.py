@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import jaxpool
 from benchmarks.cases import cases
+from benchmarks.compare import Mismatch
 from benchmarks.dispatch import Dispatch, dispatch_cases, measure_dispatch
 from benchmarks.goals import Figure, summarise
 from benchmarks.growth import Growth, growth_cases, measure_growth
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     console = make_console()
     with jax.enable_x64(options.dtype.itemsize == 8), jax.default_device(options.device):
-        rows, growths, dispatches = _run(options, console)
+        rows, growths, dispatches, wrong = _run(options, console)
     if not rows and not growths and not dispatches:
         console.print("no case holds this text")
         return
@@ -45,13 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.folder is not None:
         for path in save(options, options.folder, rows, growths, dispatches, figures):
             console.print(f"saved {path}", soft_wrap=True)
+    if wrong:
+        raise SystemExit("\n".join(wrong))
 
 
-def _run(options: Options, console: Any) -> tuple[list[Row], list[Growth], list[Dispatch]]:
-    """All requested measurements, with a progress bar, or with one line each if there is no terminal."""
+def _run(options: Options, console: Any) -> tuple[list[Row], list[Growth], list[Dispatch], list[str]]:
+    """All requested measurements, with a progress bar, or with one line each if there is no terminal.
+
+    A wrong result is told at once and again at the end: it costs its own row and no other.
+    """
     rows: list[Row] = []
     growths: list[Growth] = []
     dispatches: list[Dispatch] = []
+    wrong: list[str] = []
     tasks: list[tuple[str, Callable[[], str]]] = []
 
     def case_task(case: Any) -> str:
@@ -78,11 +85,15 @@ def _run(options: Options, console: Any) -> tuple[list[Row], list[Growth], list[
         bar = progress.add_task("", total=len(tasks))
         for name, task in tasks:
             progress.update(bar, description=name)
-            done = task()
+            try:
+                done = task()
+            except Mismatch as mismatch:
+                done = f"WRONG: {mismatch}"
+                wrong.append(done)
             progress.advance(bar)
-            if not console.is_terminal:
+            if not console.is_terminal or done in wrong:
                 console.print(done, soft_wrap=True)
-    return rows, growths, dispatches
+    return rows, growths, dispatches, wrong
 
 
 def save(
