@@ -177,7 +177,7 @@ def test_wrong_sizes(function: str, exception: type[Exception], message: str, ar
 
 def test_every_function_is_covered() -> None:
     public = {name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")}
-    assert {*REQUIRED, *OTHERS, *PLACED, "max_unpool", "portable", "bins", "footprint"} == public
+    assert {*REQUIRED, *OTHERS, *PLACED, "max_unpool", "portable", "compiling_for", "bins", "footprint"} == public
 
 
 # Calls that look like mistakes but are correct, and the shapes of their results.

@@ -95,8 +95,8 @@ def test_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {
         "package": str(tmp_path / "jaxpool" / "__init__.py"),
         "version": jaxpool.__version__,
-        # And `portable`, `bins` and `footprint`.
-        "functions": len(RECORDS) + 3,
+        # And `portable`, `compiling_for`, `bins` and `footprint`.
+        "functions": len(RECORDS) + 4,
     }
 
 

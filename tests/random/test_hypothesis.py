@@ -56,7 +56,7 @@ def check_all(drawn: list[Call]) -> None:
 def test_every_function_is_drawn() -> None:
     assert {name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")} == {
         *FUNCTIONS,
-        *("portable", "bins", "footprint"),
+        *("portable", "compiling_for", "bins", "footprint"),
     }
 
 
