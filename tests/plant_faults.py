@@ -25,6 +25,7 @@ from tests.project import (
     faults_of_platforms,
     faults_of_pools,
     faults_of_ranks,
+    faults_of_windows,
 )
 from tests.project.fault import Fault
 
@@ -37,6 +38,7 @@ _FILES = (
     faults_of_means,
     faults_of_moments,
     faults_of_arguments,
+    faults_of_windows,
 )
 FAULTS = tuple(fault for file in _FILES for fault in file.FAULTS)
 # Tests of sources and programs as text, not of what they compute: some cannot see a fault, others reject any change.
