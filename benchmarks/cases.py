@@ -23,6 +23,10 @@ ZOO_GROUPS = (
     "std",
     "weighted",
     "attention",
+    "top 3",
+    "quartiles",
+    "disk",
+    "dilation",
 )
 GLOBAL_GROUPS = ("global max", "global avg")
 COMMON_GROUPS = ("max", "min", "sum", "avg", *BIN_GROUPS, *GLOBAL_GROUPS)
@@ -168,6 +172,9 @@ _OTHERS = (
     (2, 2, 64, 28, 7, 1, 0, 1),
 )
 _LARGE_MEDIANS = ((2, 2, 8, 56, 9, 1, 0, 1), (2, 2, 8, 56, 15, 1, 0, 1))
+# At stride 1, as filters are.
+_DISKS = ((2, 8, 64, 56, 3, 1, 0, 1), (2, 2, 64, 28, 7, 1, 0, 1), (2, 2, 8, 56, 15, 1, 0, 1))
+_DILATIONS = ((2, 8, 64, 56, 3, 1, 1, 1), (2, 2, 64, 28, 7, 1, 3, 1))
 _WINDOWS_OF_GROUPS = {
     "max": _WINDOWS,
     "min": _FEWER,
@@ -177,6 +184,8 @@ _WINDOWS_OF_GROUPS = {
     "smooth": _FEWER,
     **dict.fromkeys(ZOO_GROUPS, _OTHERS),
     "median": _OTHERS + _LARGE_MEDIANS,
+    "disk": _DISKS,
+    "dilation": _DILATIONS,
 }
 # Axes, batch, channels, size of an axis; bins along each axis.
 _BINS = ((2, 8, 64, 56, 7), (2, 8, 64, 57, 7), (2, 2, 64, 112, 50), (2, 8, 64, 14, 28), (1, 8, 64, 1000, 24))

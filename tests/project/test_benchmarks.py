@@ -23,6 +23,7 @@ from benchmarks.dispatch import dispatch_cases, measure_dispatch
 from benchmarks.growth import growth_cases, measure_growth
 from benchmarks.measure import Row, measure
 from benchmarks.options import Options, parse
+from benchmarks.zoo import OF_SLICES
 from tests.harness.parts import case_row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
@@ -70,12 +71,12 @@ def test_every_case_has_the_shape_that_plain_jax_gives(group: str) -> None:
 
 
 def test_tiles_have_a_peer_with_the_same_shape() -> None:
-    tiled = [case for case in cases() if case.tile is not None and case.group not in ("blur", "median")]
+    tiled = [case for case in cases() if case.tile is not None and case.group not in OF_SLICES]
     for case in tiled:
         x = jax.ShapeDtypeStruct(case.shape, FLOAT32)
         shapes = [jax.eval_shape(pool(case), x).shape for pool in (pools.ours, pools.reshape)]
         assert shapes[0] == shapes[1], case.name
-    assert {case.group for case in tiled} == {*GROUPS} - {"blur", "median", *GLOBAL_GROUPS}
+    assert {case.group for case in tiled} == {*GROUPS} - {*OF_SLICES, *GLOBAL_GROUPS}
     assert {case.channels_last for case in tiled} == {False, True}
     windows = Case("max", 1, 2, 8, True, kernel=2, stride=2)
     assert windows.tile == 2
