@@ -5,9 +5,14 @@ where `_KNOWN_AS` says so.
 """
 
 import inspect
+import operator
 import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import jaxpool
+from jaxpool import morphology
 
 _KNOWN_AS = {
     "lp_pool": "Lp pooling, L2 pooling, power-average pooling",
@@ -21,25 +26,32 @@ _KNOWN_AS = {
 }
 
 
+def function_called(name: str) -> Callable[..., Any]:
+    """The function of jaxpool with this name, which may be that of a module and a function in it."""
+    return operator.attrgetter(name)(jaxpool)
+
+
 def _known_as(name: str) -> str:
-    opening = (inspect.getdoc(getattr(jaxpool, name)) or "").partition(":")[0].replace(", or ", ", ")
+    opening = (inspect.getdoc(function_called(name)) or "").partition(":")[0].replace(", or ", ", ")
     return _KNOWN_AS.get(name, opening[:1].lower() + opening[1:])
 
 
-def _families() -> dict[str, dict[str, str]]:
-    """The lines of the package's docstring that list functions, by their titles."""
+def _families(module: ModuleType) -> dict[str, dict[str, str]]:
+    """The lines of a module's docstring that list functions, by their titles."""
+    prefix = f"{module.__name__}.".removeprefix("jaxpool.")
     families = {}
-    for line in re.split(r"\n(?! )", jaxpool.__doc__ or ""):
+    for line in re.split(r"\n(?! )", module.__doc__ or ""):
         title, _, names = line.partition(": ")
         functions = re.findall(r"\w+", names)
-        if functions and all(inspect.isfunction(getattr(jaxpool, name, None)) for name in functions):
-            families[title] = {name: _known_as(name) for name in functions}
+        if functions and all(inspect.isfunction(getattr(module, name, None)) for name in functions):
+            families[title] = {prefix + name: _known_as(prefix + name) for name in functions}
     return families
 
 
 # Context managers, with what they are for.
 CONTEXTS: dict[str, str] = {
     "portable": "Taylor mode, forward Laplacians, exports to ONNX",
+    "compiling_for": "programs for another platform",
 }
 
 # What goes in the place of a kernel_size.
@@ -57,7 +69,10 @@ LIBRARIES: dict[str, str] = {
     "keras": "Keras",
 }
 
-FAMILIES = {title: names for title, names in _families().items() if not names.keys() & (CONTEXTS | KERNELS)}
+FAMILIES = {title: names for title, names in _families(jaxpool).items() if not names.keys() & (CONTEXTS | KERNELS)}
+
+# Functions with one page for all of them.
+MORPHOLOGY = _families(morphology)
 
 # Names in libraries and papers that a reader may know and search for.
 OTHER_NAMES: dict[str, str] = {

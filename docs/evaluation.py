@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from catalogue import function_called
 from matplotlib import cbook, image
 
 import jaxpool
@@ -42,7 +43,7 @@ class Call(NamedTuple):
     def text(self, name: str, axes: int) -> str:
         """The call in Python."""
         sizes = [f"{key}={value!r}" for key, value in self.sizes_along(axes).items()]
-        values = next(iter(inspect.signature(getattr(jaxpool, name)).parameters))
+        values = next(iter(inspect.signature(function_called(name)).parameters))
         arguments = [values, *map(str, self.numbers), *(f"{key}={key}" for key in self.arrays), *sizes]
         return f"{name}({', '.join(arguments)}, axis={_AXES[axes]})" + ("[..., 1]" if _has_ranks(name) else "")
 
@@ -108,10 +109,12 @@ _NUMBERS = {"norm_type": 3.0, "beta": 10.0, "alpha": 0.5, "q": 0.75, "k": 2}
 
 
 def call_of(name: str) -> Call:
-    """The call of a function in its picture: if it has none of its own, windows of 3 cells, 4 bins or all cells."""
-    parameters = inspect.signature(getattr(jaxpool, name)).parameters
+    """The call of a function in its picture: if it has none of its own, 3 cells, 4 bins or all cells."""
+    parameters = inspect.signature(function_called(name)).parameters
     numbers = [number for parameter, number in _NUMBERS.items() if parameter in parameters]
-    if "kernel_size" in parameters:
+    if "element" in parameters:
+        usual = Call(_tiles(1, LENGTH), (), {"element": 3})
+    elif "kernel_size" in parameters:
         usual = Call(_WINDOWS, numbers, _THREE)
     else:
         usual = Call(_bins(4), numbers, _FOUR) if "output_size" in parameters else Call([(0, LENGTH)], numbers)
@@ -120,7 +123,7 @@ def call_of(name: str) -> Call:
 
 def _has_ranks(name: str) -> bool:
     """Whether the results have an entry for each of several cells of a window."""
-    return "k" in inspect.signature(getattr(jaxpool, name)).parameters
+    return "k" in inspect.signature(function_called(name)).parameters
 
 
 @cache
@@ -142,7 +145,7 @@ def _winners(axes: int) -> tuple[jax.Array, jax.Array]:
 
 def evaluate(name: str, axes: int) -> Evaluation:
     """Call a function on the signal (one axis) or on the patch (two axes)."""
-    call, function = call_of(name), getattr(jaxpool, name)
+    call, function = call_of(name), function_called(name)
     given = _winners(axes)[0] if name == "max_unpool" else _signal_or_patch(axes)
     options = {
         **{key: make(axes) for key, make in call.arrays.items()},

@@ -1,18 +1,17 @@
-"""A page for every function and for every module of `jaxpool.compat`, written before Sphinx reads its sources.
+"""A page for every function, for morphology and for every module of `jaxpool.compat`, written before Sphinx reads.
 
 The pages are made of docstrings, of the families of `catalogue` and of the pictures of `drawing`, and git ignores them.
 They are written anew where anything that they are made of has changed since.
 """
 
 import importlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
-from catalogue import CONTEXTS, FAMILIES, KERNELS, LIBRARIES, OTHER_NAMES
+from catalogue import CONTEXTS, FAMILIES, KERNELS, LIBRARIES, MORPHOLOGY, OTHER_NAMES, function_called
 from drawing import figure
 from sphinx.application import Sphinx
-
-import jaxpool
 
 HERE = Path(__file__).parent.resolve()
 FOLDER = "reference"
@@ -44,6 +43,29 @@ _CONTEXT = """# {name}: {known_as}
 ```
 """
 
+_MORPHOLOGY = """# jaxpool.morphology: grey-scale dilation, erosion and their chains
+
+```{{eval-rst}}
+.. automodule:: jaxpool.morphology
+   :no-members:
+```
+
+{entries}
+See also [](../choosing.md), [](../conventions.md) and the notebook [](../notebooks/10_morphology.ipynb).
+"""
+
+_OPERATOR = """## {known_as}
+
+{summary}
+
+```{{raw}} html
+{figure}```
+
+```{{eval-rst}}
+.. autofunction:: jaxpool.{name}
+```
+"""
+
 _MODULE = """# {title}
 
 ```{{eval-rst}}
@@ -69,6 +91,7 @@ def write_pages(app: Sphinx) -> None:
     names = [
         *(name for family in FAMILIES.values() for name in family),
         *without_figures,
+        "morphology",
         *map(_page_of_module, LIBRARIES),
     ]
     for page in folder.glob("*.md"):
@@ -93,6 +116,7 @@ def write_pages(app: Sphinx) -> None:
     for name, known_as in without_figures.items():
         page = _CONTEXT.format(name=name, known_as=known_as, summary=_summary(name))
         (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    (folder / "morphology.md").write_text(_morphology(), encoding="utf-8")
     for module, library in LIBRARIES.items():
         (folder / f"{_page_of_module(module)}.md").write_text(_module(module, library), encoding="utf-8")
 
@@ -109,6 +133,11 @@ def _functions() -> Iterator[str]:
         yield from ("", f"## {family}", "", "```{table}", ":class: functions", "", "| function | result |", "|---|---|")
         yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in names)
         yield "```"
+    yield from ("", "## Grey-scale morphology", "", "```{table}", ":class: functions", "")
+    yield from ("| function | result |", "|---|---|")
+    operators = [name for names in MORPHOLOGY.values() for name in names]
+    yield from (f"| [`{name}`]({FOLDER}/morphology.md) | {_summary(name)} |" for name in operators)
+    yield "```"
     yield from ("", "## In the place of a kernel_size", "", "| name | windows |", "|---|---|")
     yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in KERNELS)
     yield "| `whole` | One window over the whole of every axis in `axis`, as in global pools. |"
@@ -121,17 +150,27 @@ def _contents() -> Iterator[str]:
     yield from ("```{toctree}", ":hidden:", "")
     yield from (f"{name} <{FOLDER}/{name}>" for family in FAMILIES.values() for name in family)
     yield from (f"{name} <{FOLDER}/{name}>" for name in (*KERNELS, *CONTEXTS))
+    yield f"morphology <{FOLDER}/morphology>"
     yield from (f"compat.{module} <{FOLDER}/{_page_of_module(module)}>" for module in LIBRARIES)
     yield "```"
 
 
 def _summary(name: str) -> str:
-    opening = (getattr(jaxpool, name).__doc__ or "").partition("\n\n")[0]
+    opening = (function_called(name).__doc__ or "").partition("\n\n")[0]
     return " ".join(opening.split()).replace("|", r"\|")
 
 
 def _page_of_module(module: str) -> str:
     return f"compat_{module}"
+
+
+def _morphology() -> str:
+    operators = [names.items() for names in MORPHOLOGY.values()]
+    entries = [
+        _OPERATOR.format(name=name, known_as=known_as.capitalize(), summary=_summary(name), figure=figure(name))
+        for name, known_as in itertools.chain(*operators)
+    ]
+    return _MORPHOLOGY.format(entries="\n".join(entries))
 
 
 def _module(module: str, library: str) -> str:

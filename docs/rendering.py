@@ -7,14 +7,14 @@ Formulas of notebooks are written in LaTeX, and become MathML, which browsers sh
 import re
 from typing import Any
 
-from catalogue import FAMILIES
+from catalogue import FAMILIES, MORPHOLOGY
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
 _BEFORE_NAPOLEON = 400
-_NAMES = {name for family in FAMILIES.values() for name in family}
+_NAMES = {name for family in (*FAMILIES.values(), *MORPHOLOGY.values()) for name in family}
 _OPENING = re.compile(r"^(Formula|Source)\b")
 _SECTION = re.compile(r"(Returns|Derivative):$")
 

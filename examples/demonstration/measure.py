@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from examples.demonstration.size import Rule, Size
-from examples.demonstration.variants import Outputs, Variant
+from examples.demonstration.variant import Outputs, Variant
 
 Timing = tuple[float, ...]  # milliseconds for one call of jaxpool, then of plain JAX where that can do the same
 

@@ -6,7 +6,7 @@ and a rule in `window` if none there fits. The numbers are chosen so that no var
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,45 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxpool
-from examples.demonstration import exact, plain, window
-from examples.demonstration.exact import Bins, Exact, windowed
+from examples.demonstration import exact, operators, plain, window
+from examples.demonstration.exact import Bins, windowed
 from examples.demonstration.size import Mistake, Rule, Size
-
-Outputs = jax.Array | tuple[jax.Array, jax.Array]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One pooling function with everything it is compared to.
-
-    `function` is the function's name in jaxpool, `keyword` the argument that the row demonstrates, if any, and
-    `detail` what the figure says about the parameters. `pool` gives the values, or values and indices, of a picture of
-    shape (height, width, 3), by each of `rules`, and so does `plain`, which JAX can differentiate where
-    `plain_gradient` says so. `tiled` is the method of arrays that does it for windows side by side, each of which has
-    two axes of its own. `exact` gives these and the gradient in float64.
-    """
-
-    function: str
-    pool: Callable[[jax.Array, Size, Rule], Outputs]
-    exact: Exact
-    plain: Callable[[jax.Array, Size], Outputs] | None = None
-    tiled: str = ""
-    plain_gradient: bool = True
-    detail: str = ""
-    keyword: str = ""
-    rules: tuple[Rule, ...] = ("jvp", "vjp")
-
-    def ways(self, size: Size) -> list[Callable[[jax.Array, Size], Outputs]]:
-        """The ways to write it in plain JAX for windows of this size."""
-        ways = [self.plain] if self.plain else []
-        if self.tiled and size.stride == size.kernel:
-            ways.append(lambda x, size: getattr(plain.tiles(x, size), self.tiled)((1, 3)))
-        return ways
-
-    @property
-    def name(self) -> str:
-        """The unique name of the row."""
-        return f"{self.function} {self.keyword}".rstrip()
+from examples.demonstration.variant import Outputs, Variant
 
 
 def _grid(x: jax.Array, size: Size) -> tuple[int, int]:
@@ -232,6 +197,7 @@ VARIANTS: tuple[Variant, ...] = (
         detail="1 + 4 + 16 bins",
     ),
     _row("global_gem_pool", window.bounded_power_mean, plain.global_power_mean, exact.whole, p=3.0, detail=_ALL),
+    *operators.VARIANTS,
 )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import jaxpool
+from jaxpool import morphology
 from tests.project.importing import MODULES, public_members
 
 pytest.importorskip("sphinx")
@@ -24,8 +25,9 @@ pytest.importorskip("matplotlib")
 SECTIONS_OF_CONTEXTS = ("Returns", "Derivative", "Example")
 ROOT = Path(__file__).parents[2]
 SECTIONS = ("Parameters", "Returns", "Raises", "Derivative", "Example")
-NAMES = [f"{module.__name__}.{name}" for module in MODULES for name in public_members(module)]
+NAMES = [f"{module.__name__}.{name}" for module in (*MODULES, morphology) for name in public_members(module)]
 CATALOGUE = runpy.run_path(str(ROOT / "docs" / "catalogue.py"))
+MORPHOLOGY = [name for names in CATALOGUE["MORPHOLOGY"].values() for name in names]
 FUNCTIONS = [name for name in public_members(jaxpool) if name not in CATALOGUE["CONTEXTS"] | CATALOGUE["KERNELS"]]
 
 
@@ -54,7 +56,7 @@ def test_entry(site: Path, name: str) -> None:
     entry = re.split(r'<dt class="sig[^>]* id="|<section id="', page.partition(f' id="{name}">')[2])[0]
     text = html.unescape(re.sub(r"<[^>]*>", "", entry))
     # Stand-ins say what differs from the functions whose arguments and results they have.
-    shown = ("As ", "Differs in", "Example") if module else SECTIONS
+    shown = ("As ", "Differs in", "Example") if "compat" in module else SECTIONS
     if function in CATALOGUE["CONTEXTS"]:
         shown = SECTIONS_OF_CONTEXTS
     places = [text.find(section) for section in shown]
@@ -67,6 +69,7 @@ def test_entry(site: Path, name: str) -> None:
 def test_every_function_is_in_one_family() -> None:
     listed = [name for family in CATALOGUE["FAMILIES"].values() for name in family]
     assert sorted(listed) == sorted(FUNCTIONS)
+    assert MORPHOLOGY == [f"morphology.{name}" for name in public_members(morphology)]
     assert set(CATALOGUE["OTHER_NAMES"]) <= set(FUNCTIONS)
     assert {f"jaxpool.compat.{module}" for module in CATALOGUE["LIBRARIES"]} == {one.__name__ for one in MODULES[1:]}
 
@@ -74,13 +77,21 @@ def test_every_function_is_in_one_family() -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_picture(site: Path, name: str) -> None:
     page = (site / "reference" / f"{name}.html").read_text(encoding="utf-8")
+    check_pictures(page, 1)
+
+
+def test_pictures_of_morphology(site: Path) -> None:
+    check_pictures((site / "reference" / "morphology.html").read_text(encoding="utf-8"), len(MORPHOLOGY))
+
+
+def check_pictures(page: str, functions: int) -> None:
     pictures = re.findall(r"<svg viewBox.*?</svg>", page, re.DOTALL)
-    assert len(pictures) == 2
-    signal, patch = pictures
-    for kind in ("of-input", "of-result", "of-gradient"):
-        assert f'class="{kind}"' in signal
-    assert patch.count("data:image/png;base64,") == 3
-    assert "nan" not in re.sub(r'href="[^"]*"', "", signal + patch)
+    assert len(pictures) == 2 * functions
+    for signal, patch in zip(pictures[::2], pictures[1::2], strict=True):
+        for kind in ("of-input", "of-result", "of-gradient"):
+            assert f'class="{kind}"' in signal
+        assert patch.count("data:image/png;base64,") == 3
+        assert "nan" not in re.sub(r'href="[^"]*"', "", signal + patch)
 
 
 def test_titles_have_the_usual_names(site: Path) -> None:

@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 
 import jaxpool
+from jaxpool import morphology
 from jaxpool.__main__ import main
 from tests.harness.compilation import flags
+from tests.project.importing import public_members
 
 matplotlib_image = pytest.importorskip("matplotlib.image")
 pytest.importorskip("rich")
@@ -76,7 +78,9 @@ def test_every_variant_is_run_checked_and_drawn(small_picture: Path, tmp_path: P
 
 def test_the_table_has_a_row_for_every_public_function() -> None:
     public = {name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")}
-    assert {row.function for row in variants.VARIANTS} == public - {"portable", "bins", "footprint"}
+    operators = {f"morphology.{name}" for name in public_members(morphology)}
+    public -= {"portable", "compiling_for", "bins", "footprint"}
+    assert {row.function for row in variants.VARIANTS} == public | operators
     names = [row.name for row in variants.VARIANTS]
     assert len(set(names)) == len(names)
 
