@@ -108,7 +108,7 @@ def _mean_draws(x: jax.Array, mask: jax.Array | None, window: Window, rule: str)
     if mask is not None:
         x = jnp.where(mask, x, 0)
     x = without_uncovered(x, window, learnt=False)
-    return pool_by_sums_of_cells(x, _Means(window), rule).astype(dtype)
+    return pool_by_sums_of_cells(_Means(window), rule, x).astype(dtype)
 
 
 @dataclass(frozen=True)

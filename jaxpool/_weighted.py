@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, broadcasts_to, check_array, core, extended, reshaped, sliding, widened
 from jaxpool._derivatives.in_turn import without_uncovered
-from jaxpool._derivatives.weighted_means import weighted_means
+from jaxpool._derivatives.means_by_sums import weighted_means
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window

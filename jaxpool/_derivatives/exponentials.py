@@ -162,7 +162,7 @@ def _pool(
     if number is not None:
         sign = math.copysign(1, number)
         if mask is None:
-            values = sign * pool_by_sums_of_cells(sign * x, pool, rule)
+            values = sign * pool_by_sums_of_cells(pool, rule, sign * x)
         else:
             values = sign * pool.pool_present(sign * x, mask, None, rule)
     else:

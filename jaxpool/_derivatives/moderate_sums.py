@@ -9,7 +9,6 @@ would exchange borders again to linearise the exact pool.
 """
 
 import abc
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,18 +20,16 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
-from jaxpool._engine.blocks import fold
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
+from jaxpool._engine.blocks import all_true
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import any_in_batch
 from jaxpool._engine.platforms import default_platform, known_platform, may_be_shared, on_one_of_any_kind
-from jaxpool._engine.stages import in_one_row, materialize
+from jaxpool._engine.stages import in_one_row, in_slabs, materialize
 from jaxpool._engine.window_offsets import is_innermost
 from jaxpool._geometry.window import Window
 
 Terms = tuple[jax.Array, ...]
-# Where a branch on a value pays off.
-_PLATFORMS = "cpu", "tpu"
 
 
 @dataclass(frozen=True)
@@ -44,12 +41,17 @@ class SumsOfCells(abc.ABC):
     # How many of the sums are kept for derivatives; the value of these sums alone has the same derivatives.
     kept: ClassVar[int]
 
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Where sums pay off, and a branch on whether they are moderate."""
+        return "cpu", "tpu"
+
     @abc.abstractmethod
-    def exact(self, x: jax.Array, /) -> jax.Array:
+    def exact(self, *cells: Any, **_: Any) -> jax.Array:
         """The values of the windows for any data, with their derivatives."""
 
     @abc.abstractmethod
-    def terms(self, x: jax.Array) -> Terms:
+    def terms(self, *cells: Any, **_: Any) -> Terms:
         """The terms of the sums, elementwise."""
 
     @abc.abstractmethod
@@ -60,14 +62,19 @@ class SumsOfCells(abc.ABC):
     def is_moderate(self, sums: Terms) -> jax.Array:
         """Which sums have neither overflowed nor lost digits."""
 
-    def kept_terms(self, x: jax.Array) -> Terms:
-        return terms_of_cells(self.terms, x, self.window)[: self.kept]
+    def are_moderate(self, *cells: Any, **_: Any) -> jax.Array | None:
+        """Which cells may be in such sums, if these do not show it."""
+        return None
 
-    def sums(self, x: jax.Array) -> Terms:
+    def kept_terms(self, *cells: Any, **_: Any) -> Terms:
+        return terms_of_cells(self.terms, cells, self.window)[: self.kept]
+
+    def sums(self, *cells: jax.Array) -> Terms:
         """The sums of the terms, including those of zeros in the padding if they count."""
-        sums = sums_of_terms(self.terms, x, self.window)
+        sums = sums_of_terms(self.terms, cells, self.window)
         if not self.window.zeros:
             return sums
+        x = cells[0]
         padded = (self.window.cells - self.window.counts(x.ndim, padding=False)).astype(x.dtype)
         zeros = self.terms(jnp.zeros((), x.dtype))
         return tuple(total + zero * padded for total, zero in zip(sums, zeros, strict=True))
@@ -81,12 +88,27 @@ class SumsOfCells(abc.ABC):
     def value_of_kept(self, sums: Terms) -> jax.Array:
         return self.value_of_sums(sums, self.counts(sums))
 
+    def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
+        """The tangent of the values, from moderate sums."""
+        _, terms_dot = jax.jvp(self.kept_terms, cells, dots)
+        sums_dot = tuple(reduce_windows(materialize(term), self.window, lax.add) for term in terms_dot)
+        return jax.jvp(self.value_of_kept, (sums,), (sums_dot,))[1]
 
-def pool_by_sums_of_cells(x: jax.Array, pool: SumsOfCells, rule: str) -> jax.Array:
-    """Pool an array without absent cells, by sums of its cells if that pays off and loses nothing."""
-    if default_platform() not in _PLATFORMS or may_be_shared():
-        return with_rule(rule, pool.exact)(x)
-    return with_rule(rule, lambda x: _values_and_sums(pool, x)[0])(x)
+    def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
+        """The cotangents of the cells, from moderate sums."""
+        (sums_bar,) = jax.vjp(self.value_of_kept, sums)[1](values_bar)
+        # Materialized, since every offset of a window reads them, and one after the other, to pad one at a time.
+        spread_bar: Terms = ()
+        for each in sums_bar:
+            spread_bar += (materialize(spread(materialize(each, *spread_bar), self.window)),)
+        return jax.vjp(self.kept_terms, *cells)[1](spread_bar)
+
+
+def pool_by_sums_of_cells(pool: SumsOfCells, rule: str, *cells: jax.Array) -> jax.Array:
+    """Pool arrays without absent cells, by sums of their cells if that pays off and loses nothing."""
+    if default_platform() not in pool.platforms or may_be_shared():
+        return with_rule(rule, pool.exact)(*cells)
+    return with_rule(rule, lambda *cells: _values_and_sums(pool, *cells)[0])(*cells)
 
 
 # Notation: window o holds the cells W(o); t_k are the terms; a dot marks a tangent, a bar a cotangent.
@@ -100,97 +122,115 @@ def pool_by_sums_of_cells(x: jax.Array, pool: SumsOfCells, rule: str) -> jax.Arr
 
 
 @custom_rule((0,))
-def _values_and_sums(pool: SumsOfCells, x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
+def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
     """The values, the sums, and whether the values come from the sums: whether all of them are moderate."""
 
-    def pool_on_platform(x: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
-        if not _takes_sums(x):
-            values = pool.exact(x)
+    def pool_on_platform(*cells: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
+        if not _takes_sums(pool, *cells):
+            values = pool.exact(*cells)
             return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros((), bool)
-        sums = pool.sums(x)
-        moderate = all_moderate(pool.is_moderate(sums))
+        sums = pool.sums(*cells)
+        moderate = all_true(pool.is_moderate(sums))
+        if (of_cells := pool.are_moderate(*cells)) is not None:
+            moderate &= all_true(of_cells)
         # Sums that are infinite or NaN would look like mistakes. Apart from the values, so that a program that reads
         # only derivatives does not evaluate the exact pool twice.
         kept = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 
-        def pool_sums(x: jax.Array, *sums: jax.Array) -> jax.Array:
+        def pool_sums(cells: Terms, sums: Terms) -> jax.Array:
             counts = jnp.broadcast_to(pool.counts(sums), sums[0].shape)
             return in_one_row(lambda counts, *sums: pool.value_of_sums(sums, counts), counts, *sums)
 
         return (
-            if_moderate(moderate, pool_sums, lambda x, *_: in_slabs(pool.exact, pool.window, x), x, *sums),
+            if_moderate(moderate, pool_sums, lambda cells, _: in_slabs(pool.exact, pool.window, *cells), cells, sums),
             kept,
             moderate,
         )
 
-    like = jax.ShapeDtypeStruct(pool.window.output_shape(x.shape), x.dtype)
-    return on_every_platform(pool_on_platform, x, like=(like, (like,) * pool.kept, jax.ShapeDtypeStruct((), bool)))
+    like = jax.ShapeDtypeStruct(pool.window.output_shape(cells[0].shape), cells[0].dtype)
+    return on_every_platform(pool_on_platform, *cells, like=(like, (like,) * pool.kept, jax.ShapeDtypeStruct((), bool)))
 
 
-@_values_and_sums.defjvp
+@partial(_values_and_sums.defjvp, symbolic_zeros=True)
 def _values_and_sums_jvp(pool: SumsOfCells, primals: Any, tangents: Any) -> Any:
     values, *residuals = _values_and_sums(pool, *primals)
-    values_dot = apply_linear_map(_Derivative(pool), tangents[0], *primals, *residuals, like=values)
+    varying = tuple(number for number, tangent in enumerate(tangents) if not is_symbolic_zero(tangent))
+    if varying:
+        dots = tuple(tangents[number] for number in varying)
+        values_dot = apply_linear_map(_Derivative(pool, varying), dots, primals, *residuals, like=values)
+    else:
+        values_dot = jnp.zeros_like(values)
     zeros = jax.tree.map(jax.custom_derivatives.zero_from_primal, residuals)
     return (values, *residuals), (values_dot, *zeros)
 
 
 @dataclass(frozen=True)
 class _Derivative(LinearMap):
+    """The derivative with respect to the arrays of cells with these numbers."""
+
     pool: SumsOfCells
+    varying: tuple[int, ...]
 
     residuals_vary = True
 
-    def forward(self, x_dot: jax.Array, x: jax.Array, sums: Terms, moderate: jax.Array, /) -> jax.Array:
-        pool = self.pool
+    def forward(self, dots: Terms, cells: Terms, sums: Terms, moderate: jax.Array, /) -> jax.Array:
+        count = len(cells)
 
-        def push_forward(x: jax.Array, x_dot: jax.Array) -> jax.Array:
-            return jax.jvp(pool.exact, (x,), (x_dot,))[1]
+        def push_exact(*arrays: jax.Array) -> jax.Array:
+            return jax.jvp(self.of_varying(arrays[:count]), self.chosen(arrays[:count]), arrays[count:])[1]
 
-        if not _takes_sums(x, x_dot):
-            return push_forward(x, x_dot)
+        def push_sums(*arrays: jax.Array) -> jax.Array:
+            given = [jnp.zeros_like(cell) for cell in cells]
+            for number, dot in zip(self.varying, arrays[count:], strict=True):
+                given[number] = dot
+            return self.pool.push_forward(arrays[:count], tuple(given), sums)
 
-        def push_sums(x: jax.Array, x_dot: jax.Array) -> jax.Array:
-            _, terms_dot = jax.jvp(pool.kept_terms, (x,), (x_dot,))
-            sums_dot = tuple(reduce_windows(materialize(term), pool.window, lax.add) for term in terms_dot)
-            return jax.jvp(pool.value_of_kept, (sums,), (sums_dot,))[1]
+        if not _takes_sums(self.pool, *cells, *dots):
+            return push_exact(*cells, *dots)
+        return if_moderate(moderate, push_sums, partial(in_slabs, push_exact, self.pool.window), *cells, *dots)
 
-        return if_moderate(moderate, push_sums, partial(in_slabs, push_forward, pool.window), x, x_dot)
+    def transpose(self, values_bar: jax.Array, cells: Terms, sums: Terms, moderate: jax.Array, /) -> Terms:
+        count = len(cells)
 
-    def transpose(self, values_bar: jax.Array, x: jax.Array, sums: Terms, moderate: jax.Array, /) -> jax.Array:
-        pool = self.pool
+        def pull_exact(*arrays: jax.Array) -> Terms:
+            return jax.vjp(self.of_varying(arrays[:count]), *self.chosen(arrays[:count]))[1](arrays[count])
 
-        def pull_back(x: jax.Array, values_bar: jax.Array) -> jax.Array:
-            return jax.vjp(pool.exact, x)[1](values_bar)[0]
+        def pull_sums(*arrays: jax.Array) -> Terms:
+            return self.chosen(self.pool.pull_back(arrays[:count], arrays[count], sums))
 
-        if not _takes_sums(x, values_bar):
-            return pull_back(x, values_bar)
+        if not _takes_sums(self.pool, *cells, values_bar):
+            return pull_exact(*cells, values_bar)
+        return if_moderate(moderate, pull_sums, partial(in_slabs, pull_exact, self.pool.window), *cells, values_bar)
 
-        def pull_sums(x: jax.Array, values_bar: jax.Array) -> jax.Array:
-            (sums_bar,) = jax.vjp(pool.value_of_kept, sums)[1](values_bar)
-            # Materialized, since every offset of a window reads them, and one after the other, to pad one at a time.
-            spread_bar: Terms = ()
-            for each in sums_bar:
-                spread_bar += (materialize(spread(materialize(each, *spread_bar), pool.window)),)
-            return jax.vjp(pool.kept_terms, x)[1](spread_bar)[0]
+    def chosen(self, arrays: Terms) -> Terms:
+        return tuple(arrays[number] for number in self.varying)
 
-        return if_moderate(moderate, pull_sums, partial(in_slabs, pull_back, pool.window), x, values_bar)
+    def of_varying(self, cells: Terms) -> Callable[..., jax.Array]:
+        """The exact pool as a function of the cells that vary."""
+
+        def pool(*varying: jax.Array) -> jax.Array:
+            given = list(cells)
+            for number, cell in zip(self.varying, varying, strict=True):
+                given[number] = cell
+            return self.pool.exact(*given)
+
+        return pool
 
 
-def _takes_sums(*arrays: jax.Array) -> bool:
+def _takes_sums(pool: SumsOfCells, *arrays: jax.Array) -> bool:
     """Whether sums are judged: in a lowering for such a platform, on one device."""
-    return known_platform() in _PLATFORMS and on_one_of_any_kind(*arrays)
+    return known_platform() in pool.platforms and on_one_of_any_kind(*arrays)
 
 
-def sums_of_terms(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Window) -> Terms:
+def sums_of_terms(terms: Callable[..., Terms], cells: Terms, window: Window) -> Terms:
     """The sums over the windows of terms, elementwise functions of the cells; padding adds 0."""
     # Read twice: to judge them, and for the values.
-    return tuple(materialize(reduce_windows(each, window, lax.add)) for each in terms_of_cells(terms, x, window))
+    return tuple(materialize(reduce_windows(each, window, lax.add)) for each in terms_of_cells(terms, cells, window))
 
 
-def terms_of_cells(terms: Callable[[jax.Array], Terms], x: jax.Array, window: Window) -> Terms:
+def terms_of_cells(terms: Callable[..., Terms], cells: Terms, window: Window) -> Terms:
     """The terms of all cells, in memory if that is faster than to evaluate them in the loop that sums them."""
-    return tuple(map(materialize, in_one_row(terms, x))) if _keeps_terms(window, x.shape) else terms(x)
+    return tuple(map(materialize, in_one_row(terms, *cells))) if _keeps_terms(window, cells[0].shape) else terms(*cells)
 
 
 def _keeps_terms(window: Window, shape: Sequence[int]) -> bool:
@@ -202,31 +242,6 @@ def _keeps_terms(window: Window, shape: Sequence[int]) -> bool:
     return not window.tiles or is_innermost(window, shape)
 
 
-def if_moderate(moderate: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], *arrays: jax.Array) -> Any:
+def if_moderate(moderate: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], *arrays: Any) -> Any:
     """The function `by_sums` of the arrays if all sums are moderate, else the other: one of them for a whole batch."""
     return lax.cond(~any_in_batch(~moderate), by_sums, exact, *arrays)
-
-
-def in_slabs(exact: Callable[..., jax.Array], window: Window, *arrays: jax.Array) -> jax.Array:
-    """The function `exact` of the arrays, for one slab of the first axis after the other, unless that is pooled.
-
-    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs of 64 KiB and more, exact
-    pools hardly need more than the sums.
-    """
-    size, *_ = shape = arrays[0].shape
-    count = 1
-    # Sizes are symbols in programs exported for any size.
-    if 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
-        most = min(8, arrays[0].dtype.itemsize * math.prod(shape) // 2**16)
-        count = max((count for count in range(1, most + 1) if size % count == 0), default=1)
-    if count == 1:
-        return exact(*arrays)
-    slabs = tuple(array.reshape(count, size // count, *array.shape[1:]) for array in arrays)
-    return lax.collapse(lax.map(lambda slab: exact(*slab), slabs), 0, 2)
-
-
-def all_moderate(moderate: jax.Array) -> jax.Array:
-    """Whether all entries are true; on a CPU in half the time of the compiler's own reduction of booleans."""
-    if known_platform() != "cpu" or not (isinstance(moderate.size, int) and moderate.size):
-        return jnp.all(moderate)
-    return fold(materialize(moderate.reshape(-1)), (0,), lax.bitwise_and)[0]

@@ -19,7 +19,7 @@ from jaxpool._derivatives.in_turn import exponentials_order, is_in_pieces, over_
 from jaxpool._derivatives.moments import largest_cells, moments_order
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
 from jaxpool._derivatives.powers import power_of_two
-from jaxpool._derivatives.rules import apply_linear_map, custom_rule, with_rule
+from jaxpool._derivatives.rules import apply_linear_map, custom_rule
 from jaxpool._engine.maps import on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import is_portable
@@ -70,14 +70,16 @@ class Ratios(Weights):
         return list(zip(windows, (np.inf if self.exponents else 0.0, 0.0), strict=True))
 
     def prepared(self, cells: Arrays, windows: Arrays) -> tuple[Arrays, Arrays]:
-        """Without infinities: of windows without any weight, and of means that pass no derivative to weights."""
+        """With a scale for weights that are 0, which have derivatives too."""
         (scales, means), (largest, mean) = cells, windows
-        means = jnp.where(jnp.isfinite(means), means, 0)
+        scales = scales if self.exponents else jnp.where(scales == 0, 1, scales)
         return (scales, means), (self.divisor(largest), mean)
 
     def exponent_and_factors(self, cells: Arrays, windows: Arrays) -> tuple[jax.Array | None, Arrays]:
         (scale, mean), (largest, centre) = cells, windows
-        gap = jnp.where(jnp.isfinite(centre), mean - centre, 0)
+        # Infinities and NaN pass no derivative to weights.
+        gap = mean - centre
+        gap = jnp.where(jnp.isfinite(gap), gap, 0)
         factors = tuple(gap if power else jnp.ones_like(gap) for power in self.powers)
         if self.exponents:
             return scale - largest, factors
@@ -144,31 +146,23 @@ def _moments(
     return masses, moments + own
 
 
-def weighted_means(
-    x: jax.Array, weights: jax.Array, mask: jax.Array | None, window: Window, exponents: bool, rule: str
-) -> jax.Array:
+def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: bool) -> jax.Array:
     """The mean of every window of x by the weights, or by the exponentials of these; 0 where they add up to 0."""
     ratios = Ratios(exponents)
     parts = exponentials_order(window) if exponents else moments_order(window)
+    scales, mass = (_of_exponent if exponents else _of_weight)(weights)
 
-    def pool(x: jax.Array, weights: jax.Array, mask: jax.Array | None) -> jax.Array:
-        scales, mass = (_of_exponent if exponents else _of_weight)(weights)
-        if mask is not None:
-            scales, mass = jnp.where(mask, scales, ratios.absent), jnp.where(mask, mass, 0)
+    def cells(without_nan: jax.Array) -> _State:
+        return (scales, lax.stop_gradient(without_nan)), mass, mass * _offset(x)
 
-        def cells(without_nan: jax.Array) -> _State:
-            return (scales, lax.stop_gradient(without_nan)), mass, mass * _offset(x)
-
-        held = mass != 0
-        over_these = partial(over_parts, partial(_merge_state, ratios=ratios), cells, _value, parts)
-        if not any(map(is_in_pieces, parts)):
-            return over_these(x, held, window)
-        # NaN is put into values only: means are linear in x.
-        nan = jnp.isnan(x) & held
-        holds_nan = reduce_windows(nan, window, lax.max)
-        return over_these(jnp.where(nan, 0, x), held, window) + jnp.where(holds_nan, jnp.nan, 0)
-
-    return with_rule(rule, pool)(x, weights, mask)
+    held = mass != 0
+    over_these = partial(over_parts, partial(_merge_state, ratios=ratios), cells, _value, parts)
+    if not any(map(is_in_pieces, parts)):
+        return over_these(x, held, window)
+    # NaN is put into values only: means are linear in x.
+    nan = jnp.isnan(x) & held
+    holds_nan = reduce_windows(nan, window, lax.max)
+    return over_these(jnp.where(nan, 0, x), held, window) + jnp.where(holds_nan, jnp.nan, 0)
 
 
 def _merge_state(state: _State, part: Window, _: Sequence[int] = (), *, ratios: Ratios) -> _State:
@@ -187,7 +181,7 @@ def _of_weight(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     scale = jnp.clip(magnitude, least, 1 / least)
     # Not for float64, whose bits TPUs do not expose.
     scale = power_of_two(scale) if weights.dtype == np.float32 else scale
-    return jnp.where(magnitude == 0, 0, scale), weights * (1 / scale)
+    return jnp.where(magnitude == 0, 0, scale), weights * (1 / jnp.where(magnitude == 0, 1, scale))
 
 
 def _of_exponent(exponents: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -25,7 +25,7 @@ from jaxpool._engine.operations import (
     numbers_of,
     split_axis,
 )
-from jaxpool._engine.platforms import most_devices, on_one_cpu
+from jaxpool._engine.platforms import known_platform, most_devices, on_one_cpu
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -190,3 +190,10 @@ def most_sharing(axis: WindowAxis) -> int:
 def join_blocks(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:
     """Drop the axes of cells, which have size 1, and keep those of windows, even of a single window."""
     return lax.expand_dims(lax.squeeze(array, axes), [axis.axis for axis in window.axes if axis.output == 1])
+
+
+def all_true(array: jax.Array) -> jax.Array:
+    """Whether all entries are true; on a CPU in half the time of the compiler's own reduction of booleans."""
+    if known_platform() != "cpu" or not (isinstance(array.size, int) and array.size):
+        return jnp.all(array)
+    return fold(materialize(array.reshape(-1)), (0,), lax.bitwise_and)[0]

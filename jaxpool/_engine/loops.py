@@ -21,7 +21,7 @@ from jax import lax
 
 from jaxpool._engine.operations import Arrays, Operation, identity, pad
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.stages import many_kernels, materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
@@ -118,7 +118,7 @@ def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Wi
         first = number * (kernels[cut] * inner)
 
         def whole_block(index: Any, result: Any) -> Any:
-            return step(result, first + index * (size * inner), block(size))
+            return step(result, first + many_kernels(index) * (size * inner), block(size))
 
         result = lax.fori_loop(0, whole, whole_block, result)
         return step(result, first + whole * size * inner, block(left)) if left else result

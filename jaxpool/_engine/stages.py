@@ -15,6 +15,8 @@ materialize    so is a result that two loops read                      max gradi
 marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
 barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
+in_slabs       a branch that is not taken has its memory reserved      smooth 5×5 gradients 8.3 to 4 inputs   all
+many_kernels   a loop is one kernel, which runs on one core            draws 0.6, attention compiles in 0.2   CPU
 private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
 separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
 numbers_along  an iota is a kernel of its own                          3 to 7 kernels fewer                   GPU
@@ -23,6 +25,7 @@ numbers_along  an iota is a kernel of its own                          3 to 7 ke
 Figures are for JAX 0.12.0.1; benchmarks/README.md has more of them, and those of 0.10.2.
 """
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,8 +35,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.platforms import is_portable, may_be_cpu, on_one_cpu, on_one_device
+from jaxpool._engine.platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
 from jaxpool._engine.primitives import available, call
+from jaxpool._geometry.window import Window
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
@@ -136,3 +140,35 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
     if may_be_cpu() or shape[axis] > 64:
         return lax.broadcasted_iota(np.int32, shape, axis)
     return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
+
+
+def in_slabs(function: Callable[..., Any], window: Window, *arrays: jax.Array) -> Any:
+    """The function of the arrays, for one slab of the first axis after the other, unless that is pooled.
+
+    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs of 64 KiB and more, exact
+    pools hardly need more than the sums.
+    """
+    size, *_ = shape = arrays[0].shape
+    count = 1
+    # Sizes are symbols in programs exported for any size.
+    if 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
+        most = min(8, arrays[0].dtype.itemsize * math.prod(shape) // 2**16)
+        count = max((count for count in range(1, most + 1) if size % count == 0), default=1)
+    if count == 1:
+        return function(*arrays)
+    slabs = tuple(array.reshape(count, size // count, *array.shape[1:]) for array in arrays)
+
+    def of_slab(number: jax.Array) -> Any:
+        number = many_kernels(number)
+        return function(*(lax.dynamic_index_in_dim(slab, number, keepdims=False) for slab in slabs))
+
+    return jax.tree.map(lambda each: lax.collapse(each, 0, 2), lax.map(of_slab, jnp.arange(count)))
+
+
+def many_kernels(number: jax.Array) -> jax.Array:
+    """The same number of a step of a loop, read in a way that leaves each step's operations kernels of their own.
+
+    The CPU compiler makes one kernel of a loop, which runs on one core and takes many times as long to compile, unless
+    there is an operation in it that it has no kernel for, such as a sort.
+    """
+    return lax.sort(jnp.stack([number, number]))[0] if known_platform() == "cpu" else number

@@ -1,4 +1,4 @@
-"""Pools by sums of one exponential or square per cell: as exact as the others, and used only if they are.
+"""Pools by sums of one exponential, power or weight per cell: as exact as the others, and used only if they are.
 
 A large number anywhere in the batch makes a pool evaluate all of it exactly.
 """

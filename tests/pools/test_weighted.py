@@ -107,6 +107,19 @@ def test_what_has_no_weight_adds_nothing() -> None:
     np.testing.assert_allclose(slopes, [0, 1, 0, 1, 0, 0])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_of_zero_have_slopes(dtype: Any) -> None:
+    x, w = np.array([1.0, 5.0, 2.0, 8.0, 4.0], dtype), np.array([3.0, 0.0, 0.0, 1e-30, 0.0], dtype)
+
+    def total(w: jax.Array) -> jax.Array:
+        return weighted_pool(x, w, (2,), 1, 1).sum()
+
+    slopes, product = compiled_fast(lambda w: jax.jvp(jax.grad(total), (w,), (jnp.ones_like(w),)))(w)
+    # The windows: (1), (1, 5), (5, 2) without weight, (2, 8), (8, 4), (4) without weight.
+    np.testing.assert_allclose(slopes, [0, 4 / 3, -6 / dtype(1e-30), 0, -4 / dtype(1e-30)], rtol=1e-6)
+    assert np.isfinite(product[:2]).all()
+
+
 @pytest.mark.parametrize(("function", "name"), [("weighted_pool", "weights"), ("attention_pool", "logits")])
 def test_wrong_weights(function: str, name: str) -> None:
     rows: list[Row] = [

@@ -77,8 +77,8 @@ FAULTS = (
     ),
     Fault(
         "derivatives by sums that are not moderate",
-        "if_moderate(moderate, pull_sums, partial(in_slabs, pull_back, pool.window), x, values_bar)",
-        "pull_sums(x, values_bar)",
+        "if_moderate(moderate, pull_sums, partial(in_slabs, pull_exact, self.pool.window), *cells, values_bar)",
+        "pull_sums(*cells, values_bar)",
         "test_sums_of_cells -k large_cell",
     ),
     Fault(

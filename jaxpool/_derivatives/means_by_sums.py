@@ -1,0 +1,114 @@
+"""Means with weights from another array as ratios of two sums over windows, if these lose nothing, else exactly."""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+
+from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
+from jaxpool._derivatives.pairs import PairMap, Weights
+from jaxpool._derivatives.rules import with_rule
+from jaxpool._derivatives.weighted_means import Ratios, exact_means
+from jaxpool._engine.maps import reduce_windows, spread
+from jaxpool._engine.operations import Arrays
+from jaxpool._engine.stages import materialize
+from jaxpool._geometry.window import Window
+
+
+def weighted_means(
+    x: jax.Array, weights: jax.Array, mask: jax.Array | None, window: Window, exponents: bool, rule: str
+) -> jax.Array:
+    """The mean of every window of x by the weights, or by the exponentials of these; 0 where they add up to 0."""
+    if mask is not None:
+        x, weights = jnp.where(mask, x, 0), jnp.where(mask, weights, Ratios(exponents).absent)
+    pool = _MeansBySums(window, exponents)
+    if x.dtype == np.float32:
+        return pool_by_sums_of_cells(pool, rule, x, weights)
+    return with_rule(rule, pool.exact)(x, weights)
+
+
+@dataclass(frozen=True)
+class _Gaps(Weights):
+    """The weights x - y of all pairs of a cell and a window."""
+
+    @property
+    def name(self) -> str:
+        return "gaps"
+
+    def exponent_and_factors(self, cells: Arrays, windows: Arrays) -> tuple[None, Arrays]:
+        return None, (cells[0] - windows[0],)
+
+
+# Notation: as in `moderate_sums`; t(i) is the weight of cell i, a function of l(i), S = Σ t(i), y = Σ t(i)·x(i)/S:
+#
+#     ẏ(o) = (Σ t(i)·ẋ(i) + Σ t'(i)·l̇(i)·(x(i) - y(o)))/S(o)
+#     x̄(i) = t(i)·Σ_o ȳ(o)/S(o)        l̄(i) = t'(i)·Σ_o ȳ(o)/S(o)·(x(i) - y(o))
+#
+# The differences are those of pairs: two sums over windows, x(i)·Σ - Σ, would lose the digits of a y far from 0.
+
+
+@dataclass(frozen=True)
+class _MeansBySums(SumsOfCells):
+    """The means as ratios of two sums, with weights l or exp(l)."""
+
+    exponents: bool
+
+    kept = 2
+
+    def exact(self, x: jax.Array, weights: jax.Array, /) -> jax.Array:
+        return exact_means(x, weights, self.window, self.exponents)
+
+    def terms(self, x: jax.Array, weights: jax.Array, /) -> Terms:
+        (weight,) = self.weight(weights)
+        return weight, weight * x
+
+    def weight(self, weights: jax.Array) -> Terms:
+        return (jnp.exp(weights) if self.exponents else weights,)
+
+    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+        total, weighed = sums
+        return weighed * _reciprocal(total)
+
+    def is_moderate(self, sums: Terms) -> jax.Array:
+        total, _ = sums
+        if not self.exponents:
+            return jnp.isfinite(total)
+        return (total == 0) | ((total >= math.exp(-40)) & (total <= math.exp(40)))
+
+    def are_moderate(self, x: jax.Array, weights: jax.Array, /) -> jax.Array:
+        """Products neither overflow nor vanish; a weight is 0 only where that is exact."""
+        if self.exponents:
+            return _is_moderate(x) & ((weights == -jnp.inf) | (weights > -80))
+        return _is_moderate(x) & _is_moderate(weights)
+
+    def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
+        (x, weights), (x_dot, weights_dot) = cells, dots
+        (weight,), (weight_dot,) = jax.jvp(self.weight, (weights,), (weights_dot,))
+        direct = reduce_windows(materialize(weight * x_dot), self.window, lax.add)
+        (of_weights,) = PairMap(_Gaps(), self.window).forward(
+            materialize(weight_dot), (x,), (self.value_of_kept(sums),)
+        )
+        return (direct + of_weights) * _reciprocal(sums[0])
+
+    def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
+        x, weights = cells
+        (weight,), pull_weight = jax.vjp(self.weight, weights)
+        share = materialize(values_bar * _reciprocal(sums[0]))
+        # One after the other, to pad for one at a time.
+        x_bar = materialize(weight * spread(share, self.window))
+        share = materialize(share, x_bar)
+        gaps = PairMap(_Gaps(), self.window).transpose((share,), (x,), (materialize(self.value_of_kept(sums), x_bar),))
+        return x_bar, pull_weight((gaps,))[0]
+
+
+def _reciprocal(total: jax.Array) -> jax.Array:
+    return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
+
+
+def _is_moderate(array: jax.Array) -> jax.Array:
+    magnitude = jnp.abs(array)
+    return (array == 0) | ((magnitude >= 2.0**-50) & (magnitude <= 2.0**50))
