@@ -13,6 +13,7 @@ from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_
 from jaxpool._derivatives.pairs import PairMap, Weights
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.weighted_means import Ratios, exact_means
+from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import materialize
@@ -58,6 +59,16 @@ class _MeansBySums(SumsOfCells):
     exponents: bool
 
     kept = 2
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        # On a CPU small tiles take less time by ratios.
+        return ("tpu",) if self.window.tiles and self.window.cells <= 9 else ("cpu", "tpu")
+
+    @property
+    def has_derivative(self) -> bool:
+        # Differences of all pairs at once; the exact derivative is taken in parts.
+        return not is_looped(self.window)
 
     def exact(self, x: jax.Array, weights: jax.Array, /) -> jax.Array:
         return exact_means(x, weights, self.window, self.exponents)

@@ -46,6 +46,11 @@ class SumsOfCells(abc.ABC):
         """Where sums pay off, and a branch on whether they are moderate."""
         return "cpu", "tpu"
 
+    @property
+    def has_derivative(self) -> bool:
+        """Whether the derivative is by sums, too."""
+        return True
+
     @abc.abstractmethod
     def exact(self, *cells: Any, **_: Any) -> jax.Array:
         """The values of the windows for any data, with their derivatives."""
@@ -180,12 +185,10 @@ class _Derivative(LinearMap):
             return jax.jvp(self.of_varying(arrays[:count]), self.chosen(arrays[:count]), arrays[count:])[1]
 
         def push_sums(*arrays: jax.Array) -> jax.Array:
-            given = [jnp.zeros_like(cell) for cell in cells]
-            for number, dot in zip(self.varying, arrays[count:], strict=True):
-                given[number] = dot
-            return self.pool.push_forward(arrays[:count], tuple(given), sums)
+            dots = self.with_varying(tuple(map(jnp.zeros_like, cells)), arrays[count:])
+            return self.pool.push_forward(arrays[:count], dots, sums)
 
-        if not _takes_sums(self.pool, *cells, *dots):
+        if not (self.pool.has_derivative and _takes_sums(self.pool, *cells, *dots)):
             return push_exact(*cells, *dots)
         return if_moderate(moderate, push_sums, partial(in_slabs, push_exact, self.pool.window), *cells, *dots)
 
@@ -198,23 +201,22 @@ class _Derivative(LinearMap):
         def pull_sums(*arrays: jax.Array) -> Terms:
             return self.chosen(self.pool.pull_back(arrays[:count], arrays[count], sums))
 
-        if not _takes_sums(self.pool, *cells, values_bar):
+        if not (self.pool.has_derivative and _takes_sums(self.pool, *cells, values_bar)):
             return pull_exact(*cells, values_bar)
         return if_moderate(moderate, pull_sums, partial(in_slabs, pull_exact, self.pool.window), *cells, values_bar)
 
     def chosen(self, arrays: Terms) -> Terms:
         return tuple(arrays[number] for number in self.varying)
 
+    def with_varying(self, arrays: Terms, varying: Terms) -> Terms:
+        given = list(arrays)
+        for number, each in zip(self.varying, varying, strict=True):
+            given[number] = each
+        return tuple(given)
+
     def of_varying(self, cells: Terms) -> Callable[..., jax.Array]:
         """The exact pool as a function of the cells that vary."""
-
-        def pool(*varying: jax.Array) -> jax.Array:
-            given = list(cells)
-            for number, cell in zip(self.varying, varying, strict=True):
-                given[number] = cell
-            return self.pool.exact(*given)
-
-        return pool
+        return lambda *varying: self.pool.exact(*self.with_varying(cells, varying))
 
 
 def _takes_sums(pool: SumsOfCells, *arrays: jax.Array) -> bool:
