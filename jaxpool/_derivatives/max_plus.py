@@ -54,8 +54,12 @@ def max_plus(
 # nothing is read for it, and it sends nothing. The lower sign is that of the smallest difference.
 
 
+@custom_rule((0, 1))
 def _values(window: Window, op: Operation, x: jax.Array, heights: jax.Array, mask: jax.Array | None) -> jax.Array:
-    return _select(window, op, x, heights, mask)[0]
+    """Only the values, without the winners, for calls without derivatives."""
+    if is_portable():
+        return _select(window, op, x, heights, mask)[0]
+    return on_every_platform(partial(_extremes_of_sums, window, op), x, heights, mask)
 
 
 @custom_rule((0, 1))
@@ -83,24 +87,55 @@ def _select_jvp(window: Window, op: Operation, primals: Any, tangents: Any) -> A
     return (values, offsets), (values_dot, jax.custom_derivatives.zero_from_primal(offsets))
 
 
+@partial(_values.defjvp, symbolic_zeros=True)
+def _values_jvp(window: Window, op: Operation, primals: Any, tangents: Any) -> Any:
+    (values, _), (values_dot, _) = _select_jvp(window, op, primals, tangents)
+    return values, values_dot
+
+
 def _sign(op: Operation) -> int:
     return 1 if op is lax.max else -1
+
+
+def _padded(window: Window, op: Operation, x: jax.Array, mask: jax.Array | None) -> Arrays:
+    """The cells, and which are present, of size 1 along axes that are not pooled if there is no mask."""
+    pooled = [size if axis in window.pooled_axes else 1 for axis, size in enumerate(x.shape)]
+    present = jnp.ones(pooled, bool) if mask is None else jnp.broadcast_to(mask, x.shape)
+    return pad_windows(x, window, identity(op, x.dtype)), pad_windows(present, window, False)
+
+
+def _added(op: Operation, heights: jax.Array, cells: Arrays, number: Any) -> Arrays:
+    """The sums of the cells at an offset and their height, and which of them there are."""
+    cell, is_present = cells
+    height = lax.dynamic_index_in_dim(heights, jnp.asarray(number, np.int32), -1, keepdims=False)
+    return cell + _sign(op) * height, is_present & (height != -jnp.inf)
+
+
+def _extremes_of_sums(
+    window: Window, op: Operation, x: jax.Array, heights: jax.Array, mask: jax.Array | None
+) -> jax.Array:
+    padded, worst = _padded(window, op, x, mask), identity(op, x.dtype)
+
+    def take(best: Arrays, cells: Arrays, number: Any) -> Arrays:
+        (value, held), (added, is_cell) = best, _added(op, heights, cells, number)
+        return op(value, jnp.where(is_cell, added, worst)), held | is_cell
+
+    held = np.broadcast_shapes(window.output_shape(padded[1].shape), heights.shape[:-1])
+    start = zeros_after(window.output_shape(x.shape), x.dtype, window, *padded) + worst
+    values, held = fold_offsets(take, (start, jnp.zeros(held, bool)), padded, window)
+    return jnp.where(held, values, 0)
 
 
 def _first_winners(
     window: Window, op: Operation, x: jax.Array, heights: jax.Array, mask: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
-    none = no_offset(window)
-    present = jnp.broadcast_to(True if mask is None else mask, x.shape)
-    padded = pad_windows(x, window, identity(op, x.dtype)), pad_windows(present, window, False)
+    none, padded = no_offset(window), _padded(window, op, x, mask)
 
     def take_better(best: Arrays, cells: Arrays, number: Any) -> Arrays:
-        (value, offset), (cell, is_present) = best, cells
-        height = lax.dynamic_index_in_dim(heights, jnp.asarray(number, np.int32), -1, keepdims=False)
-        sum_of_both = cell + _sign(op) * height
-        is_better = is_present & (height != -jnp.inf) & ((offset == none) | replaces(value, sum_of_both, op))
+        (value, offset), (added, is_cell) = best, _added(op, heights, cells, number)
+        is_better = is_cell & ((offset == none) | replaces(value, added, op))
         number = jnp.asarray(number, offset.dtype)
-        return jnp.where(is_better, sum_of_both, value), jnp.where(is_better, number, offset)
+        return jnp.where(is_better, added, value), jnp.where(is_better, number, offset)
 
     shape = window.output_shape(x.shape)
     start = zeros_after(shape, x.dtype, window, *padded)

@@ -95,8 +95,8 @@ FAULTS = (
     ),
     Fault(
         "heights of -inf as cells",
-        "is_present & (height != -jnp.inf) & (",
-        "is_present & (",
+        "is_present & (height != -jnp.inf)",
+        "is_present",
         "test_morphology",
     ),
     Fault(
