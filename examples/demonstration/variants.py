@@ -141,7 +141,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant(
         "weighted_pool",
         lambda x, size, rule: jaxpool.weighted_pool(x, x, size.kernel, size.stride, axis=(0, 1), rule=rule),
-        windowed(exact.sliding, window.mean_draw),
+        windowed(exact.sliding, window.weighted_by_itself),
         lambda x, size: plain.weighted_mean(x, x, size),
         detail="weighted by itself",
     ),

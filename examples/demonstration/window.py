@@ -58,6 +58,14 @@ def mean_draw(cells: np.ndarray) -> ValuesAndWeights:
     return values[..., 0], np.where(positive > 0, (2 * positive - values) / safe, 0)
 
 
+def weighted_by_itself(cells: np.ndarray) -> ValuesAndWeights:
+    """The mean of cells that are not negative, weighted by themselves, Σx²/Σx; 0 where all are 0."""
+    sums = cells.sum(-1, keepdims=True)
+    safe = np.where(sums == 0, 1, sums)
+    values = (cells**2).sum(-1, keepdims=True) / safe
+    return values[..., 0], np.where(sums == 0, 0, (2 * cells - values) / safe)
+
+
 def mixed(cells: np.ndarray, alpha: float) -> ValuesAndWeights:
     """α times the maximum plus 1 - α times the mean."""
     (top, winner), (middle, shares) = largest(cells), mean(cells)

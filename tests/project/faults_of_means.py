@@ -71,8 +71,8 @@ FAULTS = (
     ),
     Fault(
         "powers that vanish taken for zeros",
-        "jnp.maximum(positive_power(magnitudes, p), _LEAST_TERM)",
-        "positive_power(magnitudes, p)",
+        "jnp.maximum(positive_power(magnitudes, self.p), _LEAST_TERM)",
+        "positive_power(magnitudes, self.p)",
         "test_sums_of_cells -k norms",
     ),
     Fault(

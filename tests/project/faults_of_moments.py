@@ -53,8 +53,8 @@ FAULTS = (
     ),
     Fault(
         "slopes of weights from 0 instead of from the mean",
-        "gap = jnp.where(jnp.isfinite(centre), mean - centre, 0)",
-        "gap = jnp.where(jnp.isfinite(centre), mean, 0)",
+        "gap = mean - centre",
+        "gap = mean",
         "test_weighted -k closed",
     ),
     Fault(
@@ -68,5 +68,17 @@ FAULTS = (
         "    return jnp.where(dead, 0, mean + moment / jnp.where(dead, 1, mass))",
         "    return mean + moment / mass",
         "test_weighted -k nothing",
+    ),
+    Fault(
+        "no slopes of weights of 0",
+        "scales = scales if self.exponents else jnp.where(scales == 0, 1, scales)",
+        "pass",
+        "test_weighted -k zero",
+    ),
+    Fault(
+        "slopes by sums from 0 instead of from the mean",
+        "return None, (cells[0] - windows[0],)",
+        "return None, (cells[0] + 0 * windows[0],)",
+        "test_sums_in_float32",
     ),
 )
