@@ -141,7 +141,6 @@ class _Norm(WeightedPool):
     def value(
         self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
     ) -> jax.Array:
-        """The norm: for small whole p by sums of powers if that pays off and all are moderate, else by ratios."""
         return _norm_by_ratios(cells[0], parameter, part)
 
     def fill_windows(self, windows: Arrays) -> list[Filled]:
@@ -185,11 +184,8 @@ class _SumsOfPowers(SumsOfCells):
     p: float
 
     kept = 1
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        # On a CPU small tiles take 0.6 of the time by ratios, other windows up to three times as long.
-        return ("tpu",) if self.window.tiles and self.window.cells <= 9 else ("cpu", "tpu")
+    # On a CPU these take 0.6 of the time by ratios, other windows up to three times as long.
+    sums_small_tiles = False
 
     def exact(self, x: jax.Array, /) -> jax.Array:
         return weighted_pool(x, None, _Norm(self.window, self.p), "jvp")

@@ -120,9 +120,9 @@ def _extremes_of_sums(
         (value, held), (added, is_cell) = best, _added(op, heights, cells, number)
         return op(value, jnp.where(is_cell, added, worst)), held | is_cell
 
-    held = np.broadcast_shapes(window.output_shape(padded[1].shape), heights.shape[:-1])
     start = zeros_after(window.output_shape(x.shape), x.dtype, window, *padded) + worst
-    values, held = fold_offsets(take, (start, jnp.zeros(held, bool)), padded, window)
+    none_held = jnp.zeros(np.broadcast_shapes(window.output_shape(padded[1].shape), heights.shape[:-1]), bool)
+    values, held = fold_offsets(take, (start, none_held), padded, window)
     return jnp.where(held, values, 0)
 
 

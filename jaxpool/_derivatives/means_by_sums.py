@@ -59,11 +59,7 @@ class _MeansBySums(SumsOfCells):
     exponents: bool
 
     kept = 2
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        # On a CPU small tiles take less time by ratios.
-        return ("tpu",) if self.window.tiles and self.window.cells <= 9 else ("cpu", "tpu")
+    sums_small_tiles = False
 
     @property
     def has_derivative(self) -> bool:

@@ -40,11 +40,14 @@ class SumsOfCells(abc.ABC):
 
     # How many of the sums are kept for derivatives; the value of these sums alone has the same derivatives.
     kept: ClassVar[int]
+    # Whether sums pay off on a CPU for tiles of few cells, too.
+    sums_small_tiles: ClassVar[bool] = True
 
     @property
     def platforms(self) -> tuple[str, ...]:
         """Where sums pay off, and a branch on whether they are moderate."""
-        return "cpu", "tpu"
+        is_small_tile = self.window.tiles and self.window.cells <= 9
+        return ("tpu",) if is_small_tile and not self.sums_small_tiles else ("cpu", "tpu")
 
     @property
     def has_derivative(self) -> bool:
@@ -79,16 +82,14 @@ class SumsOfCells(abc.ABC):
         sums = sums_of_terms(self.terms, cells, self.window)
         if not self.window.zeros:
             return sums
-        x = cells[0]
-        padded = (self.window.cells - self.window.counts(x.ndim, padding=False)).astype(x.dtype)
-        zeros = self.terms(jnp.zeros((), x.dtype))
+        padded = (self.window.cells - self.window.counts(sums[0].ndim, padding=False)).astype(sums[0].dtype)
+        zeros = self.terms(jnp.zeros((), sums[0].dtype))
         return tuple(total + zero * padded for total, zero in zip(sums, zeros, strict=True))
 
     def counts(self, sums: Terms) -> np.ndarray:
         """The numbers of cells of the windows."""
-        window = self.window
-        counts = np.asarray(window.cells) if window.zeros else window.counts(sums[0].ndim, padding=False)
-        return counts.astype(sums[0].dtype)
+        cells = self.window.cells if self.window.zeros else self.window.counts(sums[0].ndim, padding=False)
+        return np.asarray(cells, sums[0].dtype)
 
     def value_of_kept(self, sums: Terms) -> jax.Array:
         return self.value_of_sums(sums, self.counts(sums))
@@ -160,11 +161,11 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
 def _values_and_sums_jvp(pool: SumsOfCells, primals: Any, tangents: Any) -> Any:
     values, *residuals = _values_and_sums(pool, *primals)
     varying = tuple(number for number, tangent in enumerate(tangents) if not is_symbolic_zero(tangent))
-    if varying:
-        dots = tuple(tangents[number] for number in varying)
-        values_dot = apply_linear_map(_Derivative(pool, varying), dots, primals, *residuals, like=values)
-    else:
-        values_dot = jnp.zeros_like(values)
+    dots = tuple(tangents[number] for number in varying)
+    derivative = _Derivative(pool, varying)
+    values_dot = (
+        apply_linear_map(derivative, dots, primals, *residuals, like=values) if dots else jnp.zeros_like(values)
+    )
     zeros = jax.tree.map(jax.custom_derivatives.zero_from_primal, residuals)
     return (values, *residuals), (values_dot, *zeros)
 
