@@ -13,6 +13,8 @@ from tests.harness.compilation import environment_of_fast_processes
 
 # The notebook that measures.
 COMPILED_AS_USUAL = ("05_speed.ipynb",)
+# Those of the default part; the others, which take longer, are left to the exhaustive part.
+QUICK_NOTEBOOKS = ("01_tour.ipynb", "02_derivatives.ipynb", "08_from_pytorch.ipynb", "09_signals_and_volumes.ipynb")
 
 # The notebook that ports a model needs the library that the model comes from.
 collect_ignore = [] if find_spec("torch") else ["notebooks/08_from_pytorch.ipynb"]
@@ -21,6 +23,14 @@ collect_ignore = [] if find_spec("torch") else ["notebooks/08_from_pytorch.ipynb
 @pytest.fixture(autouse=True)
 def _names_of_examples(doctest_namespace: dict[str, object]) -> None:
     doctest_namespace.update(jax=jax, jnp=jnp, np=np, jaxpool=jaxpool)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave long notebooks to the exhaustive part."""
+    for item in items:
+        if item.path.suffix == ".ipynb" and item.path.name not in QUICK_NOTEBOOKS:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.hookimpl(wrapper=True)

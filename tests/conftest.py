@@ -1,11 +1,14 @@
-"""The settings under which tests run: float64 on, no silent promotion, and programs that compile fast.
+"""The settings under which tests run: float64 on, no silent promotion, programs that compile fast, a share of tables.
 
 The first two apply only to the tests in this folder: examples in docstrings and pages print what a default session
-prints. Programs are compiled without optimisation unless a test asks for it; the exhaustive part compiles as users do.
+prints. Programs are compiled without optimisation unless a test asks for it.
 """
 
 import gc
+import zlib
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import pytest
@@ -15,11 +18,31 @@ from tests.harness.compilation import compile_fast_from_now_on
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile fast in the default part."""
+    """Compile fast in both parts."""
     if is_fast(config):
         compile_fast_from_now_on()
     # Tracing makes millions of small objects, few of them garbage: collecting it takes a fifth of the time.
     gc.set_threshold(200_000, 20, 100)
+
+
+# The default part runs one row in so many of every table.
+SHARE = 3
+# Where rows cost next to nothing once a site or a list is made.
+WHOLE_TABLES = Path(__file__).parent / "project"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave most rows of tables to the exhaustive part: in each table others, so that all are met somewhere."""
+    tables = defaultdict[tuple[Path, str], list[pytest.Item]](list)
+    for item in items:
+        if hasattr(item, "callspec") and not (
+            item.get_closest_marker("exhaustive") or WHOLE_TABLES in item.path.parents
+        ):
+            tables[item.path, item.name.partition("[")[0]].append(item)
+    for rows in tables.values():
+        for item in sorted(rows, key=lambda item: zlib.crc32(item.name.encode()))[-(-len(rows) // SHARE) :]:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.fixture(autouse=True)
@@ -42,5 +65,5 @@ def for_this_platform(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def is_fast(config: pytest.Config) -> bool:
-    """Whether this is the default part."""
-    return config.option.markexpr == "not exhaustive"
+    """Whether this is the default or the exhaustive part, and not a choice of tests that compiles as users do."""
+    return config.option.markexpr in ("not exhaustive", "exhaustive")

@@ -2,8 +2,7 @@
 
 The tests spend most of their time in XLA, mostly emitting and optimising loops that run once, over a few cells. Without
 optimisation programs compute the same, as that depends on XLA's rewriting of operations, which stays on. The code of
-loops differs, and with it rounding, memory, time and the text of the program: tests of these use `compiled_as_usual`,
-and so does everything in the exhaustive part.
+loops differs, and with it rounding, memory, time and the text of the program: tests of these use `compiled_as_usual`.
 """
 
 import os

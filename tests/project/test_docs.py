@@ -16,6 +16,7 @@ import pytest
 
 import jaxpool
 from jaxpool import morphology
+from tests.harness.compilation import environment_of_fast_processes
 from tests.project.importing import MODULES, public_members
 
 pytest.importorskip("sphinx")
@@ -40,7 +41,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a fresh build."""
     pages = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", str(pages)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    with environment_of_fast_processes():
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return pages
 
