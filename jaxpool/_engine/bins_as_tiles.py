@@ -110,9 +110,12 @@ def _holders(period: BinAxis, rank: int) -> Iterator[tuple[Any, Any, Callable[[j
 
 def as_tiles(window: Window) -> Window:
     """Return the windows on the result of `copy_to_tiles`."""
-    if not window.has_bins:
-        return window
     return Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
+
+
+def in_tiles(array: jax.Array, window: Window, fill: Any) -> tuple[jax.Array, Window]:
+    """The copies of `copy_to_tiles`, and the windows on them."""
+    return copy_to_tiles(array, window, fill), as_tiles(window)
 
 
 def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:

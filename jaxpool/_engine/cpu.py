@@ -1,7 +1,7 @@
 """Lowerings for the CPU: which one evaluates which window. All thresholds are from measurements.
 
-A reduction over several axes can take one after the other, which costs the sum of the kernel sizes per output instead
-of their product. In selections the steps of a program have to be kept separate.
+A reduction over axes in turn costs the sum of the kernel sizes per output, instead of their product. In selections the
+steps of a program have to be kept separate.
 """
 
 import math
@@ -14,7 +14,7 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import first_in_blocks, reduce_blocks
-from jaxpool._engine.loops import route_to_chosen, select_in_loop, selects_in_loop
+from jaxpool._engine.loops import is_looped, route_to_chosen, select_in_loop
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
@@ -32,7 +32,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     if isinstance(window, FootprintWindow):
         return reduce_footprint(x, window, op)
     for part in reduction_order(window, op, x.shape):
-        if by_table(part):
+        if part.has_bins and by_table(part):
             x = barrier(in_periods(partial(reduce_by_slices, op=op), part, x))
         elif part.tiles:
             # A dozen slices of the cells of all windows at a time.
@@ -54,7 +54,8 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
         if spreads_pieces(part):
             cotangent = spread_in_pieces(cotangent, part)
         else:
-            cotangent = spread_by_windows(materialize(cotangent) if by_table(part) else cotangent, part)
+            is_read_often = part.has_bins and by_table(part)
+            cotangent = spread_by_windows(materialize(cotangent) if is_read_often else cotangent, part)
     return cotangent
 
 
@@ -118,7 +119,7 @@ def spreads_pieces(part: Window) -> bool:
 
 
 def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
-    if by_table(part):
+    if part.has_bins and by_table(part):
         select_cells = partial(select_by_slices, op=op)
         # Two loops with separate gathers: the results of gathers that both loops read would be stored.
         values, offsets = (
@@ -126,7 +127,7 @@ def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winn
             for number, mark in enumerate(("values of bins", "offsets in bins"))
         )
         return values, offsets
-    if selects_in_loop(part):
+    if part.has_footprint and is_looped(part):
         values, offsets = select_in_loop(x, part, op)
         return materialize(values), materialize(offsets)
     if part.tiles and (part.cells > 64 or part.is_single):
@@ -155,9 +156,9 @@ def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    if by_table(part):
+    if part.has_bins and by_table(part):
         return route_by_comparison([materialize(array)], [materialize(offsets)], part, op)
-    if selects_in_loop(part):
+    if part.has_footprint and is_looped(part):
         return route_to_chosen([materialize(array)], [materialize(offsets)], part)
     if routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)

@@ -55,13 +55,18 @@ def gather_windows(
     With `offsets`, in ascending order, only cells at these offsets along every axis count; for a stride of 1, where
     numbers are ints. With `pads_terms` the outputs are padded for every term, instead of once and then sliced.
     """
-    if by_table(window):
-        return gather_from_bins(contribution, outputs, window, inputs, combine, table)
+    if window.has_bins:
+        if by_table(window):
+            return gather_from_bins(contribution, outputs, window, inputs, combine, table)
+        copies = [(copy_to_tiles(array, window, fill), fill) for array, fill in inputs]
+        tiles = as_tiles(window)
+        total = gather_windows(contribution, outputs, tiles, copies, combine, table, pads_terms=pads_terms)
+        return combine_copies(total, window, combine)
     footprint = window.footprint if isinstance(window, FootprintWindow) else None
     axes = _rows_of(window, offsets)
     rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)
     windows_at = [_outputs_at(array, fill, axes, pads_terms) for array, fill in outputs]
-    cells = tuple(_split(copy_to_tiles(array, window, fill), fill, axes) for array, fill in inputs)
+    cells = tuple(_split(array, fill, axes) for array, fill in inputs)
     total = None
     for terms in itertools.product(*(axis.terms for axis in axes)):
         numbers: Any = 0
@@ -79,7 +84,7 @@ def gather_windows(
         added = contribution(numbers, covered, tuple(at(terms) for at in windows_at), cells)
         total = added if total is None else combine(total, added)
     assert total is not None, "every window holds a cell"
-    return combine_copies(_merge(total, axes), window, combine)
+    return _merge(total, axes)
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ def _rows_of(window: Window, offsets: Sequence[int] | None) -> list[_Rows]:
     dilates = known_platform() == "tpu" and _dilates_outputs(window)
     made: list[_Rows] = []
     row_axis = 1
-    for along in as_tiles(window).axes:
+    for along in window.axes:
         # Along a sharded axis the compiler misplaces a single output that has interior padding.
         outputs, spacing = along.output, along.stride if dilates and along.output > 1 else 1
         if dilates:
@@ -171,7 +176,7 @@ def _terms(axis: WindowAxis, shift: int, offsets: Sequence[int] | None) -> list[
 
 def _dilates_outputs(window: Window) -> bool:
     """Whether a TPU maps windows back to their cells by a term for each cell of a window, up to 16."""
-    return window.cells <= 16 and not window.has_bins
+    return window.cells <= 16
 
 
 def _outputs_at(

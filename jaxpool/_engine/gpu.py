@@ -14,7 +14,7 @@ from jax import lax
 
 from jaxpool._engine import winners
 from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
-from jaxpool._engine.loops import route_to_chosen, select_in_loop, selects_in_loop
+from jaxpool._engine.loops import is_looped, route_to_chosen, select_in_loop
 from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import (
@@ -128,7 +128,7 @@ def select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winne
     """The extreme of every window, and its offset, added to the entry of the cell in `numbers`."""
     if reduces_whole_axes(part):
         return select_by_axes(x, numbers, part, op)
-    if selects_in_loop(part):
+    if part.has_footprint and is_looped(part):
         return select_in_loop(x, part, op)
     return (select_in_pieces if is_in_pieces(part) else select_by_slices)(x, numbers, part, op)
 
@@ -155,7 +155,7 @@ def select_by_axes(x: jax.Array, numbers: Numbers, part: Window, op: Operation) 
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    if selects_in_loop(part):
+    if part.has_footprint and is_looped(part):
         return route_to_chosen([array], [offsets], part)
     if is_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)

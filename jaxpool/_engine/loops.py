@@ -73,13 +73,11 @@ def fold_offsets(
     return _fold_blocks(fold_block, start, window, most_in_block)
 
 
-def selects_in_loop(part: Window) -> bool:
-    """Whether a selection loops over blocks of the cells: for large footprints, which cannot be taken axis by axis."""
-    return part.has_footprint and is_looped(part)
-
-
 def select_in_loop(x: jax.Array, part: Window, op: Operation) -> Winner:
-    """The extreme of every window and its row-major number, one block of cells after the other."""
+    """The extreme of every window and its row-major number, one block of cells after the other.
+
+    For large footprints, which cannot be taken axis by axis.
+    """
     fill, shape = identity(op, x.dtype), part.output_shape(x.shape)
 
     def take_better(best: Arrays, cells: Arrays, number: Any) -> Arrays:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
+from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles, in_tiles
 from jaxpool._engine.bisection import select_by_bisection
 from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
 from jaxpool._engine.maps import reduce_windows
@@ -51,7 +51,9 @@ class Rank(NamedTuple):
 
 def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arrays:
     """The values of these ranks in every window of x; absent cells hold the largest value of the dtype."""
-    x, window = _in_tiles(x, window, identity(lax.min, x.dtype))
+    if window.has_bins:
+        # Here cells are read more often than once.
+        x, window = in_tiles(x, window, identity(lax.min, x.dtype))
     padded = pad_windows(x, window, identity(lax.min, x.dtype))
     on_cpu = known_platform() == "cpu"
     is_large = window.held > (MOST_IN_NETWORK if on_cpu else _MOST_READS)
@@ -78,11 +80,6 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arra
         else:
             values.append(next(rest))
     return tuple(each.astype(x.dtype) for each in values)
-
-
-def _in_tiles(x: jax.Array, window: Window, fill: Any) -> tuple[jax.Array, Window]:
-    """The cells of bins as tiles, filled up, and the windows on them: here cells are read more often than once."""
-    return copy_to_tiles(x, window, fill), as_tiles(window)
 
 
 def _in_pairs(values: Sequence[jax.Array]) -> list[jax.Array]:
@@ -149,8 +146,10 @@ def offsets_at_ranks(
     """
     highest = identity(lax.min, x.dtype)
     filled = [(x, highest), *([] if present is None else [(present, False)])]
-    padded = tuple(pad_windows(*_in_tiles(array, window, fill), fill) for array, fill in filled)
-    window = as_tiles(window)
+    if window.has_bins:
+        filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
+        window = as_tiles(window)
+    padded = tuple(pad_windows(array, window, fill) for array, fill in filled)
 
     def zeros(*arrays: jax.Array) -> jax.Array:
         # In int32: counting in bytes compiles to slower code.

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
+from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.platforms import known_platform, on_one_device
@@ -40,7 +40,8 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
     Not for maxima and minima of windows that do not overlap on a CPU, not even of a single window: the CPU's reduction
     may drop NaN.
     """
-    x, window = copy_to_tiles(x, window, identity(op, x.dtype)), as_tiles(window)
+    if window.has_bins:
+        x, window = in_tiles(x, window, identity(op, x.dtype))
     if any(axis.low > 0 or axis.overhang > 0 for axis in window.axes):
         x = private_copy(x, identity(op, x.dtype))
     return native_reduce_window(x, window, op)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
+from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, Operation, decode, identity, numbers_of
@@ -125,7 +125,8 @@ def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[W
 
 def _read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """Read the cell of every window at its row-major offset; 0 at the offset that no cell has."""
-    x, window = copy_to_tiles(x, window, 0), as_tiles(window)
+    if window.has_bins:
+        x, window = in_tiles(x, window, 0)
     if window.held <= _MOST_COMPARISONS:
         return _read_by_comparison(x, offsets, window)
     return (_read_in_blocks if window.tiles else _read_at_positions)(pad_windows(x, window, 0), offsets, window)

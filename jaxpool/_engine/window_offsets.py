@@ -42,7 +42,8 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     # On a TPU a crop is a pass over the array, and slices do not need it.
     crops = known_platform() != "tpu" or window.tiles
     above = {axis.axis: axis.overhang if crops else max(axis.overhang, 0) for axis in window.axes}
-    x = barrier(x) if by_table(window) else copy_to_tiles(x, window, fill)
+    if window.has_bins:
+        x = barrier(x) if by_table(window) else copy_to_tiles(x, window, fill)
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
     return barrier(padded) if grown else padded
@@ -56,7 +57,7 @@ def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Ar
 
 def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...], fill: Any = 0) -> jax.Array:
     """The cells of all windows at an offset, from the result of `pad_windows`; `fill` where a bin has no such cell."""
-    if by_table(window):
+    if window.has_bins and by_table(window):
         return cells_at_place(padded, window, offset[0], fill)
     starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
     for axis, along in zip(window.axes, offset, strict=True):
