@@ -5,6 +5,7 @@ prints. Programs are compiled without optimisation unless a test asks for it.
 """
 
 import gc
+import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,32 +17,27 @@ import pytest
 from jaxpool._engine import platforms
 from tests.harness.compilation import compile_fast_from_now_on
 
+# The default part runs one row in so many of every table, except where rows cost next to nothing.
+SHARE, WHOLE_TABLES = 3, Path(__file__).parent / "project"
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Compile fast in both parts."""
-    if is_fast(config):
-        compile_fast_from_now_on()
-    # Tracing makes millions of small objects, few of them garbage: collecting it takes a fifth of the time.
+
+def pytest_configure() -> None:
+    """Compile fast, and collect garbage rarely: tracing makes millions of small objects, few of them garbage."""
+    compile_fast_from_now_on()
     gc.set_threshold(200_000, 20, 100)
-
-
-# The default part runs one row in so many of every table.
-SHARE = 3
-# Where rows cost next to nothing once a site or a list is made.
-WHOLE_TABLES = Path(__file__).parent / "project"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave most rows of tables to the exhaustive part: in each table others, so that all are met somewhere."""
+    """Leave most rows of tables to the exhaustive part: other rows in each table, so that all are met somewhere."""
     tables = defaultdict[tuple[Path, str], list[pytest.Item]](list)
     for item in items:
-        if hasattr(item, "callspec") and not (
-            item.get_closest_marker("exhaustive") or WHOLE_TABLES in item.path.parents
-        ):
+        is_row = hasattr(item, "callspec") and WHOLE_TABLES not in item.path.parents
+        if is_row and not item.get_closest_marker("exhaustive"):
             tables[item.path, item.name.partition("[")[0]].append(item)
     for rows in tables.values():
-        for item in sorted(rows, key=lambda item: zlib.crc32(item.name.encode()))[-(-len(rows) // SHARE) :]:
+        rows.sort(key=lambda item: zlib.crc32(item.name.encode()))
+        for item in rows[math.ceil(len(rows) / SHARE) :]:
             item.add_marker(pytest.mark.exhaustive)
 
 
@@ -57,13 +53,8 @@ def for_this_platform(request: pytest.FixtureRequest) -> Iterator[None]:
 
     Otherwise a program contains the lowerings of all platforms, for separate tests and those of transformations.
     """
-    if "every_platform" in request.keywords or not is_fast(request.config):
+    if "every_platform" in request.keywords:
         yield
     else:
         with platforms.only_for(platforms.default_platform()):
             yield
-
-
-def is_fast(config: pytest.Config) -> bool:
-    """Whether this is the default or the exhaustive part, and not a choice of tests that compiles as users do."""
-    return config.option.markexpr in ("not exhaustive", "exhaustive")
