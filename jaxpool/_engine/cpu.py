@@ -51,11 +51,10 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     if isinstance(window, FootprintWindow):
         return spread_footprint(cotangent, window)
     for part in reversed(reduction_order(window, lax.add, cotangent.shape)):
-        if spreads_pieces(part):
-            cotangent = spread_in_pieces(cotangent, part)
-        else:
-            is_read_often = part.has_bins and by_table(part)
-            cotangent = spread_by_windows(materialize(cotangent) if is_read_often else cotangent, part)
+        if part.has_bins and by_table(part):
+            cotangent = materialize(cotangent)
+        spread_along = spread_in_pieces if spreads_pieces(part) else spread_by_windows
+        cotangent = spread_along(cotangent, part)
     return cotangent
 
 

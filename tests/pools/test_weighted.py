@@ -30,7 +30,7 @@ def _twice(pool: Any, *arrays: Any) -> Any:
     [
         pytest.param(((3, 2), 2), id="3×2"),
         pytest.param(((5, 5), 1), id="5×5", marks=pytest.mark.exhaustive),
-        pytest.param(((1, 40), 1), id="1×40"),
+        pytest.param(((1, 40), 1), id="1×40", marks=pytest.mark.exhaustive),
     ],
 )
 def test_closed_forms_and_identities(window: tuple[Any, Any]) -> None:

@@ -50,6 +50,8 @@ ONCE = [
     and name not in ("min_pool", "sum_pool", "gem_pool", "mellowmax_pool", "quantile_pool", "global_gem_pool")
     and name not in ("adaptive_max_pool_with_indices", "fractional_max_pool_with_indices")
 ]
+# Those that run by default.
+QUICK = ONCE[::2]
 # Those that take other steps if the compiler shares the pooled axis.
 AUTOMATIC = (
     *("max_pool", "avg_pool", "lp_pool", "smooth_max_pool", "blur_pool", "adaptive_max_pool", "adaptive_avg_pool"),

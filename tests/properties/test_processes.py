@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.harness.compilation import flags
 from tests.properties.two_processes import initial_weights
@@ -31,6 +32,7 @@ def results(process: subprocess.Popen[str]) -> dict[str, np.ndarray]:
     return {name: np.array(numbers) for name, numbers in json.loads(output.splitlines()[-1]).items()}
 
 
+@pytest.mark.exhaustive
 def test_two_processes_train_one_step_like_one() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

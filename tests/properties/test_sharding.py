@@ -19,7 +19,7 @@ import jaxpool
 from tests.harness.compilation import flags
 from tests.properties.exchanges import EXCHANGES, EXCHANGES_ONCE
 from tests.properties.sharded_checks import value_and_gradient
-from tests.properties.sharded_pools import AUTOMATIC, ON_SPECIAL, ONCE, POOLS, UNEVEN, UNEVEN_ONCE
+from tests.properties.sharded_pools import AUTOMATIC, ON_SPECIAL, ONCE, POOLS, QUICK, UNEVEN, UNEVEN_ONCE
 from tests.registry.records import RECORDS
 
 
@@ -36,18 +36,19 @@ def lines_of_program(devices: int, *arguments: str, program: str = "sharded") ->
 
 
 def test_arrays_on_several_devices() -> None:
-    pools = 2 * len(ONCE) + len(AUTOMATIC) + len(UNEVEN_ONCE)
+    pools = 2 * len(QUICK) + len(AUTOMATIC) + len(UNEVEN_ONCE)
     assert len(lines_of_program(4)) == pools + len(EXCHANGES_ONCE) + len(ON_SPECIAL) + 7
 
 
 @pytest.mark.exhaustive
 def test_arrays_on_several_devices_in_every_way() -> None:
     functions = [name for name in POOLS if name in RECORDS]
-    assert len(lines_of_program(4, "every")) == 2 * len(POOLS) + 2 * len(functions) + len(UNEVEN) + 6
+    others = len(ONCE) - len(QUICK)
+    assert len(lines_of_program(4, "every")) == 2 * len(POOLS) + 2 * len(functions) + others + len(UNEVEN) + 6
 
 
 def test_other_axes_send_no_more_than_for_a_slice() -> None:
-    assert len(lines_of_program(8, program="sharded_networks")) == len(ONCE)
+    assert len(lines_of_program(8, program="sharded_networks")) == len(QUICK)
 
 
 @pytest.mark.exhaustive
