@@ -9,7 +9,7 @@ if a pooled axis is, only exchange between neighbours: no shard collects the oth
 
 import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import jax
 from jax.sharding import AxisType, Mesh, PartitionSpec
@@ -52,13 +52,14 @@ from tests.properties.sharded_pools import (
     UNEVEN_ONCE,
     Pool,
     X,
+    pools_on,
 )
 from tests.registry.records import RECORDS
 
 
-def check_everywhere(mesh: Mesh) -> None:
-    """Every pool sharded by batch, channel and pooled axis, with one program for each."""
-    for name, pool in POOLS.items():
+def check_everywhere(mesh: Mesh, pools: Mapping[str, Pool]) -> None:
+    """Pools sharded by batch, channel and pooled axis, with one program for each, and all of uneven windows."""
+    for name, pool in pools.items():
         check(name, pool, mesh, BATCH, ANY)
         check(name, pool, mesh, CHANNEL, ANY)
         check_pooled(name, pool, mesh)
@@ -154,8 +155,9 @@ def main() -> None:
     elif len(sys.argv) == 2:
         check_exchanges(int(sys.argv[1]), EXCHANGES)
     else:
-        count, kind = int(sys.argv[1]), AxisType[sys.argv[2]]
-        check_everywhere(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))
+        count, kind = int(sys.argv[1]), sys.argv[2]
+        mesh = jax.make_mesh((count,), ("devices",), axis_types=(AxisType[kind],))
+        check_everywhere(mesh, pools_on(count, kind))
 
 
 if __name__ == "__main__":

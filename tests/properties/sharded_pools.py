@@ -50,6 +50,16 @@ ONCE = [
     and name not in ("min_pool", "sum_pool", "gem_pool", "mellowmax_pool", "quantile_pool", "global_gem_pool")
     and name not in ("adaptive_max_pool_with_indices", "fractional_max_pool_with_indices")
 ]
+# How many devices, and the type of the mesh's axis. Every pool takes its turn on two of these.
+MESHES = ((2, "Auto"), (4, "Auto"), (4, "Explicit"), (8, "Auto"), (8, "Explicit"))
+
+
+def pools_on(count: int, kind: str) -> dict[str, Pool]:
+    """The pools whose turn it is on one of the meshes."""
+    number = MESHES.index((count, kind))
+    return {name: pool for place, (name, pool) in enumerate(POOLS.items()) if (place - number) % len(MESHES) in (0, 2)}
+
+
 # Those that run by default.
 QUICK = ONCE[::2]
 # Those that take other steps if the compiler shares the pooled axis.
