@@ -21,7 +21,7 @@ from jaxpool._derivatives.rules import (
     selected_values,
     values_and_residuals,
 )
-from jaxpool._engine.keys import descending_keys, values_of_descending
+from jaxpool._engine.bisection import descending_keys, values_of_descending
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity

@@ -1,9 +1,10 @@
 """Ranks by bisection: the bits of a value are found one after the other, by counting the cells below it.
 
-Floats and integers alike are mapped to signed integers in the same order, their `keys`. The key of rank r is the
-largest number with at most r keys below it. Starting from the highest, a bit is set if the number with that bit has at
-most r keys below it. That takes as many rounds as there are bits, each a count over shifted slices. No array holds more
-than one cell per window, however large the windows are, and each window may have a rank of its own.
+Floats and integers alike are mapped to integers in the same order, their keys, in which NaN has a place. These are
+signed, because vector units compare signed integers in one instruction, and unsigned ones in several. The key of rank r
+is the largest number with at most r keys below it. Starting from the highest, a bit is set if the number with that bit
+has at most r keys below it. That takes as many rounds as there are bits, each a count over shifted slices. No array
+holds more than one cell per window, however large the windows are, and each window may have a rank of its own.
 """
 
 from collections.abc import Sequence
@@ -14,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.keys import keys_of, values_of
 from jaxpool._engine.loops import fold_offsets, zeros_after
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, in_integer_order
 from jaxpool._engine.window_offsets import at_offset, offsets_in
 from jaxpool._geometry.window import Window
 
@@ -63,3 +63,44 @@ def select_by_bisection(
     is_nan = zeros_after(values[0].shape, bool, window, *values)
     is_nan = fold_offsets(find_nan, is_nan, (padded,), window, most_in_block)
     return [jnp.where(is_nan, np.array(np.nan, padded.dtype)[()], each) for each in values]
+
+
+def keys_of(array: jax.Array) -> jax.Array:
+    """Signed integers in the order of the values: NaN may be anywhere, and -0 is just below 0."""
+    if array.dtype == np.bool_:
+        return array.astype(np.int8)
+    numbers = lax.bitcast_convert_type(array, _signed(array.dtype))
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        return in_integer_order(numbers)
+    return numbers ^ _lowest_if_unsigned(array.dtype)
+
+
+def values_of(keys: jax.Array, dtype: np.dtype) -> jax.Array:
+    """The values that have these keys."""
+    if dtype == np.bool_:
+        return keys.astype(np.bool_)
+    numbers = in_integer_order(keys) if jnp.issubdtype(dtype, jnp.floating) else keys ^ _lowest_if_unsigned(dtype)
+    return lax.bitcast_convert_type(numbers, dtype)
+
+
+def descending_keys(array: jax.Array) -> jax.Array:
+    """Keys in the opposite order: NaN comes first, whatever its sign, and 0 just before -0."""
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        array = jnp.where(array != array, np.array(np.nan, array.dtype)[()], array)
+    return ~keys_of(array)
+
+
+def values_of_descending(keys: jax.Array, dtype: np.dtype) -> jax.Array:
+    """The values that have these keys in the opposite order."""
+    return values_of(~keys, dtype)
+
+
+def _lowest_if_unsigned(dtype: np.dtype) -> Any:
+    """What turns the bits of an unsigned integer into those of a signed one in the same order; 0 for signed ones."""
+    signed = _signed(dtype)
+    return np.array(np.iinfo(signed).min if jnp.issubdtype(dtype, jnp.unsignedinteger) else 0, signed)[()]
+
+
+def _signed(dtype: np.dtype) -> np.dtype:
+    """The signed integers of the same size."""
+    return np.dtype(f"int{8 * dtype.itemsize}")
