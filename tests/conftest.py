@@ -18,7 +18,7 @@ from jaxpool._engine import platforms
 from tests.harness.compilation import compile_fast_from_now_on
 
 # The default part runs one row in so many of every table, except where rows cost next to nothing.
-SHARE, WHOLE_TABLES = 4, Path(__file__).parent / "project"
+SHARE, WHOLE_TABLES = 5, Path(__file__).parent / "project"
 
 
 def pytest_configure() -> None:
