@@ -17,8 +17,10 @@ import pytest
 from jaxpool._engine import platforms
 from tests.harness.compilation import compile_fast_from_now_on
 
-# The default part runs one row in so many of every table, except where rows cost next to nothing.
-SHARE, WHOLE_TABLES = 5, Path(__file__).parent / "project"
+# The default part runs one row in five of every table. Of rows that a table itself leaves to the exhaustive part, that
+# runs one in three, and the others are spare. Not where rows cost next to nothing, or are few on purpose.
+SHARE, SHARE_OF_EXHAUSTIVE = 5, 3
+WHOLE_TABLES = {Path(__file__).parent / "project", Path(__file__).parent / "properties" / "test_sharding.py"}
 
 
 def pytest_configure() -> None:
@@ -29,16 +31,17 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave most rows of tables to the exhaustive part: other rows in each table, so that all are met somewhere."""
-    tables = defaultdict[tuple[Path, str], list[pytest.Item]](list)
+    """Leave most rows of tables to other parts: other rows in each table, so that all are met somewhere."""
+    tables = defaultdict[tuple[Path, str, bool], list[pytest.Item]](list)
     for item in items:
-        is_row = hasattr(item, "callspec") and WHOLE_TABLES not in item.path.parents
-        if is_row and not item.get_closest_marker("exhaustive"):
-            tables[item.path, item.name.partition("[")[0]].append(item)
-    for rows in tables.values():
+        if hasattr(item, "callspec") and not WHOLE_TABLES & {item.path, *item.path.parents}:
+            is_exhaustive = item.get_closest_marker("exhaustive") is not None
+            tables[item.path, item.name.partition("[")[0], is_exhaustive].append(item)
+    for (_, _, is_exhaustive), rows in tables.items():
+        share, mark = (SHARE_OF_EXHAUSTIVE, "spare") if is_exhaustive else (SHARE, "exhaustive")
         rows.sort(key=lambda item: zlib.crc32(item.name.encode()))
-        for item in rows[math.ceil(len(rows) / SHARE) :]:
-            item.add_marker(pytest.mark.exhaustive)
+        for item in rows[math.ceil(len(rows) / share) :]:
+            item.add_marker(mark)
 
 
 @pytest.fixture(autouse=True)
