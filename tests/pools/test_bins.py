@@ -156,3 +156,13 @@ def test_sums_of_a_million_cells_keep_their_precision() -> None:
     mean = x.astype(np.float64).mean()
     for found in (jaxpool.global_avg_pool(x, axis=0)[0], jaxpool.adaptive_avg_pool(x[:-3], (1,))[0]):
         assert abs(float(found) - mean) <= 1e-6 * mean
+
+
+# With a term for every offset, over outputs with zeros between them, gradients of bins take a TPU twice the cycles.
+@pytest.mark.parametrize(("size", "dilates"), [(jaxpool.bins(4, 4), False), ((3, 3), True)], ids=["bins", "windows"])
+def test_a_tpu_dilates_outputs_of_windows_alone(size: Any, dilates: bool) -> None:
+    with platforms.only_for("tpu"):
+        gradient = jax.grad(lambda x: jaxpool.lp_pool(x, 2.5, size).sum())
+        found = equations(jax.make_jaxpr(gradient)(np.ones((10, 10), np.float32)).jaxpr)
+        pads = [each.params["padding_config"] for each in found if each.primitive is lax.pad_p]
+    assert any(between > 0 for config in pads for *_, between in config) == dilates
