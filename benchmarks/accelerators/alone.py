@@ -60,12 +60,14 @@ def alone() -> Iterator[Case]:
             yield from _fixed("gpu", group, window)
     for group in ("adaptive max", "adaptive avg"):
         for bins in _BINS:
-            yield from _both("gpu", group, lambda last, group=group, bins=bins: _case(group, 2, last, bins=bins))
+            yield from _binned("gpu", group, bins)
     for group in ("global max", "global avg"):
         yield from _both("gpu", group, lambda last, group=group: _case(group, 2, last))
     for group in ("max", "min", "sum", "avg"):
         for window in _TPU if group in ("max", "avg") else _TPU[1:2]:
             yield from _fixed("tpu", group, window, with_gradient=group in _LINEAR)
+    for group in ("adaptive max", "adaptive avg"):
+        yield from _binned("tpu", group, _BINS[1], with_gradient=group in _LINEAR)
     for group in ("lp", "gem", "smooth", "mellowmax", "soft", "mixed", "blur", "median"):
         yield from _fixed("tpu", group, _OTHERS[1])
 
@@ -79,6 +81,10 @@ def _case(group: str, rank: int, channels_last: bool, *window: int, bins: int = 
 def _fixed(target: str, group: str, window: tuple[int, ...], with_gradient: bool = True) -> Iterator[Case]:
     rank, *sizes = window
     yield from _both(target, group, lambda last: _case(group, rank, last, *sizes), with_gradient)
+
+
+def _binned(target: str, group: str, bins: int, with_gradient: bool = True) -> Iterator[Case]:
+    yield from _both(target, group, lambda last: _case(group, 2, last, bins=bins), with_gradient)
 
 
 def _both(target: str, group: str, make: Function, with_gradient: bool = True) -> Iterator[Case]:

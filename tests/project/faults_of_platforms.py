@@ -82,4 +82,16 @@ FAULTS = (
         "test_sharding -k loops",
     ),
     Fault("axes that devices do not divide", "spec[axis] = None", "pass", "test_sharding"),
+    Fault(
+        "bins that end at an edge, on a TPU",
+        "(starts <= first) & (end <= ends)",
+        "(starts <= first) & (end < ends)",
+        "test_platforms -k bins and tpu",
+    ),
+    Fault(
+        "stretches across the end of an axis, on a TPU",
+        "(beyond[1:] == beyond[:-1]) & (beyond[1:] | (np.diff(positions) == 1))",
+        "beyond[1:] | (np.diff(positions) == 1)",
+        "test_bins test_platforms -k bins and tpu",
+    ),
 )
