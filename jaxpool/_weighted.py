@@ -63,8 +63,8 @@ def weighted_pool(
 
     Derivative:
         ∂y/∂x[i] = w[i]/Σ w and ∂y/∂w[i] = (x[i] - y)/Σ w, of every order. Ties and zeros are ordinary. NaN stays in its
-        windows. Where y is not finite, its derivative with respect to the weights is 0. A window whose weights add up
-        to 0, or that `where` empties, is 0 with derivative 0.
+        windows. Where y is not finite, its derivative with respect to the weights is 0. A window that holds a weight of
+        NaN passes nothing to cells; one whose weights add up to 0, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])
@@ -122,8 +122,8 @@ def attention_pool(
 
     Derivative:
         ∂y/∂x[i] = w[i] and ∂y/∂l[i] = w[i]·(x[i] - y), of every order. Ties and zeros are ordinary. NaN stays in its
-        windows. Where y is not finite, its derivative with respect to the logits is 0. A window whose logits are all
-        -inf, or that `where` empties, is 0 with derivative 0.
+        windows. Where y is not finite, its derivative with respect to the logits is 0. A window that holds a logit of
+        NaN passes nothing to cells; one whose logits are all -inf, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])
@@ -169,7 +169,8 @@ def check_weights(function: str, name: str, given: Any, shape: tuple[int, ...], 
 #
 # All are evaluated with ratios of weights, in `weighted_means`: of the largest weight of a window no sum overflows, and
 # no weight that counts vanishes. S = 0 passes nothing to x, nor to the weights, of which y is no function there. What a
-# cell of weight 0 holds does not reach y. A weight that is NaN makes its windows NaN, by a cell that is NaN.
+# cell of weight 0 holds does not reach y. A weight that is NaN makes its windows NaN, and for derivatives their
+# only cell.
 
 
 @core
@@ -183,7 +184,5 @@ def _means(
     weights, _, _ = extended(weights, None, window)
     x, mask, window, dtype = widened(x, mask, window)
     x, weights = vary_together(x, weights)
-    unknown = jnp.isnan(weights)
-    x, weights = jnp.where(unknown, jnp.nan, x), jnp.where(unknown, 0 if exponents else 1, weights)
     x, weights = (without_uncovered(each, window, learnt=False) for each in (x, weights))
     return weighted_means(x, weights, mask, window, exponents, rule).astype(dtype)

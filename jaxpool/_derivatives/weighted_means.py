@@ -38,17 +38,21 @@ from jaxpool._geometry.window import Window
 #
 # are linear, with constant weights of pairs of a part and a window; derivatives of every order are those of C + M/T.
 # They are differences from the mean, however far from 0 that is, and right for parts without mass, too.
+#
+# Values and Ṫ of cells are computed from the weights or logits themselves: a GPU would store h and t for every cell.
+# Only t(i)·ẋ(i), which might overflow, needs them.
 
-# h and c; t; and m, which is only there for its derivatives.
-_State = tuple[Arrays, jax.Array, jax.Array]
+# h and c; t; m, which is only there for its derivatives; and for cells their weights or logits.
+_State = tuple[Arrays, jax.Array, jax.Array, jax.Array | None]
 
 
 @dataclass(frozen=True)
 class Ratios(Weights):
-    """The weights ρ, or ρ·(c - C), or both; scales are exponents, or magnitudes."""
+    """The weights ρ, or ρ·(c - C), or both, or without `scaled` 1 and c - C; scales are exponents, or magnitudes."""
 
     exponents: bool
     powers: tuple[int, ...] = (0,)
+    scaled: bool = True
 
     @property
     def each(self) -> "tuple[Ratios, ...]":
@@ -56,7 +60,7 @@ class Ratios(Weights):
 
     @property
     def name(self) -> str:
-        return f"ratios {self.exponents} {self.powers[0]}"
+        return f"ratios {self.exponents} {self.powers[0]} {self.scaled}"
 
     @property
     def absent(self) -> float:
@@ -83,7 +87,7 @@ class Ratios(Weights):
         factors = tuple(gap if power else jnp.ones_like(gap) for power in self.powers)
         if self.exponents:
             return scale - largest, factors
-        return None, tuple(scale * largest * factor for factor in factors)
+        return None, tuple(scale * largest * factor for factor in factors) if self.scaled else factors
 
     def divisor(self, largest: jax.Array) -> jax.Array:
         """What the scales of cells are compared to: the largest exponent, or the reciprocal of the largest scale."""
@@ -91,57 +95,73 @@ class Ratios(Weights):
             return jnp.where(jnp.isneginf(largest), 0, largest)
         return 1 / jnp.where(largest == 0, 1, largest)
 
+    def largest(self, given: jax.Array, part: Window) -> jax.Array:
+        """The largest scale of every window, from the logits or weights of its cells; beside NaN no other counts."""
+        largest = largest_cells(given if self.exponents else jnp.abs(given), part)
+        most = float(jnp.finfo(given.dtype).max) if self.exponents else 1 / _least(given.dtype)
+        return jnp.where(jnp.isnan(largest), most, largest if self.exponents else _scale(largest))
+
     def ratio(self, scale: jax.Array, divisor: jax.Array) -> jax.Array:
         return jnp.exp(scale - divisor) if self.exponents else scale * divisor
 
 
-@custom_rule((0, 4))
+@custom_rule((0, 5))
 def _merge(
-    ratios: Ratios, cells: Arrays, mass: jax.Array, moment: jax.Array, part: Window
+    ratios: Ratios, cells: Arrays, mass: jax.Array, moment: jax.Array, given: jax.Array | None, part: Window
 ) -> tuple[Arrays, jax.Array, jax.Array]:
     """H and C, T, and M of every window."""
 
-    def merge_on_platform(cells: Arrays, mass: jax.Array) -> tuple[Arrays, jax.Array]:
-        scales, means = ratios.fill_cells(cells, part)
-        largest = largest_cells(cells[0], part)
+    def merge_on_platform(cells: Arrays, mass: jax.Array, given: jax.Array | None) -> tuple[Arrays, jax.Array]:
+        (scales, absent), means = ratios.fill_cells(cells, part)
+        if given is None:
+            largest, weights = largest_cells(scales, part), ((scales, absent), (mass, 0.0))
+        else:
+            largest, weights = lax.stop_gradient(ratios.largest(given, part)), ((given, absent),)
         divisor = ratios.divisor(largest)
 
-        def added(scale: jax.Array, mass: jax.Array) -> jax.Array:
-            return ratios.ratio(scale, divisor) * mass
+        def added(*weight: jax.Array) -> jax.Array:
+            ratio = ratios.ratio(weight[0], divisor)
+            return ratio if given is not None else ratio * weight[1]
 
-        total = sum_over_offsets(added, (scales, (mass, 0.0)), part)
+        total = sum_over_offsets(added, weights, part)
         inverse = jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
 
-        def weighed(scale: jax.Array, mean: jax.Array, mass: jax.Array) -> jax.Array:
-            weight = ratios.ratio(scale, divisor) * mass * inverse
-            return jnp.where(weight == 0, 0, weight * mean)
+        def weighed(mean: jax.Array, *weight: jax.Array) -> jax.Array:
+            share = added(*weight) * inverse
+            return jnp.where(share == 0, 0, share * mean)
 
-        return (largest, sum_over_offsets(weighed, (scales, means, (mass, 0.0)), part)), total
+        merged = sum_over_offsets(weighed, (means, *weights), part)
+        # For derivatives, a window that holds a weight that is NaN has one cell of weight 1, which is NaN.
+        return (largest, merged), total if given is None else jnp.where(jnp.isnan(total), 1, total)
 
     like = jax.ShapeDtypeStruct(part.output_shape(mass.shape), mass.dtype)
     constants = lax.stop_gradient(cells)
-    near, total = on_every_platform(merge_on_platform, constants, mass, like=((like, like), like))
+    near, total = on_every_platform(merge_on_platform, constants, mass, given, like=((like, like), like))
     near = lax.stop_gradient(near)
     if is_portable():
-        return near, total, _moments(ratios, mass, moment, constants, near, part)[1]
+        return near, total, _moments(ratios, mass, moment, constants, near, given is not None, part)[1]
     return near, total, _constant(0.0, near[1])
 
 
 @_merge.defjvp
 def _merge_jvp(ratios: Ratios, part: Window, primals: Any, tangents: Any) -> Any:
-    (cells, *_), (_, mass_dot, moment_dot) = primals, tangents
+    (cells, _, _, given), (_, mass_dot, moment_dot, _) = primals, tangents
     near, total, moment = _merge(ratios, *primals, part)
     zeros = jax.tree.map(jnp.zeros_like, near)
-    return (near, total, moment), (zeros, *_moments(ratios, mass_dot, moment_dot, cells, near, part))
+    return (near, total, moment), (zeros, *_moments(ratios, mass_dot, moment_dot, cells, near, given is not None, part))
 
 
 def _moments(
-    ratios: Ratios, mass: jax.Array, moment: jax.Array, cells: Arrays, near: Arrays, part: Window
+    ratios: Ratios, mass: jax.Array, moment: jax.Array, cells: Arrays, near: Arrays, of_cells: bool, part: Window
 ) -> tuple[jax.Array, jax.Array]:
-    """Σ ρ·t and Σ ρ·(m + t·(c - C)), linear in t and m."""
+    """Σ ρ·t and Σ ρ·(m + t·(c - C)), linear in t and m; the t of cells are weights, of scale 1."""
     like = (near[1],) * 2
-    both = PairMap(replace(ratios, powers=(0, 1)), part)
+    scaled = ratios.exponents or not of_cells
+    both = PairMap(replace(ratios, powers=(0, 1), scaled=scaled), part)
     masses, moments = apply_linear_map(both, mass, cells, near, like=like)
+    if not scaled:
+        ratio = ratios.divisor(near[0])
+        masses, moments = masses * ratio, moments * ratio
     (own,) = apply_linear_map(PairMap(ratios, part, "moments"), moment, cells, near, like=like[:1])
     return masses, moments + own
 
@@ -150,10 +170,17 @@ def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: boo
     """The mean of every window of x by the weights, or by the exponentials of these; 0 where they add up to 0."""
     ratios = Ratios(exponents)
     parts = exponentials_order(window) if exponents else moments_order(window)
-    scales, mass = (_of_exponent if exponents else _of_weight)(weights)
+    known = jnp.where(jnp.isnan(weights), 0, weights)
+    if exponents:
+        scales, mass = lax.stop_gradient(known), _one(known)
+        scaled = mass
+    else:
+        scales, mass = _scale(lax.stop_gradient(jnp.abs(known))), known
+        # A product with x neither overflows nor vanishes.
+        scaled = known * (1 / jnp.where(scales == 0, 1, scales))
 
     def cells(without_nan: jax.Array) -> _State:
-        return (scales, lax.stop_gradient(without_nan)), mass, mass * _offset(x)
+        return (scales, lax.stop_gradient(without_nan)), mass, scaled * _offset(x), weights
 
     held = mass != 0
     over_these = partial(over_parts, partial(_merge_state, ratios=ratios), cells, _value, parts)
@@ -166,26 +193,26 @@ def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: boo
 
 
 def _merge_state(state: _State, part: Window, _: Sequence[int] = (), *, ratios: Ratios) -> _State:
-    return _merge(ratios, *state, part)
+    return *_merge(ratios, *state, part), None
 
 
 def _value(state: _State) -> jax.Array:
-    (_, mean), mass, moment = state
+    (_, mean), mass, moment, _ = state
     dead = mass == 0
     return jnp.where(dead, 0, mean + moment / jnp.where(dead, 1, mass))
 
 
-def _of_weight(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """A scale near the magnitude of each weight, and the mass; their reciprocals are normal numbers."""
-    magnitude, least = lax.stop_gradient(jnp.abs(weights)), float(4 * jnp.finfo(weights.dtype).tiny)
+def _scale(magnitude: jax.Array) -> jax.Array:
+    """The scale of a weight near its magnitude, with which it grows; its reciprocal is a normal number."""
+    least = _least(magnitude.dtype)
     scale = jnp.clip(magnitude, least, 1 / least)
     # Not for float64, whose bits TPUs do not expose.
-    scale = power_of_two(scale) if weights.dtype == np.float32 else scale
-    return jnp.where(magnitude == 0, 0, scale), weights * (1 / jnp.where(magnitude == 0, 1, scale))
+    scale = power_of_two(scale) if magnitude.dtype == np.float32 else scale
+    return jnp.where(magnitude == 0, 0, scale)
 
 
-def _of_exponent(exponents: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return lax.stop_gradient(exponents), _one(exponents)
+def _least(dtype: Any) -> float:
+    return float(4 * jnp.finfo(dtype).tiny)
 
 
 @custom_rule()

@@ -107,6 +107,31 @@ def test_what_has_no_weight_adds_nothing() -> None:
     np.testing.assert_allclose(slopes, [0, 1, 0, 1, 0, 0])
 
 
+@pytest.mark.parametrize("kernel", [3, 5, 70])
+@pytest.mark.parametrize(("pool", "absent"), [(weighted_pool, 0.0), (attention_pool, -np.inf)])
+def test_a_weight_that_is_nan_stays_in_its_windows(pool: Any, absent: float, kernel: int) -> None:
+    """Other windows, and what they send back to cells that they share, are those without the cell."""
+    axis, shape = (0, (180,)) if kernel == 70 else ((0, 1), (12, 13))
+    x, w = distinct(shape, "cells", 3.0), weights(*shape)
+    here = np.arange(x.size).reshape(shape) == x.size // 2
+    unknown, without = (np.where(here, other, w) for other in (np.nan, absent))
+
+    @compiled_fast
+    def pools(x: jax.Array, w: jax.Array, kept: jax.Array) -> Any:
+        def total(x: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
+            values = pool(x, w, kernel, 2, axis=axis)
+            return jnp.where(kept, values, 0).sum(), values
+
+        return jax.grad(total, (0, 1), has_aux=True)(x, w)
+
+    kept = ~np.isnan(np.asarray(pool(x, unknown, kernel, 2, axis=axis)))
+    assert 0 < kept.sum() < kept.size
+    (slopes, values), (expected, others) = (pools(x, given, kept) for given in (unknown, without))
+    np.testing.assert_allclose(values[kept], others[kept], rtol=1e-12)
+    for found, wanted in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(found[~here], wanted[~here], atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_weights_of_zero_have_slopes(dtype: Any) -> None:
     x, w = np.array([1.0, 5.0, 2.0, 8.0, 4.0], dtype), np.array([3.0, 0.0, 0.0, 1e-30, 0.0], dtype)
