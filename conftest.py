@@ -14,7 +14,7 @@ from tests.harness.compilation import environment_of_fast_processes
 # The notebook that measures.
 COMPILED_AS_USUAL = ("05_speed.ipynb",)
 # Those of the default part; the others, which take longer, are left to the exhaustive part.
-QUICK_NOTEBOOKS = ("01_tour.ipynb", "02_derivatives.ipynb", "09_signals_and_volumes.ipynb")
+QUICK_NOTEBOOKS = ("01_tour.ipynb",)
 
 # The notebook that ports a model needs the library that the model comes from.
 collect_ignore = [] if find_spec("torch") else ["notebooks/08_from_pytorch.ipynb"]

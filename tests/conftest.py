@@ -17,9 +17,10 @@ import pytest
 from jaxpool._engine import platforms
 from tests.harness.compilation import compile_fast_from_now_on
 
-# The default part runs one row in five of every table. Of rows that a table itself leaves to the exhaustive part, that
-# runs one in three, and the others are spare. Not where rows cost next to nothing, or are few on purpose.
-SHARE, SHARE_OF_EXHAUSTIVE = 5, 3
+# The default part runs one row in five of every table, and the exhaustive part two further ones, besides one in three
+# of the rows that a table itself leaves to it; the others are spare. Not where rows cost next to nothing, or are few
+# on purpose.
+SHARE, SHARE_OF_BOTH_PARTS, SHARE_OF_EXHAUSTIVE = 1 / 5, 3 / 5, 1 / 3
 WHOLE_TABLES = {Path(__file__).parent / "project", Path(__file__).parent / "properties" / "test_sharding.py"}
 
 
@@ -38,10 +39,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             is_exhaustive = item.get_closest_marker("exhaustive") is not None
             tables[item.path, item.name.partition("[")[0], is_exhaustive].append(item)
     for (_, _, is_exhaustive), rows in tables.items():
-        share, mark = (SHARE_OF_EXHAUSTIVE, "spare") if is_exhaustive else (SHARE, "exhaustive")
+        default, both = (1, SHARE_OF_EXHAUSTIVE) if is_exhaustive else (SHARE, SHARE_OF_BOTH_PARTS)
         rows.sort(key=lambda item: zlib.crc32(item.name.encode()))
-        for item in rows[math.ceil(len(rows) / share) :]:
-            item.add_marker(mark)
+        for share, mark in ((default, "exhaustive"), (both, "spare")):
+            for item in rows[math.ceil(len(rows) * share) :]:
+                item.add_marker(mark)
 
 
 @pytest.fixture(autouse=True)

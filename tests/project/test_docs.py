@@ -32,8 +32,8 @@ MORPHOLOGY = [name for names in CATALOGUE["MORPHOLOGY"].values() for name in nam
 FUNCTIONS = [name for name in public_members(jaxpool) if name not in CATALOGUE["CONTEXTS"] | CATALOGUE["KERNELS"]]
 
 
-# One process builds the pages.
-pytestmark = pytest.mark.xdist_group("docs")
+# One process builds the pages, in as long as a hundred other tests take.
+pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")

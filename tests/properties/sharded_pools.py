@@ -61,7 +61,7 @@ def pools_on(count: int, kind: str) -> dict[str, Pool]:
 
 
 # Those that run by default.
-QUICK = ONCE[::2]
+QUICK = ONCE[::4]
 # Those that take other steps if the compiler shares the pooled axis.
 AUTOMATIC = (
     *("max_pool", "avg_pool", "lp_pool", "smooth_max_pool", "blur_pool", "adaptive_max_pool", "adaptive_avg_pool"),
