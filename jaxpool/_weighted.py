@@ -63,8 +63,8 @@ def weighted_pool(
 
     Derivative:
         ∂y/∂x[i] = w[i]/Σ w and ∂y/∂w[i] = (x[i] - y)/Σ w, of every order. Ties and zeros are ordinary. NaN stays in its
-        windows. Where y is not finite, its derivative with respect to the weights is 0. A window that holds a weight of
-        NaN passes nothing to cells; one whose weights add up to 0, or that `where` empties, is 0 with derivative 0.
+        windows. Where y is not finite, its derivative with respect to the weights is 0. Windows with a weight of NaN
+        pass nothing to cells. A window whose weights add up to 0, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])
@@ -122,8 +122,8 @@ def attention_pool(
 
     Derivative:
         ∂y/∂x[i] = w[i] and ∂y/∂l[i] = w[i]·(x[i] - y), of every order. Ties and zeros are ordinary. NaN stays in its
-        windows. Where y is not finite, its derivative with respect to the logits is 0. A window that holds a logit of
-        NaN passes nothing to cells; one whose logits are all -inf, or that `where` empties, is 0 with derivative 0.
+        windows. Where y is not finite, its derivative with respect to the logits is 0. Windows with a logit of NaN pass
+        nothing to cells. A window whose logits are all -inf, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])
