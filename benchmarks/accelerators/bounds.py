@@ -1,4 +1,4 @@
-"""Upper bounds for the figures of a dozen programs, stored next to this file with the versions that they hold for.
+"""Upper bounds for the figures of some programs, stored next to this file with the versions that they hold for.
 
 The figures have no noise, so any increase is due to a change of the library or of a compiler. After a decrease
 `python -m benchmarks.accelerators --write-bounds` writes the new bounds.
@@ -25,6 +25,8 @@ NAMES = (
     ("tpu", f"max 3×3/2 padded 1 forward, bfloat16, {_FIRST}"),
     ("tpu", f"avg 31×31/1 padded 15 forward, float32, {_LAST}"),
     ("tpu", f"sum 3×3/2 padded 1 gradient, float32, {_LAST}"),
+    ("tpu", f"adaptive avg 10×10 bins forward, float32, {_LAST}"),
+    ("tpu", f"adaptive avg 10×10 bins gradient, float32, {_LAST}"),
     ("gpu", "network stem, max 3×3/2 padded 1, bfloat16, 64×224×224×3, channels last"),
     ("gpu", "network DenseNet transition, avg 2×2/2, bfloat16, 64×56×56×256, channels last"),
     ("gpu", f"max 3×3/2 padded 1 forward, float32, {_LAST}"),
@@ -35,6 +37,7 @@ NAMES = (
     ("gpu", f"avg 3×3/2 padded 1 gradient, float32, {_LAST}"),
     ("gpu", f"lp 3×3/2 gradient, float32, {_LAST}"),
     ("gpu", f"median 3×3/1 forward, float32, {_LAST}"),
+    ("gpu", f"weighted 3×3/1 forward, float32, {_LAST}"),
 )
 
 
