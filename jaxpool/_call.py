@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from jaxpool._engine.copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.kernels import make_windows
+from jaxpool._geometry.kernels import VALUES, make_windows
 from jaxpool._geometry.sizes import Axes, OutputSizes, check_flag, pooled_axes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._sharding import shardable
@@ -49,13 +49,14 @@ def sliding(
     remedies: Sequence[str] = ("padding", "ceil_mode"),
     sizes_only: bool = False,
 ) -> Call:
-    """Parse the call of a sliding-window pool; `sizes` are those of `make_windows`.
+    """Parse the call of a sliding-window pool; `sizes` are those of `make_window`, or of `make_windows`.
 
     `only_padding` is the advice for a window that holds only padding; None if such a window is allowed. With
     `sizes_only` a kernel_size is no value in place of sizes.
     """
     array = check_array(function, x, complex_allowed=complex_allowed)
-    window = (make_window if sizes_only else make_windows)(function, array.shape, *sizes, remedies=remedies)
+    make = make_windows if isinstance(sizes[0], VALUES) and not sizes_only else make_window
+    window = make(function, array.shape, *sizes, remedies=remedies)
     if only_padding is not None:
         window.check_no_window_of_padding(function, only_padding)
     return _with_mask(function, array, window, where, rule)

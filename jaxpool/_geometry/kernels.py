@@ -34,6 +34,8 @@ class Whole:
 
 
 KernelSize = Sizes | Bins | Whole | Footprint
+# Those that are values in place of sizes.
+VALUES = (Bins, Whole, Footprint)
 
 
 def parse_bins(given: Sequence[Any]) -> Bins:
@@ -48,7 +50,7 @@ def parse_bins(given: Sequence[Any]) -> Bins:
 def make_windows(
     function: str,
     shape: Sequence[int],
-    kernel_size: KernelSize,
+    kernel_size: Bins | Whole | Footprint,
     stride: Sizes | None,
     padding: Padding,
     dilation: Sizes,
@@ -56,11 +58,9 @@ def make_windows(
     axis: Axes | None,
     remedies: Sequence[str] = ("padding", "ceil_mode"),
 ) -> Window:
-    """Parse the size arguments of a windowed pool, whatever its `kernel_size` is; see `make_window`."""
+    """Parse the size arguments of a windowed pool with a value in place of sizes; see `make_window`."""
     if isinstance(kernel_size, Footprint):
         return _with_footprint(function, shape, kernel_size, (stride, padding, dilation, ceil_mode, axis), remedies)
-    if not isinstance(kernel_size, (Bins, Whole)):
-        return make_window(function, shape, kernel_size, stride, padding, dilation, ceil_mode, axis, remedies=remedies)
     arguments: tuple[tuple[str, Any, Any], ...] = (
         ("stride", stride, None),
         ("padding", padding, 0),
