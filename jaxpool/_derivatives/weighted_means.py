@@ -116,7 +116,7 @@ def _merge(
         if given is None:
             largest, weights = largest_cells(scales, part), ((scales, absent), (mass, 0.0))
         else:
-            largest, weights = lax.stop_gradient(ratios.largest(given, part)), ((given, absent),)
+            largest, weights = ratios.largest(lax.stop_gradient(given), part), ((given, absent),)
         divisor = ratios.divisor(largest)
 
         def added(*weight: jax.Array) -> jax.Array:

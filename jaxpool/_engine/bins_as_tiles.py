@@ -7,9 +7,9 @@ so cell u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of 
 have a common divisor, the pattern repeats, and each period is gathered separately, so that a sharded axis needs no
 cells from other shards if each shard holds whole periods.
 
-Elsewhere, and where bins have many cells or hold a cell many times, `copy_to_tiles` gives every bin a copy of its
-cells, side by side and filled up to the size of the largest bin. The bins are then windows that tile the axis, and any
-code for windows can evaluate them. `combine_copies` is the inverse. Each is one gather, at a cost linear in the cells.
+TPUs reduce bins one by one (`tpu`). In all other cases `copy_to_tiles` gives every bin a copy of its cells, side by
+side and filled up to the size of the largest bin. The bins are then windows that tile the axis, and any code for
+windows can evaluate them. `combine_copies` is the inverse. Each is one gather, at a cost linear in the cells.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,21 +18,18 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, merge_axis, split_axis
-from jaxpool._engine.platforms import known_platform, on_one_device
+from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.stages import barrier
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
 
 # The most cells of bins that are gathered place by place.
 _MOST_PLACES = 64
-# The most stretches of adjacent entries that a TPU takes one by one.
-_MOST_STRETCHES = 128
 
 
 def by_table(window: Window) -> bool:
@@ -178,16 +175,7 @@ def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
 
 
 def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
-    """Replace an axis by the entries at `positions`, in their shape; those beyond the axis are `fill`.
-
-    A TPU takes stretches of adjacent entries: gradients of bins with a gather take up to twice the cycles, and more
-    that the compiler gives no number for.
-    """
-    if known_platform() == "tpu" and on_one_device():
-        rows = [_stretches(row, array.shape[axis]) for row in positions.reshape(-1, positions.shape[-1])]
-        if sum(map(len, rows)) <= _MOST_STRETCHES:
-            taken = [_take_stretches(array, row, axis, fill) for row in rows]
-            return taken[0] if positions.ndim == 1 else jnp.stack(taken, axis)
+    """Replace an axis by the entries at `positions`, in their shape; those beyond the axis are `fill`."""
     added = positions.ndim - 1
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + added for n in behind)
@@ -206,20 +194,3 @@ def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, uniqu
         sizes = tuple(1 if n == axis else size for n, size in enumerate(array.shape))
     mode = "promise_in_bounds" if inside else "fill"
     return lax.gather(array, starts, numbers, sizes, unique_indices=unique, mode=mode, fill_value=fill)
-
-
-def _stretches(positions: np.ndarray, size: int) -> list[np.ndarray]:
-    """Cut positions into stretches that rise by 1, or that lie beyond an axis of this size."""
-    beyond = positions >= size
-    together = (beyond[1:] == beyond[:-1]) & (beyond[1:] | (np.diff(positions) == 1))
-    return np.split(positions, np.flatnonzero(~together) + 1)
-
-
-def _take_stretches(array: jax.Array, stretches: Sequence[np.ndarray], axis: int, fill: Any) -> jax.Array:
-    def take_one(stretch: np.ndarray) -> jax.Array:
-        if stretch[0] < array.shape[axis]:
-            return lax.slice_in_dim(array, int(stretch[0]), int(stretch[-1]) + 1, 1, axis)
-        shape = (*array.shape[:axis], len(stretch), *array.shape[axis + 1 :])
-        return lax.full(shape, fill, array.dtype)
-
-    return lax.concatenate([*map(take_one, stretches)], axis)

@@ -88,10 +88,4 @@ FAULTS = (
         "(starts <= first) & (end < ends)",
         "test_platforms -k bins and tpu",
     ),
-    Fault(
-        "stretches across the end of an axis, on a TPU",
-        "(beyond[1:] == beyond[:-1]) & (beyond[1:] | (np.diff(positions) == 1))",
-        "beyond[1:] | (np.diff(positions) == 1)",
-        "test_bins test_platforms -k bins and tpu",
-    ),
 )
