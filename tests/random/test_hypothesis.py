@@ -60,6 +60,7 @@ def test_every_function_is_drawn() -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_calls_are_of_all_kinds() -> None:
     every = [call for function in FUNCTIONS for call in some_calls(calls(function), 45, function)]
     assert {call.dtype for call in every} == {*FLOATS, *INTEGERS, *COMPLEX}
