@@ -102,7 +102,7 @@ def norms(
     if number is not None and number > jnp.finfo(x.dtype).max:
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = x * jnp.sign(x)
-        if may_be_shared():
+        if may_be_shared(x):
             # Real zeros in the padding would move the cells of all shards. Without any, windows of padding are below 0.
             norms = jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0)
         else:

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import topologies
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from jaxpool._engine import platforms
 
@@ -72,9 +73,14 @@ def prepare() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def compile_for(target: str, function: Callable[..., Any], specifications: Sequence[Specification]) -> Program:
-    """The program of `function` for arrays of these shapes and dtypes."""
-    sharding = jax.sharding.SingleDeviceSharding(_device(target))
+def compile_for(
+    target: str, function: Callable[..., Any], specifications: Sequence[Specification], chips: int = 1
+) -> Program:
+    """The program of `function` for arrays of these shapes and dtypes; of several TPU chips each has a part of axis 0.
+
+    Its text and its bytes are those of one chip.
+    """
+    sharding = _sharding(target, chips)
     arrays = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype in specifications]
     start = time.perf_counter()
     # The platform is named here: a described H100 calls itself "gpu", which JAX resolves by the devices it finds. The
@@ -96,9 +102,12 @@ def needed_bytes(function: Callable[..., Any], specifications: Sequence[Specific
 
 
 @cache
-def _device(target: str) -> Any:
+def _sharding(target: str, chips: int) -> jax.sharding.Sharding:
     if target == "gpu":
         description = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=_H100)
     else:
         description = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2")
-    return description.devices[0]
+    if chips == 1:
+        return SingleDeviceSharding(description.devices[0])
+    mesh = Mesh(np.array(description.devices[:chips]), ("chips",), axis_types=(AxisType.Explicit,))
+    return NamedSharding(mesh, PartitionSpec("chips"))

@@ -1,14 +1,23 @@
 """The programs of a dozen pools do not grow: kernels, bytes and cycles stay within the stored bounds.
 
+Those of TPU chips that share a batch are as cheap as that of one.
+
 This test needs a separate environment, described in benchmarks/README.md under “GPUs and TPUs”.
 """
 
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import pytest
 
+import jaxpool
 from benchmarks.accelerators import bounds
 from benchmarks.accelerators.case import OURS
+from benchmarks.accelerators.costs import costs
 from benchmarks.accelerators.measure import Row, measure
-from benchmarks.accelerators.programs import TARGETS, missing, prepare
+from benchmarks.accelerators.programs import TARGETS, compile_for, missing, prepare
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +43,26 @@ def test_program_does_not_grow(target: str, name: str, rows: dict[tuple[str, str
         if value > allowed[target, name][figure]
     ]
     assert not grown, f"{'; '.join(grown)}; look with --case '{name}', and if it is meant, --write-bounds"
+
+
+POOLS = {
+    "max": partial(jaxpool.max_pool, stride=1),
+    "lp": partial(jaxpool.lp_pool, norm_type=3, stride=2),
+    "smooth": partial(jaxpool.smooth_max_pool, beta=2.0, stride=2),
+    "soft": partial(jaxpool.soft_pool, beta=2.0, stride=2),
+}
+
+
+@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
+def test_chips_that_share_a_batch_work_as_one(pool: Any) -> None:
+    """An explicit mesh says that no chip needs another, so each takes what is fast on one; exact means take 4 times."""
+    prepare()
+
+    def value_and_gradient(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        values, pull_back = jax.vjp(partial(pool, kernel_size=3, padding=1, axis="NHWC"), x)
+        return values, pull_back(values)[0]
+
+    one, four = (
+        compile_for("tpu", value_and_gradient, [((8 * chips, 56, 56, 128), jnp.bfloat16)], chips) for chips in (1, 4)
+    )
+    assert costs(four.text, "tpu").cycles <= 1.3 * costs(one.text, "tpu").cycles

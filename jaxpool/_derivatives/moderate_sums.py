@@ -4,8 +4,8 @@ exp(β·x) and x² are one number per cell, whatever windows hold it. They may o
 others, so the exact pools evaluate exponentials of distances to a number of each window, or powers of ratios, for every
 cell of every window. A sum of moderate size shows that neither has happened in its window, whatever the cells are. If
 the sums of all windows are moderate, the pool is a function of them. This is decided at run time, once for a whole
-array. It pays off on CPUs and TPUs; on GPUs traffic hides the arithmetic. Several devices would have to agree, and
-would exchange borders again to linearise the exact pool.
+array. It pays off on CPUs and TPUs; on GPUs traffic hides the arithmetic. Devices that share an array would have to
+agree, and to exchange borders again for the exact pool; inside `jax.shard_map`, as on explicit meshes, each decides.
 """
 
 import abc
@@ -24,7 +24,7 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule,
 from jaxpool._engine.blocks import all_true
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import any_in_batch
-from jaxpool._engine.platforms import default_platform, known_platform, may_be_shared, on_one_of_any_kind
+from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 from jaxpool._engine.stages import in_one_row, in_slabs, materialize
 from jaxpool._engine.window_offsets import is_innermost
 from jaxpool._geometry.window import Window
@@ -112,7 +112,7 @@ class SumsOfCells(abc.ABC):
 
 def pool_by_sums_of_cells(pool: SumsOfCells, rule: str, *cells: jax.Array) -> jax.Array:
     """Pool arrays without absent cells, by sums of their cells if that pays off and loses nothing."""
-    if default_platform() not in pool.platforms or may_be_shared():
+    if default_platform() not in pool.platforms or may_be_shared(*cells):
         return with_rule(rule, pool.exact)(*cells)
     return with_rule(rule, lambda *cells: _values_and_sums(pool, *cells)[0])(*cells)
 
@@ -132,15 +132,15 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
     """The values, the sums, and whether the values come from the sums: whether all of them are moderate."""
 
     def pool_on_platform(*cells: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
-        if not _takes_sums(pool, *cells):
+        if not _takes_sums(pool):
             values = pool.exact(*cells)
-            return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros((), bool)
+            # Not jnp.zeros: residuals vary over devices, as those of other platforms do.
+            return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros_like(values, shape=(), dtype=bool)
         sums = pool.sums(*cells)
         moderate = all_true(pool.is_moderate(sums))
         if (of_cells := pool.are_moderate(*cells)) is not None:
             moderate &= all_true(of_cells)
-        # Sums that are infinite or NaN would look like mistakes. Apart from the values, so that a program that reads
-        # only derivatives does not evaluate the exact pool twice.
+        # Infinite sums would look like mistakes. Apart from the values, whose branch no derivative should evaluate.
         kept = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 
         def pool_sums(cells: Terms, sums: Terms) -> jax.Array:
@@ -189,7 +189,7 @@ class _Derivative(LinearMap):
             dots = self.with_varying(tuple(map(jnp.zeros_like, cells)), arrays[count:])
             return self.pool.push_forward(arrays[:count], dots, sums)
 
-        if not (self.pool.has_derivative and _takes_sums(self.pool, *cells, *dots)):
+        if not (self.pool.has_derivative and _takes_sums(self.pool)):
             return push_exact(*cells, *dots)
         return if_moderate(moderate, push_sums, partial(in_slabs, push_exact, self.pool.window), *cells, *dots)
 
@@ -202,7 +202,7 @@ class _Derivative(LinearMap):
         def pull_sums(*arrays: jax.Array) -> Terms:
             return self.chosen(self.pool.pull_back(arrays[:count], arrays[count], sums))
 
-        if not (self.pool.has_derivative and _takes_sums(self.pool, *cells, values_bar)):
+        if not (self.pool.has_derivative and _takes_sums(self.pool)):
             return pull_exact(*cells, values_bar)
         return if_moderate(moderate, pull_sums, partial(in_slabs, pull_exact, self.pool.window), *cells, values_bar)
 
@@ -220,9 +220,9 @@ class _Derivative(LinearMap):
         return lambda *varying: self.pool.exact(*self.with_varying(cells, varying))
 
 
-def _takes_sums(pool: SumsOfCells, *arrays: jax.Array) -> bool:
-    """Whether sums are judged: in a lowering for such a platform, on one device."""
-    return known_platform() in pool.platforms and on_one_of_any_kind(*arrays)
+def _takes_sums(pool: SumsOfCells) -> bool:
+    """Whether sums are judged: in a lowering for such a platform and one device; JAX differentiates exact pools."""
+    return known_platform() in pool.platforms and lowered_for_one_device()
 
 
 def sums_of_terms(terms: Callable[..., Terms], cells: Terms, window: Window) -> Terms:

@@ -44,8 +44,12 @@ def portable() -> AbstractContextManager[None]:
 
 
 def inside(platform: str, devices: int | None = None) -> AbstractContextManager[None]:
-    """Trace inside a lowering for a platform, and possibly for so many devices, both then known to all functions."""
-    return _program(_Program(platform, True, _program.value.devices if devices is None else devices))
+    """Trace inside a lowering for a platform, and possibly for so many devices, both then known to all functions.
+
+    Inside `jax.shard_map` each device has arrays of its own.
+    """
+    known = _program.value.devices if devices is None else 1 if inside_shard_map() else devices
+    return _program(_Program(platform, True, known))
 
 
 def known_platform() -> str | None:
@@ -73,19 +77,23 @@ def on_one_device() -> bool:
 
     They are if the program runs on one, and inside `jax.shard_map`, if it maps over all axes of the mesh.
     """
+    return inside_shard_map() or _program.value.devices == 1
+
+
+def lowered_for_one_device() -> bool:
+    """Whether this is a lowering with all arrays on one device, and not a program that JAX may still differentiate."""
+    return _program.value.devices == 1
+
+
+def inside_shard_map() -> bool:
+    """Whether this is inside `jax.shard_map` over all axes of the mesh: arrays are those of one device."""
     mesh = jax.sharding.get_abstract_mesh()
-    manual = not mesh.empty and all(kind == AxisType.Manual for kind in mesh.axis_types)
-    return manual or _program.value.devices == 1
+    return not mesh.empty and all(kind == AxisType.Manual for kind in mesh.axis_types)
 
 
 def on_one_cpu(*arrays: jax.Array) -> bool:
     """Whether this is a lowering for a CPU with all arrays on one device, and these in no mesh."""
-    return known_platform() == "cpu" and on_one_of_any_kind(*arrays)
-
-
-def on_one_of_any_kind(*arrays: jax.Array) -> bool:
-    """Whether this is a lowering with all arrays on one device, and these in no mesh."""
-    if not on_one_device():
+    if known_platform() != "cpu" or not on_one_device():
         return False
     return all(jax.typeof(array) == jax.typeof(jnp.zeros(array.shape, array.dtype)) for array in arrays)
 
@@ -102,9 +110,9 @@ def most_devices() -> int:
     return 1 if on_one_device() else max(1, _program.value.devices)
 
 
-def may_be_shared() -> bool:
-    """Whether several devices may share an array, as far as it is known while a pool is traced."""
-    return jax.device_count() > 1
+def may_be_shared(*arrays: Any) -> bool:
+    """Whether several devices may share the arrays, as far as types say while a pool is traced."""
+    return jax.device_count() > 1 and not (in_no_mesh(*arrays) or inside_shard_map())
 
 
 def default_platform() -> str:

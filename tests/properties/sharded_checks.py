@@ -19,6 +19,7 @@ from tests.properties.exchanges import (
 from tests.properties.sharded_pools import (
     BETA,
     LONGER,
+    POOLS,
     SLIDING,
     SPECIAL,
     Pool,
@@ -146,6 +147,38 @@ def check_shared_parameter(rule: Literal["jvp", "vjp"], mesh: Mesh) -> None:
     here, there = (jax.jit(jax.grad(function, 1))(X, 1 + BETA) for function in (loss, shared))
     np.testing.assert_allclose(there, here, rtol=2e-5)
     print("shard_map", rule)
+
+
+def check_own_decisions(mesh: Mesh) -> None:
+    """Each device decides whether the sums of its own cells are moderate, in programs that ask.
+
+    Some devices have images that are large, far below 1, or hold NaN. Second derivatives are those of one device, too.
+    """
+    x = np.random.default_rng(9).normal(size=(8, 12, 9, 8)).astype(np.float32)
+    x[2:4] *= np.float32(1e20)
+    x[5, 3] = np.nan
+    x[6] *= np.float32(1e-30)
+
+    def slope(x: jax.Array, pool: Pool) -> jax.Array:
+        return jax.grad(lambda x: (pool(x) ** 2).sum())(x)
+
+    for name in ("lp_pool", "smooth_max_pool", "soft_pool", "attention_pool"):
+        pool = POOLS[name]
+
+        def everything(x: jax.Array, pool: Pool = pool) -> tuple[jax.Array, ...]:
+            curvature = jax.jvp(partial(slope, pool=pool), (x,), (jax.numpy.ones_like(x),))[1]
+            return *value_and_gradient(pool)(x), curvature
+
+        with jax.set_mesh(mesh):
+            sharded = jax.device_put(x, NamedSharding(mesh, BATCH))
+            compiled = jax.jit(everything).lower(sharded).compile()
+            found = compiled(sharded)
+        assert " conditional(" in (compiled.as_text() or ""), name
+        for one, other in zip(*(map(np.asarray, arrays) for arrays in (found, jax.jit(everything)(x))), strict=True):
+            for number, image in enumerate(other):
+                largest = float(np.abs(image[np.isfinite(image)]).max(initial=0))
+                np.testing.assert_allclose(one[number], image, rtol=2e-5, atol=2e-6 * largest, err_msg=name)
+    print(mesh.axis_types, "own decisions")
 
 
 def check_boxes(name: str, mesh: Mesh) -> None:
