@@ -17,10 +17,10 @@ import pytest
 from jaxpool._engine import platforms
 from tests.harness.compilation import compile_fast_from_now_on
 
-# The default part runs one row in eight of every table, and both parts run three in five, besides one in three of the
+# The default part runs one row in eight of every table, and both parts run two in five, besides one in three of the
 # rows that a table itself leaves to the exhaustive part; the others are spare. Not where rows cost next to nothing, or
 # are few on purpose.
-SHARE, SHARE_OF_BOTH_PARTS, SHARE_OF_EXHAUSTIVE = 1 / 8, 3 / 5, 1 / 3
+SHARE, SHARE_OF_BOTH_PARTS, SHARE_OF_EXHAUSTIVE = 1 / 8, 2 / 5, 1 / 3
 WHOLE_TABLES = {Path(__file__).parent / "project", Path(__file__).parent / "properties" / "test_sharding.py"}
 
 
