@@ -1,4 +1,4 @@
-"""The Lp norm of every window, with a number or a learnt array p. The rules are in `_derivatives/weights`."""
+"""The Lp norm of every window, with a number or a learnt array p. The rules are in `_derivatives/parametric`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.in_turn import terms_order, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.pairs import Filled
+from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, ParametricPool, Shift, parametric_pool
 from jaxpool._derivatives.powers import even_power, log_magnitude, positive_power, power_of_two, signed_power
-from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift, WeightedPool, weighted_pool
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import may_be_shared
@@ -112,7 +112,7 @@ def norms(
         if number is not None and number.is_integer() and number <= 8 and x.dtype == np.float32:
             norms = pool_by_sums_of_cells(_SumsOfPowers(window, number), rule, x)
         else:
-            norms = weighted_pool(x, p, _Norm(window, number), rule)
+            norms = parametric_pool(x, p, _Norm(window, number), rule)
     return norms.astype(dtype)
 
 
@@ -127,7 +127,7 @@ def norms(
 
 
 @dataclass(frozen=True)
-class _Norm(WeightedPool):
+class _Norm(ParametricPool):
     """The weights are of a quarter of the cells, and of the reciprocals of a quarter of y, computed once per window.
 
     The quarter keeps the reciprocal of the largest y a normal number. Reciprocals are 0 for dead windows, whose ratios
@@ -188,7 +188,7 @@ class _SumsOfPowers(SumsOfCells):
     sums_small_tiles = False
 
     def exact(self, x: jax.Array, /) -> jax.Array:
-        return weighted_pool(x, None, _Norm(self.window, self.p), "jvp")
+        return parametric_pool(x, None, _Norm(self.window, self.p), "jvp")
 
     def terms(self, x: jax.Array) -> Terms:
         magnitudes = jnp.abs(x)

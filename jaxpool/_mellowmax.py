@@ -18,8 +18,8 @@ from jaxpool._derivatives.exponentials import (
     pool_exponentials,
 )
 from jaxpool._derivatives.moderate_sums import Terms
+from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift
 from jaxpool._derivatives.rules import custom_rule
-from jaxpool._derivatives.weights import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import in_one_row

@@ -31,8 +31,8 @@ from jaxpool._derivatives.in_turn import (
 )
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.pairs import Filled
+from jaxpool._derivatives.parametric import Cells, Parameter, ParametricPool, parametric_pool
 from jaxpool._derivatives.rules import custom_rule
-from jaxpool._derivatives.weights import Cells, Parameter, WeightedPool, weighted_pool
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.stages import materialize
@@ -76,7 +76,7 @@ class ExponentialPool(SumsOfCells):
 
 
 @dataclass(frozen=True)
-class LogExponentials(ExponentialPool, WeightedPool):
+class LogExponentials(ExponentialPool, ParametricPool):
     """A family with weights exp(β·(x - y)), whose values are excesses over the largest cells, exact in `dtype`.
 
     Excesses, which are of the size of 1/β, are normal numbers.
@@ -92,7 +92,7 @@ class LogExponentials(ExponentialPool, WeightedPool):
     def pool_present(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array | None, rule: str) -> jax.Array:
         cells = x if mask is None else jnp.where(mask, x, -jnp.inf)
         present = present_cells(mask, self.window, x.ndim) if self.is_mean else None
-        return weighted_pool(cells, beta, self, rule, None if present is None else present.astype(x.dtype))
+        return parametric_pool(cells, beta, self, rule, None if present is None else present.astype(x.dtype))
 
     @property
     def shift_dtype(self) -> np.dtype:

@@ -38,7 +38,7 @@ def only_for(platform: str) -> AbstractContextManager[None]:
     return _program(_Program(platform))
 
 
-def portable() -> AbstractContextManager[None]:
+def only_portable() -> AbstractContextManager[None]:
     """Trace plain operations, which suit every platform and every interpreter of programs."""
     return inside(PORTABLE, 1)
 

@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._average import averages
 from jaxpool._geometry.sizes import OutputSizes
-from jaxpool.compat.torch._arguments import bins, maxima
+from jaxpool.compat.torch._arguments import bin_call, maxima
 
 
 @overload
@@ -34,7 +34,7 @@ def adaptive_max_pool1d(
         >>> F.adaptive_max_pool1d(jnp.array([[1.0, 2.0, 5.0, 4.0, 3.0]]), 3, return_indices=True)
         (Array([[2., 5., 4.]], dtype=float32), Array([[1, 2, 3]], dtype=int32))
     """
-    return maxima("adaptive_max_pool1d", bins("adaptive_max_pool1d", input, 1, output_size), return_indices)
+    return maxima("adaptive_max_pool1d", bin_call("adaptive_max_pool1d", input, 1, output_size), return_indices)
 
 
 @overload
@@ -63,7 +63,7 @@ def adaptive_max_pool2d(
         Array([[ 4.,  5.,  6.,  7.],
                [12., 13., 14., 15.]], dtype=float32)
     """
-    return maxima("adaptive_max_pool2d", bins("adaptive_max_pool2d", input, 2, output_size), return_indices)
+    return maxima("adaptive_max_pool2d", bin_call("adaptive_max_pool2d", input, 2, output_size), return_indices)
 
 
 @overload
@@ -88,7 +88,7 @@ def adaptive_max_pool3d(
         >>> F.adaptive_max_pool3d(jnp.arange(8.0).reshape(1, 2, 2, 2), 1)
         Array([[[[7.]]]], dtype=float32)
     """
-    return maxima("adaptive_max_pool3d", bins("adaptive_max_pool3d", input, 3, output_size), return_indices)
+    return maxima("adaptive_max_pool3d", bin_call("adaptive_max_pool3d", input, 3, output_size), return_indices)
 
 
 def adaptive_avg_pool1d(input: ArrayLike, output_size: OutputSizes) -> jax.Array:
@@ -99,7 +99,7 @@ def adaptive_avg_pool1d(input: ArrayLike, output_size: OutputSizes) -> jax.Array
         >>> F.adaptive_avg_pool1d(jnp.array([[1.0, 2.0, 5.0, 4.0, 3.0]]), 3).round(2)
         Array([[1.5 , 3.67, 3.5 ]], dtype=float32)
     """
-    return averages(*bins("adaptive_avg_pool1d", input, 1, output_size, complex_allowed=True), True, None, "jvp")
+    return averages(*bin_call("adaptive_avg_pool1d", input, 1, output_size, complex_allowed=True), True, None, "jvp")
 
 
 def adaptive_avg_pool2d(input: ArrayLike, output_size: OutputSizes) -> jax.Array:
@@ -113,7 +113,7 @@ def adaptive_avg_pool2d(input: ArrayLike, output_size: OutputSizes) -> jax.Array
         Array([[ 3.5],
                [11.5]], dtype=float32)
     """
-    return averages(*bins("adaptive_avg_pool2d", input, 2, output_size, complex_allowed=True), True, None, "jvp")
+    return averages(*bin_call("adaptive_avg_pool2d", input, 2, output_size, complex_allowed=True), True, None, "jvp")
 
 
 def adaptive_avg_pool3d(input: ArrayLike, output_size: OutputSizes) -> jax.Array:
@@ -124,4 +124,4 @@ def adaptive_avg_pool3d(input: ArrayLike, output_size: OutputSizes) -> jax.Array
         >>> F.adaptive_avg_pool3d(jnp.arange(8.0).reshape(1, 2, 2, 2), 1)
         Array([[[[3.5]]]], dtype=float32)
     """
-    return averages(*bins("adaptive_avg_pool3d", input, 3, output_size, complex_allowed=True), True, None, "jvp")
+    return averages(*bin_call("adaptive_avg_pool3d", input, 3, output_size, complex_allowed=True), True, None, "jvp")

@@ -45,7 +45,7 @@ def per_axis(function: str, name: str, given: Sizes, rank: int, *, least: int = 
     return sizes(function, name, given, rank, least=least)
 
 
-def windows(
+def window_call(
     function: str,
     input: ArrayLike,
     rank: int,
@@ -72,7 +72,7 @@ def windows(
     return sliding(function, array, (kernels, strides, pads, dilations, ceil_mode, None), None, "jvp", **options)
 
 
-def bins(
+def bin_call(
     function: str, input: ArrayLike, rank: int, output_size: OutputSizes, *, complex_allowed: bool = False
 ) -> Call:
     """Parse the call of a pool with a given number of bins along each of the last axes."""

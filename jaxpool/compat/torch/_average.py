@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import check_divisor
 from jaxpool._average import averages
 from jaxpool._geometry.sizes import Sizes, check_flag
-from jaxpool.compat.torch._arguments import windows
+from jaxpool.compat.torch._arguments import window_call
 
 
 def avg_pool1d(
@@ -83,4 +83,4 @@ def _averages(
 ) -> jax.Array:
     include_pad = check_flag(function, "count_include_pad", count_include_pad)
     divisor = check_divisor(function, divisor_override)
-    return averages(*windows(function, input, rank, *sizes, complex_allowed=True), include_pad, divisor, "jvp")
+    return averages(*window_call(function, input, rank, *sizes, complex_allowed=True), include_pad, divisor, "jvp")

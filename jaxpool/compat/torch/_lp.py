@@ -11,7 +11,7 @@ from jaxpool._arguments import check_parameter
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.sizes import Sizes
 from jaxpool._lp import norms
-from jaxpool.compat.torch._arguments import windows
+from jaxpool.compat.torch._arguments import window_call
 
 
 def lp_pool1d(
@@ -78,7 +78,7 @@ def _norms(
     stride: Sizes | None,
     ceil_mode: bool,
 ) -> jax.Array:
-    array, _, window = windows(function, input, rank, kernel_size, stride, 0, 1, ceil_mode)
+    array, _, window = window_call(function, input, rank, kernel_size, stride, 0, 1, ceil_mode)
     fix = "use 1 for the sum of magnitudes, 2 for the Euclidean norm, float('inf') for the largest magnitude"
     shape = window.output_shape(array.shape)
     p, number = check_parameter(function, "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)

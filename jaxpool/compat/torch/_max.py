@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import LESS_PADDING
 from jaxpool._geometry.sizes import Sizes
-from jaxpool.compat.torch._arguments import maxima, windows
+from jaxpool.compat.torch._arguments import maxima, window_call
 
 
 @overload
@@ -60,7 +60,7 @@ def max_pool1d(
         (Array([[3., 5.]], dtype=float32), Array([[0, 3]], dtype=int32))
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode)
-    return maxima("max_pool1d", windows("max_pool1d", input, 1, *sizes, only_padding=LESS_PADDING), return_indices)
+    return maxima("max_pool1d", window_call("max_pool1d", input, 1, *sizes, only_padding=LESS_PADDING), return_indices)
 
 
 @overload
@@ -115,7 +115,7 @@ def max_pool2d(
                [13., 15.]], dtype=float32)
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode)
-    return maxima("max_pool2d", windows("max_pool2d", input, 2, *sizes, only_padding=LESS_PADDING), return_indices)
+    return maxima("max_pool2d", window_call("max_pool2d", input, 2, *sizes, only_padding=LESS_PADDING), return_indices)
 
 
 @overload
@@ -166,4 +166,4 @@ def max_pool3d(
         Array([[[[7.]]]], dtype=float32)
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode)
-    return maxima("max_pool3d", windows("max_pool3d", input, 3, *sizes, only_padding=LESS_PADDING), return_indices)
+    return maxima("max_pool3d", window_call("max_pool3d", input, 3, *sizes, only_padding=LESS_PADDING), return_indices)

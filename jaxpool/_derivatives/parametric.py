@@ -35,7 +35,7 @@ Parameter = float | jax.Array
 
 
 @dataclass(frozen=True)
-class WeightedPool(Weights):
+class ParametricPool(Weights):
     """One family, for the number θ, or for an array θ if that is None.
 
     Its weights are ∂y/∂x, given the cells, and the arrays y, shift and θ as far as there are any.
@@ -102,7 +102,7 @@ class WeightedPool(Weights):
 
 @custom_rule((0, 4))
 def _pool_part(
-    pool: WeightedPool, cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities, part: Window
+    pool: ParametricPool, cells: Cells, parameter: jax.Array | None, multiplicities: Multiplicities, part: Window
 ) -> tuple[jax.Array, Shift]:
     """The values of windows that are taken at once, less the shift if there is one, and the shift."""
 
@@ -124,7 +124,7 @@ def _pool_part(
 
 
 @partial(_pool_part.defjvp, symbolic_zeros=True)
-def _pool_part_jvp(pool: WeightedPool, part: Window, primals: Any, tangents: Any) -> Any:
+def _pool_part_jvp(pool: ParametricPool, part: Window, primals: Any, tangents: Any) -> Any:
     cells, parameter, multiplicities = primals
     (x_dot, *_), parameter_dot, _ = tangents
     y, shift = _pool_part(pool, *primals, part)
@@ -144,7 +144,7 @@ def _pool_part_jvp(pool: WeightedPool, part: Window, primals: Any, tangents: Any
 
 
 def _sum_slopes(
-    pool: WeightedPool, cells: Cells, outputs: Arrays, multiplicity: jax.Array | None, part: Window
+    pool: ParametricPool, cells: Cells, outputs: Arrays, multiplicity: jax.Array | None, part: Window
 ) -> jax.Array:
     """Σ_i s(i, o), up to the factor."""
 
@@ -159,8 +159,8 @@ def _sum_slopes(
 _State = tuple[Cells, jax.Array | None]
 
 
-def weighted_pool(
-    x: jax.Array, parameter: jax.Array | None, pool: WeightedPool, rule: str, multiplicity: jax.Array | None = None
+def parametric_pool(
+    x: jax.Array, parameter: jax.Array | None, pool: ParametricPool, rule: str, multiplicity: jax.Array | None = None
 ) -> jax.Array:
     """Pool x with the number of the family, or with the array `parameter` of full rank if there is none.
 
@@ -183,7 +183,7 @@ def weighted_pool(
 
 
 def _pool_state(
-    state: _State, part: Window, counts: Sequence[int] = (), *, parameter: jax.Array | None, pool: WeightedPool
+    state: _State, part: Window, counts: Sequence[int] = (), *, parameter: jax.Array | None, pool: ParametricPool
 ) -> _State:
     cells, multiplicity = state
     rank, dtype = cells[0].ndim, cells[0].dtype
