@@ -28,7 +28,8 @@ def adaptive_max_pool(
     these letters, one for each axis of x, all but N and C are pooled.
 
     Formula, for one pooled axis of n cells in m bins: y[o] = max of x[i], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
-    cells left out. The bins are PyTorch's: they cover the axis, and neighbours share a cell where m does not divide n.
+    cells left out. The bins are PyTorch's: they cover the axis, and where m does not divide n some neighbours share a
+    cell.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

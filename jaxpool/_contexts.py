@@ -11,12 +11,12 @@ _PLATFORMS = {**{name: name for name in platforms.PLATFORMS}, "cuda": "gpu", "ro
 
 
 def compiling_for(platform: str) -> AbstractContextManager[None]:
-    """Trace pools for one platform, whichever the machine that traces them has.
+    """Trace pools for one platform, whatever machine traces them.
 
     What a pool keeps for its gradient, and in what format, suits the default platform of JAX. A program that is traced
     on a CPU, to be compiled ahead of time or exported for a GPU or a TPU, is right without this context, but slower: on
-    a TPU the gradient of 2×2 maxima takes twice the cycles. Inside `with jaxpool.compiling_for("tpu"):` it is the
-    program that is traced on a TPU. It also has the operations of that platform only, so that tracing takes less time.
+    a TPU the gradient of 2×2 maxima takes twice the cycles. Inside `with jaxpool.compiling_for("tpu"):` you get the
+    program of a machine with a TPU. It also has the operations of that platform only, so that tracing takes less time.
     The context acts where a pool is traced, and a function under `jax.jit` is traced again.
 
     Args:

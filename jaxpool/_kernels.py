@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from numpy.typing import ArrayLike
+from collections.abc import Sequence
+from typing import Any
+
+from jax.typing import ArrayLike
 
 from jaxpool._geometry.footprint import Footprint, make_footprint
 from jaxpool._geometry.kernels import Bins, Whole, parse_bins
@@ -14,8 +17,8 @@ def bins(*sizes: int | None) -> Bins:
     """Bins as a `kernel_size`: each pooled axis is cut into so many, whatever its size (adaptive pooling).
 
     Bin i of m, along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m), as in PyTorch. Every pool with
-    a `kernel_size` and a `stride` takes bins, but for blurs. There `stride`, `padding`, `dilation` and `ceil_mode` must
-    be left out.
+    a `kernel_size` and a `stride` takes bins, except blurs. With bins, leave out `stride`, `padding`, `dilation` and
+    `ceil_mode`.
 
     Args:
         sizes: The number of bins, one int per pooled axis, in the order of `axis`: bins(7, 7) pools two axes. It may
@@ -40,16 +43,17 @@ def bins(*sizes: int | None) -> Bins:
     return parse_bins(sizes)
 
 
-def footprint(cells: ArrayLike) -> Footprint:
+def footprint(cells: ArrayLike | Sequence[Any]) -> Footprint:
     """A footprint as a `kernel_size`: a window of any shape, such as a disk or a cross.
 
     The window is a box of the shape of `cells`, without the cells that are False there. These are not in the window:
     they never win, add nothing and count in no divisor, not even in the padding. Every pool with a `kernel_size` and a
-    `stride` takes a footprint, but for blurs. All other arguments mean what they mean for the box: `stride`, for
+    `stride` takes a footprint, except blurs. All other arguments mean what they mean for the box: `stride`, for
     example, is its shape unless given.
 
     Args:
-        cells: Bool array, with an axis for each pooled axis, in the order of `axis`. It is not traced.
+        cells: Bool array, with an axis for each pooled axis, in the order of `axis`. Make it with NumPy: what `jnp`
+            makes inside `jax.jit` is traced, which is an error.
 
     Returns:
         A frozen value, equal to that of an equal array. A result has the shape that it has for the box.
@@ -62,7 +66,7 @@ def footprint(cells: ArrayLike) -> Footprint:
         That of the pool, over the cells of the footprint; among equal ones, the first in row-major order wins.
 
     Example:
-        >>> disk = jnp.hypot(*jnp.mgrid[-1:2, -1:2]) <= 1
+        >>> disk = np.hypot(*np.mgrid[-1:2, -1:2]) <= 1
         >>> x = jnp.arange(16.0).reshape(4, 4)
         >>> jaxpool.min_pool(x, jaxpool.footprint(disk), stride=1)
         Array([[1., 2.],

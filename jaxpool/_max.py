@@ -182,7 +182,7 @@ def max_pool_with_indices(
 
 def min_pool_with_indices(
     x: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,

@@ -15,13 +15,14 @@ from jaxpool._derivatives.exponentials import present_cells
 from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.moments import variances
 from jaxpool._engine.window_offsets import with_zeros_in_padding
+from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 
 
 def var_pool(
     x: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -36,8 +37,8 @@ def var_pool(
     """Variance pooling: the variance of the cells of every window.
 
     Formula along an axis: y[o] = Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c), 0 ≤ j < kernel_size,
-    with n[o] the cells that take part and m[o] their mean. It is never negative and exactly 0 for equal cells. Cells
-    are subtracted from a cell of their own window first, so that a mean far from 0 costs no digits. If n ≤ c, y is 0.
+    with n[o] the cells that take part and m[o] their mean. It is never negative and exactly 0 for equal cells. A cell
+    of the window is first subtracted from all its cells, so that a mean far from 0 costs no digits. If n ≤ c, y is 0.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -81,7 +82,7 @@ def var_pool(
 
 def std_pool(
     x: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,

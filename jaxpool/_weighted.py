@@ -15,6 +15,7 @@ from jaxpool._call import LESS_PADDING, broadcasts_to, check_array, core, extend
 from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.means_by_sums import weighted_means
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
@@ -23,7 +24,7 @@ from jaxpool._sharding import vary_together
 def weighted_pool(
     x: ArrayLike,
     weights: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -63,8 +64,9 @@ def weighted_pool(
 
     Derivative:
         ∂y/∂x[i] = w[i]/Σ w and ∂y/∂w[i] = (x[i] - y)/Σ w, of every order. Ties and zeros are ordinary. NaN stays in its
-        windows. Where y is not finite, its derivative with respect to the weights is 0. Windows with a weight of NaN
-        pass nothing to cells. A window whose weights add up to 0, or that `where` empties, is 0 with derivative 0.
+        windows. Where y is not finite, its derivative with respect to the weights is 0, and so is that with respect to
+        the weight of a cell that is not finite. Windows with a weight of NaN pass nothing to cells. A window whose
+        weights add up to 0, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])
@@ -82,7 +84,7 @@ def weighted_pool(
 def attention_pool(
     x: ArrayLike,
     logits: ArrayLike,
-    kernel_size: Sizes,
+    kernel_size: KernelSize,
     stride: Sizes | None = None,
     padding: Padding = 0,
     *,
@@ -169,8 +171,7 @@ def check_weights(function: str, name: str, given: Any, shape: tuple[int, ...], 
 #
 # All are evaluated with ratios of weights, in `weighted_means`: of the largest weight of a window no sum overflows, and
 # no weight that counts vanishes. S = 0 passes nothing to x, nor to the weights, of which y is no function there. What a
-# cell of weight 0 holds does not reach y. A weight that is NaN makes its windows NaN, and for derivatives their
-# only cell.
+# cell of weight 0 holds does not reach y. A weight that is NaN makes its windows NaN, which pass nothing to cells.
 
 
 @core

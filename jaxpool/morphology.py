@@ -3,7 +3,8 @@
 An element is flat, a box or a `jaxpool.footprint`, or an array of heights, which may be learnt and differ from channel
 to channel. Results have the shape of x. As in `scipy.ndimage` an erosion looks at the cells x[o + j - c], with the
 centre c = size//2 of the element, and a dilation at x[o + c - j]: so openings are never above x, and closings never
-below. Cells beyond the array take no part.
+below. Cells beyond the array take no part: SciPy needs mode="constant" and cval=-inf (dilation) or inf (erosion) for
+that. For boxes its default gives the same.
 
 Dilations and erosions: dilation, erosion.
 Chains of them: opening, closing, white_top_hat, black_top_hat, gradient.
@@ -32,8 +33,8 @@ def dilation(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         element: Its size, one int per pooled axis; a `jaxpool.footprint`, or a bool array that is not traced; or an
             array of float heights, in units of x, with an axis for each pooled axis, in the order of `axis`. It may be
-            learnt. A height of -inf is no cell. One of the rank of x has its own heights for each channel, or whatever
-            its other axes are, each of x's size or 1.
+            learnt. A height of -inf leaves its cell out. An array with as many axes as x has heights of its own along
+            the other axes, such as channels, where its sizes are x's or 1.
         axis: The pooled axes, in the order of `element`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None; where it is False there is no cell.
         rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
@@ -110,7 +111,7 @@ def opening(
         rule: "jvp" or "vjp", as in `dilation`.
 
     Returns:
-        Array of x's shape, and of the dtype of `dilation`; nowhere above x.
+        Array of x's shape, and of the dtype of `dilation`; never above an unmasked cell of x, up to rounding.
 
     Raises:
         TypeError, ValueError: As `dilation`.
@@ -141,7 +142,7 @@ def closing(
         rule: "jvp" or "vjp", as in `dilation`.
 
     Returns:
-        Array of x's shape, and of the dtype of `dilation`; nowhere below x.
+        Array of x's shape, and of the dtype of `dilation`; never below an unmasked cell of x, up to rounding.
 
     Raises:
         TypeError, ValueError: As `dilation`.

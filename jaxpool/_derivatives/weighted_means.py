@@ -77,7 +77,7 @@ class Ratios(Weights):
         """With a scale for weights that are 0, which have derivatives too."""
         (scales, means), (largest, mean) = cells, windows
         scales = scales if self.exponents else jnp.where(scales == 0, 1, scales)
-        return (scales, means), (self.divisor(largest), mean)
+        return (scales, means), (self.divisor_of_slopes(largest), mean)
 
     def exponent_and_factors(self, cells: Arrays, windows: Arrays) -> tuple[jax.Array | None, Arrays]:
         (scale, mean), (largest, centre) = cells, windows
@@ -95,10 +95,15 @@ class Ratios(Weights):
             return jnp.where(jnp.isneginf(largest), 0, largest)
         return 1 / jnp.where(largest == 0, 1, largest)
 
+    def divisor_of_slopes(self, largest: jax.Array) -> jax.Array:
+        """The same for derivatives: windows that hold a weight that is NaN pass nothing to cells."""
+        divisor = self.divisor(largest)
+        return divisor if self.exponents else jnp.where(largest > 1 / _least(largest.dtype), 0, divisor)
+
     def largest(self, given: jax.Array, part: Window) -> jax.Array:
         """The largest scale of every window, from the logits or weights of its cells; beside NaN no other counts."""
         largest = largest_cells(given if self.exponents else jnp.abs(given), part)
-        most = float(jnp.finfo(given.dtype).max) if self.exponents else 1 / _least(given.dtype)
+        most = float(jnp.finfo(given.dtype).max) if self.exponents else 2 / _least(given.dtype)
         return jnp.where(jnp.isnan(largest), most, largest if self.exponents else _scale(largest))
 
     def ratio(self, scale: jax.Array, divisor: jax.Array) -> jax.Array:
@@ -131,7 +136,6 @@ def _merge(
             return jnp.where(share == 0, 0, share * mean)
 
         merged = sum_over_offsets(weighed, (means, *weights), part)
-        # For derivatives, a window that holds a weight that is NaN has one cell of weight 1, which is NaN.
         return (largest, merged), total if given is None else jnp.where(jnp.isnan(total), 1, total)
 
     like = jax.ShapeDtypeStruct(part.output_shape(mass.shape), mass.dtype)
@@ -160,7 +164,7 @@ def _moments(
     both = PairMap(replace(ratios, powers=(0, 1), scaled=scaled), part)
     masses, moments = apply_linear_map(both, mass, cells, near, like=like)
     if not scaled:
-        ratio = ratios.divisor(near[0])
+        ratio = ratios.divisor_of_slopes(near[0])
         masses, moments = masses * ratio, moments * ratio
     (own,) = apply_linear_map(PairMap(ratios, part, "moments"), moment, cells, near, like=like[:1])
     return masses, moments + own

@@ -132,6 +132,13 @@ def test_a_weight_that_is_nan_stays_in_its_windows(pool: Any, absent: float, ker
         np.testing.assert_allclose(found[~here], wanted[~here], atol=1e-12)
 
 
+@pytest.mark.parametrize("pool", [weighted_pool, attention_pool])
+def test_windows_of_a_weight_that_is_nan_pass_nothing(pool: Any) -> None:
+    x, w = np.array([1.0, 2.0, 3.0, 4.0], np.float32), np.array([np.nan, 1e38, np.nan, 1e-30], np.float32)
+    slopes = compiled_fast(jax.grad(lambda x, w: pool(x, w, (2,)).sum(), (0, 1)))(x, w)
+    np.testing.assert_array_equal(slopes, np.zeros((2, 4)))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_weights_of_zero_have_slopes(dtype: Any) -> None:
     x, w = np.array([1.0, 5.0, 2.0, 8.0, 4.0], dtype), np.array([3.0, 0.0, 0.0, 1e-30, 0.0], dtype)

@@ -46,6 +46,10 @@ def windows(x: jax.Array) -> list[jax.Array]:
         assert_type(jaxpool.quantile_pool(x, 0.9, (3, 3), method="lower"), Values),
         assert_type(jaxpool.top_k_pool(x, 3, (3, 3), axis=(-3, -2)), Values),
         assert_type(jaxpool.quantile_pool(x, (0.1, 0.9), (3, 3), method="hazen"), Values),
+        assert_type(jaxpool.var_pool(x, jaxpool.bins(2, 3), correction=1), Values),
+        assert_type(jaxpool.std_pool(x, jaxpool.whole, axis="NCHW"), Values),
+        assert_type(jaxpool.weighted_pool(x, abs(x), jaxpool.footprint(np.eye(2) > 0)), Values),
+        assert_type(jaxpool.attention_pool(x, x, jaxpool.bins(2), axis=(-2, -1)), Values),
     ]
 
 
@@ -53,6 +57,7 @@ def indices(x: jax.Array) -> list[jax.Array]:
     """Maxima with their indices, and unpooling."""
     values, places = assert_type(jaxpool.max_pool_with_indices(x, (2, 2)), ValuesAndIndices)
     assert_type(jaxpool.min_pool_with_indices(x, (2, 2), padding="EDGE"), ValuesAndIndices)
+    assert_type(jaxpool.min_pool_with_indices(x, jaxpool.bins(2, 2)), ValuesAndIndices)
     binned, cells = assert_type(jaxpool.adaptive_max_pool_with_indices(x, (3, None)), ValuesAndIndices)
     return [
         assert_type(jaxpool.max_unpool(values, places, x.shape[-2:]), Values),
