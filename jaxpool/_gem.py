@@ -169,7 +169,7 @@ def _power_means(
     counts = cells_counted(mask, window, include_pad, x.ndim)
     p = None if p is None else lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim))
     values = norms(x, mask, p, window, number, rule)
-    if number is not None and number > jnp.finfo(x.dtype).max:
+    if number is not None and number > float(jnp.finfo(x.dtype).max):
         return values.astype(dtype)
     counts = jnp.asarray(counts).astype(x.dtype)
     if number is not None and math.log(window.cells) / number < math.log(jnp.finfo(x.dtype).max):

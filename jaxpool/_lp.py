@@ -99,7 +99,7 @@ def norms(
     if mask is not None:
         x = jnp.where(mask, x, 0)
     x = without_uncovered(x, window, learnt=p is not None)
-    if number is not None and number > jnp.finfo(x.dtype).max:
+    if number is not None and number > float(jnp.finfo(x.dtype).max):
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = x * jnp.sign(x)
         if may_be_shared(x):

@@ -121,7 +121,8 @@ class _LogMeanExp(LogExponentials):
         is_large = part.cells > 16 or (multiplicities is not None and len(cells) > 1)
 
         def terms(cells: Cells, _: Arrays) -> Arrays:
-            gap = jnp.where(jnp.isinf(shift) & ~jnp.isinf(cells[-1]), 0, gap_to_shift(cells, shift))
+            is_infinite = jnp.isinf(cells[0]) | jnp.isinf(cells[-1])
+            gap = jnp.where(jnp.isinf(shift) & ~is_infinite, 0, gap_to_shift(cells, shift))
             product = jnp.where(is_mean, 0, beta) * jnp.where(is_mean, 0, gap)
             return jnp.where(is_mean, gap, _exponential_less_one(product)), *([jnp.exp(product)] if is_large else [])
 

@@ -173,6 +173,8 @@ def vary_together(*arrays: jax.Array) -> list[jax.Array]:
     A backward pass returns cotangents of the types of its arguments. The cotangent of an argument that is the same on
     all devices is a sum over the devices. Here this sum results from multiplying by ones whose types vary.
     """
+    if AxisType.Manual not in jax.sharding.get_abstract_mesh().axis_types:
+        return list(arrays)
     return [
         math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in arrays), start=array)
         for array in arrays

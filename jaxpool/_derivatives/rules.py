@@ -23,6 +23,7 @@ from jax import lax
 
 from jaxpool._engine import primitives
 from jaxpool._engine.platforms import is_portable
+from jaxpool._sharding import vary_together
 
 # Values, and the residuals that tell the map which cells to read.
 ValuesAndResiduals = tuple[Any, tuple[Any, ...]]
@@ -97,6 +98,9 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
     if not primitives.available():
         constants = residuals if linear_map.residuals_vary else jax.tree.map(lax.stop_gradient, residuals)
         return linear_map.forward(vector, *constants)
+    # The cotangent of a vector that devices share is a sum over those whose residuals differ.
+    others = jax.tree.leaves(residuals)
+    vector = jax.tree.map(lambda each: vary_together(each, *others)[0], vector)
     return primitives.call(
         _Direction(linear_map, False),
         vector,

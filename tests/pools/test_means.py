@@ -240,3 +240,9 @@ def test_exponents_of_generalised_means_are_learnt(rule: Any) -> None:
     with jax.numpy_dtype_promotion("standard"):
         (learnt, _), _ = jax.jit(lambda p: jax.lax.scan(step, (p, optimiser.init(p)), None, 80))(jnp.full(3, 2.0))
     np.testing.assert_allclose(learnt, known, rtol=0.02)
+
+
+def test_the_mean_of_infinities_of_either_sign_is_nan() -> None:
+    x = np.zeros((5, 5))
+    x[0, 0], x[4, 4] = np.inf, -np.inf
+    assert np.isnan(jaxpool.mellowmax_pool(x, 0.0, (5, 5))).all()

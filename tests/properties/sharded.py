@@ -34,6 +34,7 @@ from tests.properties.sharded_checks import (
     check_boxes,
     check_collected,
     check_inside_shard_map,
+    check_masks_of_devices,
     check_own_decisions,
     check_shared_parameter,
     check_single_exchange,
@@ -116,6 +117,7 @@ def check_in_main_part() -> None:
         check_single_exchange(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))
     check("stochastic_pool drawn", DRAWN, square, BATCH, ANY)
     check_shared_parameter("jvp", line)
+    check_masks_of_devices(line)
     check_own_decisions(jax.make_mesh((4,), ("devices",), axis_types=(AxisType.Explicit,)))
     for name in ("roi_align", "roi_pool"):
         check_boxes(name, square)

@@ -181,6 +181,29 @@ def check_own_decisions(mesh: Mesh) -> None:
     print(mesh.axis_types, "own decisions")
 
 
+def check_masks_of_devices(mesh: Mesh) -> None:
+    """The cotangent of an array that devices share is a sum over them, if only what selects its cells differs."""
+    x, masks = X[0, :8, 0], np.random.default_rng(10).random((mesh.size, 8, 1)) < 0.6
+    pools: list[Callable[..., jax.Array]] = [
+        lambda x, mask: jaxpool.max_pool(x, 2, axis=0, where=mask),
+        lambda x, mask: jaxpool.top_k_pool(x, 2, 4, axis=0, where=mask),
+        lambda x, mask: jaxpool.min_pool(x, jaxpool.bins(3), axis=0, where=mask, rule="vjp"),
+        lambda x, mask: jaxpool.max_unpool(x, mask + 2 * np.arange(8)[:, None] + 0 * x.astype(int), 16, axis=0),
+    ]
+    for pool in pools:
+
+        def loss(x: jax.Array, mask: jax.Array, pool: Callable[..., jax.Array] = pool) -> jax.Array:
+            return (pool(x, mask) ** 2).sum()
+
+        def local(x: jax.Array, masks: jax.Array, loss: Callable[..., jax.Array] = loss) -> jax.Array:
+            return jax.lax.psum(loss(x, masks[0]), "devices")
+
+        shared = jax.shard_map(local, mesh=mesh, in_specs=(PartitionSpec(), BATCH), out_specs=PartitionSpec())
+        expected = sum(jax.grad(loss)(x, mask) for mask in masks)
+        np.testing.assert_allclose(jax.jit(jax.grad(shared))(x, masks), expected, rtol=1e-6)
+    print("shard_map", "masks of devices")
+
+
 def check_boxes(name: str, mesh: Mesh) -> None:
     """Boxes of every image of a sharded batch, by `jax.vmap`."""
     boxes = np.random.default_rng(2).uniform(-1, 30, (8, 3, 4)).astype(np.float32)
