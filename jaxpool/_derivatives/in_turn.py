@@ -169,10 +169,7 @@ def over_parts(
     """
 
     def pool_in_turn(x: jax.Array) -> jax.Array:
-        state = cells(x)
-        for part in parts:
-            state = _over_pieces(step, state, part) if is_in_pieces(part) else step(state, part)
-        return value(state)
+        return value(last_state(step, cells(x), parts))
 
     if not any(map(is_in_pieces, parts)):
         return pool_in_turn(x)
@@ -180,6 +177,13 @@ def over_parts(
     holds_nan = reduce_windows(nan if mask is None else nan & mask, window, lax.max)
     values = pool_in_turn(_without_nan(x))
     return values * jnp.where(holds_nan, jnp.nan, 1).astype(values.dtype)
+
+
+def last_state(step: Callable[..., Any], state: Any, parts: Sequence[Window]) -> Any:
+    """The state after one part after the other."""
+    for part in parts:
+        state = _over_pieces(step, state, part) if is_in_pieces(part) else step(state, part)
+    return state
 
 
 def _over_pieces(step: Callable[..., Any], cells: Any, part: Window) -> Any:

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._derivatives.in_turn import exponentials_order, is_in_pieces, over_parts
+from jaxpool._derivatives.in_turn import exponentials_order, last_state
 from jaxpool._derivatives.moments import largest_cells, moments_order
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
 from jaxpool._derivatives.powers import power_of_two
 from jaxpool._derivatives.rules import apply_linear_map, custom_rule
-from jaxpool._engine.maps import on_every_platform, reduce_windows
+from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.window_offsets import sum_over_offsets
@@ -42,8 +42,9 @@ from jaxpool._geometry.window import Window
 # Values and Ṫ of cells are computed from the weights or logits themselves: a GPU would store h and t for every cell.
 # Only t(i)·ẋ(i), which might overflow, needs them.
 
-# h and c; t; m, which is only there for its derivatives; and for cells their weights or logits.
-_State = tuple[Arrays, jax.Array, jax.Array, jax.Array | None]
+# h and c; t; m as those of x and of weights, which are only there for their derivatives; for cells their weights or
+# logits. Where C is not finite, the moment of weights is left out of y, of which it is no derivative.
+_State = tuple[Arrays, jax.Array, Arrays, jax.Array | None]
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,8 @@ class Ratios(Weights):
 
 @custom_rule((0, 5))
 def _merge(
-    ratios: Ratios, cells: Arrays, mass: jax.Array, moment: jax.Array, given: jax.Array | None, part: Window
-) -> tuple[Arrays, jax.Array, jax.Array]:
+    ratios: Ratios, cells: Arrays, mass: jax.Array, moments: Arrays, given: jax.Array | None, part: Window
+) -> tuple[Arrays, jax.Array, Arrays]:
     """H and C, T, and M of every window."""
 
     def merge_on_platform(cells: Arrays, mass: jax.Array, given: jax.Array | None) -> tuple[Arrays, jax.Array]:
@@ -143,31 +144,32 @@ def _merge(
     near, total = on_every_platform(merge_on_platform, constants, mass, given, like=((like, like), like))
     near = lax.stop_gradient(near)
     if is_portable():
-        return near, total, _moments(ratios, mass, moment, constants, near, given is not None, part)[1]
-    return near, total, _constant(0.0, near[1])
+        return near, total, _moments(ratios, mass, moments, constants, near, given is not None, part)[1]
+    return near, total, (_constant(0.0, near[1]),) * 2
 
 
 @_merge.defjvp
 def _merge_jvp(ratios: Ratios, part: Window, primals: Any, tangents: Any) -> Any:
-    (cells, _, _, given), (_, mass_dot, moment_dot, _) = primals, tangents
-    near, total, moment = _merge(ratios, *primals, part)
-    zeros = jax.tree.map(jnp.zeros_like, near)
-    return (near, total, moment), (zeros, *_moments(ratios, mass_dot, moment_dot, cells, near, given is not None, part))
+    (cells, _, _, given), (_, mass_dot, moments_dot, _) = primals, tangents
+    near, total, moments = _merge(ratios, *primals, part)
+    dots = _moments(ratios, mass_dot, moments_dot, cells, near, given is not None, part)
+    return (near, total, moments), (jax.tree.map(jnp.zeros_like, near), *dots)
 
 
 def _moments(
-    ratios: Ratios, mass: jax.Array, moment: jax.Array, cells: Arrays, near: Arrays, of_cells: bool, part: Window
-) -> tuple[jax.Array, jax.Array]:
-    """Σ ρ·t and Σ ρ·(m + t·(c - C)), linear in t and m; the t of cells are weights, of scale 1."""
+    ratios: Ratios, mass: jax.Array, moments: Arrays, cells: Arrays, near: Arrays, of_cells: bool, part: Window
+) -> tuple[jax.Array, Arrays]:
+    """Σ ρ·t, and Σ ρ·m and Σ ρ·(m + t·(c - C)), linear in t and m; the t of cells are weights, of scale 1."""
     like = (near[1],) * 2
     scaled = ratios.exponents or not of_cells
     both = PairMap(replace(ratios, powers=(0, 1), scaled=scaled), part)
-    masses, moments = apply_linear_map(both, mass, cells, near, like=like)
+    masses, of_masses = apply_linear_map(both, mass, cells, near, like=like)
     if not scaled:
         ratio = ratios.divisor_of_slopes(near[0])
-        masses, moments = masses * ratio, moments * ratio
-    (own,) = apply_linear_map(PairMap(ratios, part, "moments"), moment, cells, near, like=like[:1])
-    return masses, moments + own
+        masses, of_masses = masses * ratio, of_masses * ratio
+    own = PairMap(ratios, part, "moments")
+    of_x, *of_weights = (apply_linear_map(own, each, cells, near, like=like[:1])[0] for each in moments[: 2 - of_cells])
+    return masses, (of_x, sum(of_weights, of_masses))
 
 
 def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: bool) -> jax.Array:
@@ -183,17 +185,9 @@ def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: boo
         # A product with x neither overflows nor vanishes.
         scaled = known * (1 / jnp.where(scales == 0, 1, scales))
 
-    def cells(without_nan: jax.Array) -> _State:
-        return (scales, lax.stop_gradient(without_nan)), mass, scaled * _offset(x), weights
-
-    held = mass != 0
-    over_these = partial(over_parts, partial(_merge_state, ratios=ratios), cells, _value, parts)
-    if not any(map(is_in_pieces, parts)):
-        return over_these(x, held, window)
-    # NaN is put into values only: means are linear in x.
-    nan = jnp.isnan(x) & held
-    holds_nan = reduce_windows(nan, window, lax.max)
-    return over_these(jnp.where(nan, 0, x), held, window) + jnp.where(holds_nan, jnp.nan, 0)
+    moment = scaled * _offset(x)
+    cells = (scales, lax.stop_gradient(x)), mass, (moment, jnp.zeros_like(moment)), weights
+    return _value(last_state(partial(_merge_state, ratios=ratios), cells, parts))
 
 
 def _merge_state(state: _State, part: Window, _: Sequence[int] = (), *, ratios: Ratios) -> _State:
@@ -201,8 +195,8 @@ def _merge_state(state: _State, part: Window, _: Sequence[int] = (), *, ratios: 
 
 
 def _value(state: _State) -> jax.Array:
-    (_, mean), mass, moment, _ = state
-    dead = mass == 0
+    (_, mean), mass, (of_x, of_weights), _ = state
+    dead, moment = mass == 0, of_x + jnp.where(jnp.isfinite(mean), of_weights, 0)
     return jnp.where(dead, 0, mean + moment / jnp.where(dead, 1, mass))
 
 

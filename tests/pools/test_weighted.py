@@ -139,6 +139,28 @@ def test_windows_of_a_weight_that_is_nan_pass_nothing(pool: Any) -> None:
     np.testing.assert_array_equal(slopes, np.zeros((2, 4)))
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(("shape", "kernel", "stride"), [((6, 7), 3, 1), ((8, 9), 5, 2), ((200,), 70, 7)])
+@pytest.mark.parametrize("pool", [weighted_pool, attention_pool])
+def test_values_that_are_not_finite_pass_nothing_to_weights(
+    pool: Any, shape: tuple[int, ...], kernel: int, stride: int, bad: float
+) -> None:
+    """At once, over one axis after the other, and in pieces; what x gets does not depend on the cells."""
+    x, w, axis = distinct(shape, "cells"), weights(*shape), tuple(range(len(shape)))
+    here = np.arange(x.size).reshape(shape) == x.size // 2
+
+    @compiled_fast
+    def pools(x: jax.Array, w: jax.Array, kept: jax.Array) -> Any:
+        values, pull_back = jax.vjp(lambda x, w: pool(x, w, kernel, stride, axis=axis), x, w)
+        return values, *pull_back(jnp.where(kept, jnp.arange(1.0, values.size + 1).reshape(values.shape), 0))
+
+    values = pool(x, w, kernel, stride, axis=axis)
+    found, of_x, of_weights = pools(np.where(here, bad, x), w, np.ones_like(values, bool))
+    assert 0 < np.isfinite(found).sum() < found.size
+    np.testing.assert_allclose(of_x, pools(x, w, np.ones_like(values, bool))[1], rtol=1e-10)
+    np.testing.assert_allclose(of_weights, pools(x, w, np.isfinite(found))[2], rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_weights_of_zero_have_slopes(dtype: Any) -> None:
     x, w = np.array([1.0, 5.0, 2.0, 8.0, 4.0], dtype), np.array([3.0, 0.0, 0.0, 1e-30, 0.0], dtype)
