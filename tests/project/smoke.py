@@ -27,7 +27,7 @@ class Numbers(doctest.OutputChecker):
 
 def main() -> None:
     """Check the examples, and print where the package is, its version and how many functions it has."""
-    names = {"jax": jax, "jnp": jnp, "jaxpool": jaxpool}
+    names = {"jax": jax, "jnp": jnp, "np": np, "jaxpool": jaxpool}
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(Numbers(), verbose=False)
     public = [name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")]
     for name in public:
