@@ -169,7 +169,7 @@ def _moments(
         masses, of_masses = masses * ratio, of_masses * ratio
     own = PairMap(ratios, part, "moments")
     of_x, *of_weights = (apply_linear_map(own, each, cells, near, like=like[:1])[0] for each in moments[: 2 - of_cells])
-    return masses, (of_x, sum(of_weights, of_masses))
+    return masses, (of_x, of_masses + of_weights[0] if of_weights else of_masses)
 
 
 def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: bool) -> jax.Array:
