@@ -27,7 +27,6 @@ from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._lp import norms
-from jaxpool._sharding import vary_together
 
 
 def stochastic_pool(
@@ -147,7 +146,6 @@ def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window,
 def _drawn_cells(x: jax.Array, mask: jax.Array | None, shares: jax.Array, window: Window, rule: str) -> jax.Array:
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
-    x, shares = vary_together(x, shares)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
     return selected_values(_Drawn(window), rule, x, shares).astype(dtype)

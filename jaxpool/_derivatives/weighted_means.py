@@ -137,6 +137,7 @@ def _merge(
             return jnp.where(share == 0, 0, share * mean)
 
         merged = sum_over_offsets(weighed, (means, *weights), part)
+        # A mass that is not 0, for the mean that is NaN.
         return (largest, merged), total if given is None else jnp.where(jnp.isnan(total), 1, total)
 
     like = jax.ShapeDtypeStruct(part.output_shape(mass.shape), mass.dtype)

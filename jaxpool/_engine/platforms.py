@@ -77,7 +77,7 @@ def on_one_device() -> bool:
 
     They are if the program runs on one, and inside `jax.shard_map`, if it maps over all axes of the mesh.
     """
-    return inside_shard_map() or _program.value.devices == 1
+    return inside_shard_map() or lowered_for_one_device()
 
 
 def lowered_for_one_device() -> bool:
