@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from jaxpool._derivatives.in_turn import exponentials_order, extremes_with_zeros
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.pairs import ExponentialWeights, finite, weighted_sums
 from jaxpool._derivatives.rules import with_rule
+from jaxpool._engine.stages import materialize
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -91,12 +92,12 @@ def soft_pool(
 #     ∂y/∂x(i) = w(i)·(1 + β·(x(i) - y))        ∂y/∂β = Σ w(i)·(x(i) - y)²
 #
 # c is the largest cell, as β ≥ 0: no exponential overflows, Σ e ≥ 1, and every weight is accurate to a few units in the
-# last place, however large β·x. If one axis is taken after the other, windows with sums Σ e and Σ e·(x - c) for
-# different c are shifted to a common c as cells are, by another exponential.
+# last place, however large β·x. If one axis is taken after the other, windows with different c are shifted to a common
+# one as cells are, by another exponential; their means are at offsets from c, which cells do not have.
 
 
-# The shift c of every window, Σ e, Σ e·(x - c), the largest and the smallest cell. Cells are their own shifts: Σ e is
-# None if all are present, and the third is None. The last is not the smallest if β is known to be positive.
+# The shift c of every window, Σ e, the offset y - c, the largest and the smallest cell. Cells are their own shifts: Σ e
+# is None if all are present, and the third is None. The last is not the smallest if β is known to be positive.
 _State = tuple[jax.Array, jax.Array | None, jax.Array | None, jax.Array, jax.Array]
 
 
@@ -132,10 +133,9 @@ def _pool(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Wind
         return jnp.where(present, x, 0), present.astype(x.dtype), None, largest, smallest
 
     def mean(state: _State) -> jax.Array:
-        shift, mass, moment, largest, smallest = state
-        assert mass is not None, "a window has an axis"
-        assert moment is not None, "a window has an axis"
-        y = shift + moment / jnp.where(mass == 0, 1, mass)
+        shift, _, offset, largest, smallest = state
+        assert offset is not None, "a window has an axis"
+        y = shift + offset
         if not positive:
             # A plain mean, including infinities.
             largest = jnp.where((beta == 0) & jnp.isinf(smallest), largest + smallest, largest)
@@ -156,13 +156,14 @@ def _without_tiny(beta: jax.Array) -> jax.Array:
 
 
 def _pool_state(state: _State, part: Window, _: Any = None, *, beta: jax.Array, positive: bool) -> _State:
-    shift, mass, moment, largest, smallest = state
+    shift, mass, offset, largest, smallest = state
+    cells = (shift,) if offset is None else (shift, offset)
     weights = _WEIGHTS if positive else _LEARNT_WEIGHTS
     beta = lax.expand_dims(beta, range(shift.ndim - beta.ndim))
     if mass is None:
-        largest, (moment, mass) = weighted_sums(weights, shift, None, beta, None, part)
+        largest, (moment, mass) = weighted_sums(weights, cells, None, beta, None, part)
         largest = lax.stop_gradient(largest)
-        return finite(largest), mass, moment, largest, largest
+        return finite(largest), mass, _quotient(moment, mass), largest, largest
     largest = common = extremes_with_zeros(lax.stop_gradient(largest), part, lax.max)
     if positive:
         smallest = largest
@@ -171,35 +172,44 @@ def _pool_state(state: _State, part: Window, _: Any = None, *, beta: jax.Array, 
         # No cell is so far from the middle that differences overflow. For any β but 0 such a cell has no weight.
         are_finite = ~(jnp.isinf(largest) | jnp.isinf(smallest))
         common = jnp.where((beta == 0) & are_finite, largest / 2 + smallest / 2, largest)
-    _, (moments, masses) = weighted_sums(weights, shift, common, beta, mass, part)
-    if moment is not None:
-        (power,) = weights.each[1:]
-        moments += weighted_sums(power, shift, common, beta, moment, replace(part, zeros=False), "moments")[1][0]
-    return finite(common), masses, moments, largest, smallest
+    _, (moment, masses) = weighted_sums(weights, cells, common, beta, mass, part)
+    return finite(common), masses, _quotient(moment, masses), largest, smallest
 
 
-def _one(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
+def _quotient(moment: jax.Array, mass: jax.Array) -> jax.Array:
+    # Read twice, and so is its cotangent.
+    return materialize(moment / jnp.where(mass == 0, 1, mass))
+
+
+# Functions of a cell, its offset if it has one, the shift and β.
+
+
+def _one(cells: jax.Array, *_: jax.Array) -> jax.Array:
     return jnp.ones_like(cells)
 
 
-def _exponent(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
+def _exponent(cells: jax.Array, *others: jax.Array) -> jax.Array:
+    *_, shift, beta = others
     return beta * difference(cells, shift, False)
 
 
-def _gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return difference(cells, shift, False)
+def _gap(cells: jax.Array, *others: jax.Array) -> jax.Array:
+    *offset, shift, _ = others
+    return sum(offset, difference(cells, shift, False))
 
 
 # The same for β that may be 0, for which cells are on both sides of the shift.
 
 
-def _learnt_exponent(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
+def _learnt_exponent(cells: jax.Array, *others: jax.Array) -> jax.Array:
+    *_, shift, beta = others
     product = beta * difference(cells, shift, True)
     return jnp.where(product > 0, 0, product)
 
 
-def _learnt_gap(cells: jax.Array, shift: jax.Array, beta: jax.Array) -> jax.Array:
-    return difference(cells, shift, True)
+def _learnt_gap(cells: jax.Array, *others: jax.Array) -> jax.Array:
+    *offset, shift, _ = others
+    return sum(offset, difference(cells, shift, True))
 
 
 _WEIGHTS = ExponentialWeights(_exponent, (_gap, _one))

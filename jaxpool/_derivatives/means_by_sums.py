@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.pairs import PairMap, Weights
+from jaxpool._derivatives.powers import reciprocal
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._derivatives.weighted_means import Ratios, exact_means
 from jaxpool._engine.loops import is_looped
@@ -78,7 +79,7 @@ class _MeansBySums(SumsOfCells):
 
     def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
         total, weighed = sums
-        return weighed * _reciprocal(total)
+        return weighed * reciprocal(total)
 
     def is_moderate(self, sums: Terms) -> jax.Array:
         total, _ = sums
@@ -99,21 +100,17 @@ class _MeansBySums(SumsOfCells):
         (of_weights,) = PairMap(_Gaps(), self.window).forward(
             materialize(weight_dot), (x,), (self.value_of_kept(sums),)
         )
-        return (direct + of_weights) * _reciprocal(sums[0])
+        return (direct + of_weights) * reciprocal(sums[0])
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         x, weights = cells
         (weight,), pull_weight = jax.vjp(self.weight, weights)
-        share = materialize(values_bar * _reciprocal(sums[0]))
+        share = materialize(values_bar * reciprocal(sums[0]))
         # One after the other, to pad for one at a time.
         x_bar = materialize(weight * spread(share, self.window))
         share = materialize(share, x_bar)
         gaps = PairMap(_Gaps(), self.window).transpose((share,), (x,), (materialize(self.value_of_kept(sums), x_bar),))
         return x_bar, pull_weight((gaps,))[0]
-
-
-def _reciprocal(total: jax.Array) -> jax.Array:
-    return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
 
 
 def _is_moderate(array: jax.Array) -> jax.Array:

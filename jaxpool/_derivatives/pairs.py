@@ -1,8 +1,7 @@
 """Sums over the cells of windows, in which every pair of a window and a cell has a weight, and their derivatives.
 
-Norms, log-sum-exp and soft means are such sums, or roots and logarithms of them, and so are all their derivatives. Here
-are the sums, for several weights with one exponential; the linear map that both modes of differentiation use; and sums
-with weights that are an exponential times factors, whose derivatives have weights of the same kind.
+Norms, log-sum-exp and soft means are roots, logarithms or ratios of such sums. Here are the sums, for several weights
+with one exponential; the linear map of both modes; and weights whose derivatives are of the same kind.
 """
 
 import abc
@@ -80,7 +79,6 @@ class PairMap(LinearMap):
     residuals_vary = True
 
     def forward(self, multiplicity: jax.Array, cells: Arrays, windows: Arrays, /) -> Arrays:
-
         def sum_on_platform(multiplicity: jax.Array, cells: Arrays, windows: Arrays) -> Arrays:
             of_cells = [*self.weights.fill_cells(cells, self.window), (multiplicity, 0.0)]
             return sum_pairs(self.weights, of_cells, windows, self.window, self.mark)
@@ -180,42 +178,40 @@ def _name(factor: Elementwise) -> str:
     return f"{_name(factor.factor)} by {factor.argument}" if isinstance(factor, _Slope) else factor.__name__
 
 
-# Notation: as in `pairs`, where v(o) are a shift c(o) and β, with a dot for tangents.
+# Notation: as above, where v(o) are a shift c(o) and β; a dot marks a tangent. The first weight alone depends on the
+# offset d(i) of a cell, and the second one is its derivative with respect to that.
 #
-#     y_k(o) = Σ_{i ∈ W(o)} k(x(i), c(o), β)·a(i)
-#     ẏ_k(o) = Σ_{i ∈ W(o)} k·ȧ(i) + Σ_{i ∈ W(o)} ∂k/∂x·a(i)·ẋ(i) + β̇·Σ_{i ∈ W(o)} ∂k/∂β·a(i)
+#     y_k(o) = Σ_{i ∈ W(o)} k(x(i), d(i), c(o), β)·a(i)
+#     ẏ_k(o) = Σ_{i ∈ W(o)} k·ȧ(i) + Σ_{i ∈ W(o)} a(i)·(∂k/∂x·ẋ(i) + ∂k/∂d·ḋ(i)) + β̇·Σ_{i ∈ W(o)} ∂k/∂β·a(i)
 #     x̄(i) = a(i)·Σ_k Σ_{o : i ∈ W(o)} ∂k/∂x·ȳ_k(o)
 #
 # All are sums of the same form, with weights k or its derivatives; the same holds for every order.
 
 
-@custom_rule((0, 5, 6))
+@custom_rule((0, 5))
 def weighted_sums(
     weights: ExponentialWeights,
-    cells: jax.Array,
+    cells: Arrays,
     shift: jax.Array | None,
     beta: jax.Array,
     multiplicities: jax.Array | None,
     window: Window,
-    mark: str = "",
 ) -> tuple[jax.Array, Arrays]:
     """The shift, constant under differentiation, and Σ weight(cell, `finite` shift, β)·multiplicity over every window.
 
-    The shift is the largest cell if there is none. Any array may have size 1 along an axis. Padded cells have
-    multiplicity 0. Without multiplicities every cell counts once, and padded cells are -inf, whose weight must be 0.
-    Padded cells that are zeros count once in either case. Sums with different marks share nothing: otherwise the CPU
-    compiler would keep the exponentials of both in memory.
+    A cell is a number, or a number and an offset. Without a shift it is the largest number. Any array may have size 1
+    along an axis. Padded cells have multiplicity 0. Without multiplicities every cell counts once, and padded cells are
+    -inf, whose weight must be 0. Padded cells that are zeros count once in either case.
     """
     fill = 0.0 if window.zeros or multiplicities is not None else -jnp.inf
-    fills = fill, float(window.zeros)
 
-    def sum_on_platform(cells: jax.Array, multiplicities: Any, shift: Any, beta: jax.Array) -> Any:
+    def sum_on_platform(cells: Arrays, multiplicities: Any, shift: Any, beta: jax.Array) -> Any:
         if shift is None:
-            shift = extremes_with_zeros(lax.stop_gradient(cells), window, lax.max)
-        of_cells = list(zip((cells, multiplicities), fills, strict=True))
-        return shift, sum_pairs(weights, of_cells, (finite(shift), beta), window, mark)
+            shift = extremes_with_zeros(lax.stop_gradient(cells[0]), window, lax.max)
+        of_cells = [*zip(cells, (fill, 0.0), strict=False), (multiplicities, float(window.zeros))]
+        return shift, sum_pairs(weights, of_cells, (finite(shift), beta), window, "")
 
-    like = jax.ShapeDtypeStruct(window.output_shape(cells.shape), cells.dtype)
+    like = jax.ShapeDtypeStruct(window.output_shape(cells[0].shape), cells[0].dtype)
     likes = like if shift is None else shift, (like,) * len(weights.each)
     return on_every_platform(sum_on_platform, cells, multiplicities, shift, beta, like=likes)
 
@@ -226,21 +222,29 @@ def finite(extremes: jax.Array) -> jax.Array:
 
 
 @partial(weighted_sums.defjvp, symbolic_zeros=True)
-def _weighted_sums_jvp(weights: ExponentialWeights, window: Window, mark: str, primals: Any, tangents: Any) -> Any:
+def _weighted_sums_jvp(weights: ExponentialWeights, window: Window, primals: Any, tangents: Any) -> Any:
     (cells, _, beta, multiplicities), (cells_dot, _, beta_dot, multiplicities_dot) = primals, tangents
-    shift, y = weighted_sums(weights, *primals, window, mark)
+    shift, y = weighted_sums(weights, *primals, window)
     # Padded cells have no tangents.
-    real, given = replace(window, zeros=False), ((cells,), (finite(shift), beta))
+    real, windows = replace(window, zeros=False), (finite(shift), beta)
+
+    def weighed(each: jax.Array) -> jax.Array:
+        return each if multiplicities is None else each * multiplicities
+
+    def applied(weights: Weights, vector: jax.Array, mark: str = "") -> Arrays:
+        return apply_linear_map(PairMap(weights, real, mark), vector, cells, windows, like=y[: len(weights.each)])
+
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):
-        terms.append(apply_linear_map(PairMap(weights, real, mark), multiplicities_dot, *given, like=y))
-    if not is_symbolic_zero(cells_dot):
-        weighed = cells_dot if multiplicities is None else cells_dot * multiplicities
-        terms.append(apply_linear_map(PairMap(weights.slopes(0), real, mark), weighed, *given, like=y))
+        terms.append(applied(weights, multiplicities_dot))
+    if not is_symbolic_zero(cells_dot[0]):
+        terms.append(applied(weights.slopes(0), weighed(cells_dot[0])))
     if not is_symbolic_zero(beta_dot):
-        _, slopes = weighted_sums(weights.slopes(2), cells, shift, beta, multiplicities, window, mark)
+        _, slopes = weighted_sums(weights.slopes(len(cells) + 1), cells, shift, beta, multiplicities, window)
         terms.append(tuple(slope * beta_dot for slope in slopes))
-    y_dot = terms[0] if terms else tuple(map(jnp.zeros_like, y))
-    for term in terms[1:]:
-        y_dot = tuple(map(jnp.add, y_dot, term))
+    y_dot = tuple(sum(each[1:], each[0]) for each in zip(*terms, strict=True)) or tuple(map(jnp.zeros_like, y))
+    for offset_dot in cells_dot[1:]:
+        if not is_symbolic_zero(offset_dot):
+            (of_offset,) = applied(weights.each[1], weighed(offset_dot), "offsets")
+            y_dot = (y_dot[0] + of_offset, *y_dot[1:])
     return (shift, y), (jnp.zeros_like(shift), y_dot)

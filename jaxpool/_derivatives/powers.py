@@ -116,3 +116,8 @@ def _power_jvp(number: float | None, signed: bool, primals: Any, tangents: Any) 
         return value, number * _power(base, None, number - 1, not signed) * base_dot
     value_dot = exponent * _power(base, exponent - 1, None, not signed) * base_dot
     return value, value_dot + log_magnitude(base) * value * exponent_dot
+
+
+def reciprocal(total: jax.Array) -> jax.Array:
+    """1/total, or 0 where that is 0."""
+    return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))

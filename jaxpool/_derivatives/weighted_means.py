@@ -18,7 +18,7 @@ from jax import lax
 from jaxpool._derivatives.in_turn import exponentials_order, last_state
 from jaxpool._derivatives.moments import largest_cells, moments_order
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
-from jaxpool._derivatives.powers import power_of_two
+from jaxpool._derivatives.powers import power_of_two, reciprocal
 from jaxpool._derivatives.rules import apply_linear_map, custom_rule
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays
@@ -42,8 +42,8 @@ from jaxpool._geometry.window import Window
 # Values and Ṫ of cells are computed from the weights or logits themselves: a GPU would store h and t for every cell.
 # Only t(i)·ẋ(i), which might overflow, needs them.
 
-# h and c; t; m as those of x and of weights, which are only there for their derivatives; for cells their weights or
-# logits. Where C is not finite, the moment of weights is left out of y, of which it is no derivative.
+# h and c; t; m as those of x and of weights, which are there for their derivatives alone, of weights where c is finite;
+# for cells their weights or logits.
 _State = tuple[Arrays, jax.Array, Arrays, jax.Array | None]
 
 
@@ -116,29 +116,33 @@ def _merge(
     ratios: Ratios, cells: Arrays, mass: jax.Array, moments: Arrays, given: jax.Array | None, part: Window
 ) -> tuple[Arrays, jax.Array, Arrays]:
     """H and C, T, and M of every window."""
+    fills = ratios.absent, 0.0
 
     def merge_on_platform(cells: Arrays, mass: jax.Array, given: jax.Array | None) -> tuple[Arrays, jax.Array]:
-        (scales, absent), means = ratios.fill_cells(cells, part)
-        if given is None:
-            largest, weights = largest_cells(scales, part), ((scales, absent), (mass, 0.0))
-        else:
-            largest, weights = ratios.largest(lax.stop_gradient(given), part), ((given, absent),)
+        in_stage, weights = partial(on_every_platform, in_stage=True), (cells[0], mass) if given is None else (given,)
+        largest = in_stage(largest_on_platform, cells[0], given, mark="largest")
         divisor = ratios.divisor(largest)
+        total = in_stage(total_on_platform, divisor, *weights, mark="total")
+        means = in_stage(means_on_platform, divisor, reciprocal(total), cells[1], *weights, mark="means")
+        # A mass that is not 0, for the mean that is NaN.
+        return (largest, means), total if given is None else jnp.where(jnp.isnan(total), 1, total)
 
-        def added(*weight: jax.Array) -> jax.Array:
-            ratio = ratios.ratio(weight[0], divisor)
-            return ratio if given is not None else ratio * weight[1]
+    def largest_on_platform(scales: jax.Array, given: jax.Array | None) -> jax.Array:
+        return largest_cells(scales, part) if given is None else ratios.largest(lax.stop_gradient(given), part)
 
-        total = sum_over_offsets(added, weights, part)
-        inverse = jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
+    def total_on_platform(divisor: jax.Array, *weights: jax.Array) -> jax.Array:
+        return sum_over_offsets(partial(added, divisor), list(zip(weights, fills, strict=False)), part)
 
+    def means_on_platform(divisor: jax.Array, inverse: jax.Array, means: jax.Array, *weights: jax.Array) -> jax.Array:
         def weighed(mean: jax.Array, *weight: jax.Array) -> jax.Array:
-            share = added(*weight) * inverse
+            share = added(divisor, *weight) * inverse
             return jnp.where(share == 0, 0, share * mean)
 
-        merged = sum_over_offsets(weighed, (means, *weights), part)
-        # A mass that is not 0, for the mean that is NaN.
-        return (largest, merged), total if given is None else jnp.where(jnp.isnan(total), 1, total)
+        return sum_over_offsets(weighed, [(means, 0.0), *zip(weights, fills, strict=False)], part)
+
+    def added(divisor: jax.Array, *weight: jax.Array) -> jax.Array:
+        ratio = ratios.ratio(weight[0], divisor)
+        return ratio if given is not None else ratio * weight[1]
 
     like = jax.ShapeDtypeStruct(part.output_shape(mass.shape), mass.dtype)
     constants = lax.stop_gradient(cells)
@@ -170,7 +174,10 @@ def _moments(
         masses, of_masses = masses * ratio, of_masses * ratio
     own = PairMap(ratios, part, "moments")
     of_x, *of_weights = (apply_linear_map(own, each, cells, near, like=like[:1])[0] for each in moments[: 2 - of_cells])
-    return masses, (of_x, of_masses + of_weights[0] if of_weights else of_masses)
+    if of_weights:
+        # Of parts whose means are finite, too.
+        of_masses += jnp.where(jnp.isfinite(near[1]), of_weights[0], 0)
+    return masses, (of_x, of_masses)
 
 
 def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: bool) -> jax.Array:
@@ -185,7 +192,6 @@ def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: boo
         scales, mass = _scale(lax.stop_gradient(jnp.abs(known))), known
         # A product with x neither overflows nor vanishes.
         scaled = known * (1 / jnp.where(scales == 0, 1, scales))
-
     moment = scaled * _offset(x)
     cells = (scales, lax.stop_gradient(x)), mass, (moment, jnp.zeros_like(moment)), weights
     return _value(last_state(partial(_merge_state, ratios=ratios), cells, parts))
@@ -197,8 +203,7 @@ def _merge_state(state: _State, part: Window, _: Sequence[int] = (), *, ratios: 
 
 def _value(state: _State) -> jax.Array:
     (_, mean), mass, (of_x, of_weights), _ = state
-    dead, moment = mass == 0, of_x + jnp.where(jnp.isfinite(mean), of_weights, 0)
-    return jnp.where(dead, 0, mean + moment / jnp.where(dead, 1, mass))
+    return jnp.where(mass == 0, 0, mean + (of_x + of_weights) / jnp.where(mass == 0, 1, mass))
 
 
 def _scale(magnitude: jax.Array) -> jax.Array:
