@@ -87,7 +87,9 @@ def check_parameter(
             words = f"{words}, and finite in an array" if is_array else words
             raise ValueError(f"{function}: {name} must be {words}, got {wrong[0]}; {fix}")
     if isinstance(value, jax.Array) or np.ndim(value) > 0:
-        return jnp.asarray(value), None
+        # Beyond the range of the dtype that JAX gives it; families take the nearest number that they can use.
+        with np.errstate(over="ignore"):
+            return jnp.asarray(value), None
     return None, float(value)
 
 

@@ -17,7 +17,7 @@ from jaxpool._arguments import Rule, check_divisor
 from jaxpool._call import core, extended, padding_counts, sliding, widened
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import reduce_windows, spread
-from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.operations import accumulation_dtype, in_range
 from jaxpool._engine.parts import Parts
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
@@ -182,7 +182,8 @@ def averages(
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
-    counts = np.asarray(divisor) if divisor is not None else cells_counted(mask, window, include_pad, x.ndim)
+    divisor = None if divisor is None else in_range(divisor, x.dtype)
+    counts = cells_counted(mask, window, include_pad, x.ndim) if divisor is None else np.asarray(divisor)
     is_one_number = isinstance(counts, np.ndarray) and counts.size == 1
     quotients = _Quotients(window, float(counts.item()) if is_one_number else 1.0)
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)

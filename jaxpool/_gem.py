@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._adaptive import keep_axes
 from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
+from jaxpool._derivatives.exponentials import present_cells
+from jaxpool._derivatives.in_turn import exponentials_order, with_zeros, without_uncovered
+from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift, parametric_pool
+from jaxpool._engine.operations import in_range
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._lp import norms
+from jaxpool._lp import Norm, exponent_in_range, norm_by_ratios, norms
 
 
 def gem_pool(
@@ -68,7 +72,8 @@ def gem_pool(
         ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, of every order. A cell
         of 0 has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or
         emptied by `where` is 0; it and, for finite p, an infinite mean have derivative 0 at every order. Ties: for
-        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in its windows.
+        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in its windows. Beyond 10⁴,
+        learnt exponents leave float32 at most three digits of ∂y/∂x.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
@@ -149,7 +154,8 @@ def _pool(
 #     ∂y/∂x(i) = n^(-1/p)·sign(x(i))·(|x(i)|/N)^(p-1) = sign(x(i))·(|x(i)|/y)^(p-1)/n
 #     ∂y/∂p = n^(-1/p)·∂N/∂p + y·log(n)/p² = y/p·Σ (|x(i)|/y)^p·log(|x(i)|/y)/n
 #
-# by the rules of the norm and the chain rule only. An infinite norm has derivative 0, which the factor must keep.
+# by the rules of the norm and the chain rule. An infinite norm has derivative 0, which the factor must keep. An array p
+# may be so small that N overflows, so there the second forms are the rules, of means in which each cell has a share.
 
 
 @core
@@ -165,21 +171,38 @@ def _power_means(
 ) -> jax.Array:
     x, mask, window, dtype = widened(x, mask, window)
     if least is not None:
+        least = in_range(least, x.dtype)
         x = jnp.where(x <= least, np.array(least, x.dtype), x)
-    counts = cells_counted(mask, window, include_pad, x.ndim)
-    p = None if p is None else lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim))
-    values = norms(x, mask, p, window, number, rule)
-    if number is not None and number > float(jnp.finfo(x.dtype).max):
-        return values.astype(dtype)
-    counts = jnp.asarray(counts).astype(x.dtype)
-    if number is not None and math.log(window.cells) / number < math.log(jnp.finfo(x.dtype).max):
+    largest = float(jnp.finfo(x.dtype).max)
+    if number is not None and math.log(window.held) / number < math.log(largest) / 4:
+        counts = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(x.dtype)
+        values = norms(x, mask, None, window, number, rule)
+        if number > largest:
+            return values.astype(dtype)
         # Infinite norms stay infinite, and their windows pass no derivative on anyway.
         # Cotangents divided before the norms exist would fill memory while these are computed.
         return materialize(divide(values, counts ** (1 / number)), values).astype(dtype)
-    infinite = jnp.isinf(values)
-    finite = jnp.where(infinite, 0, values)
-    # By a power below 1, which for an exponent near 0 underflows to 0 instead of overflowing.
-    exponent = number if p is None else p
-    assert exponent is not None
-    means = finite * counts ** (-1 / exponent)
-    return jnp.where(infinite, jnp.inf, means).astype(dtype)
+    if include_pad and window.has_padding:
+        x, mask, window = with_zeros(x, mask, window)
+    x = x if mask is None else jnp.where(mask, x, 0)
+    x, present = without_uncovered(x, window, learnt=p is not None), present_cells(mask, window, x.ndim)
+    p, number = exponent_in_range(p, number, x)
+    counted = None if present is None else present.astype(x.dtype)
+    return parametric_pool(x, p, _PowerMean(window, number), rule, counted).astype(dtype)
+
+
+@dataclass(frozen=True)
+class _PowerMean(Norm):
+    """The mean for an array, and for an exponent so small that n^(1/p) may overflow."""
+
+    is_mean = True
+
+    @property
+    def in_turn(self) -> tuple[Window, ...]:
+        return exponentials_order(self.window)
+
+    def value(
+        self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
+    ) -> jax.Array:
+        multiplicity, total = multiplicities or (None, float(part.held))
+        return norm_by_ratios(cells[0], parameter, part, (multiplicity, jnp.maximum(total, 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -108,12 +109,21 @@ def norms(
         else:
             norms = extremes(pad_real(magnitudes, window, 0), None, window.after_padding(), lax.max, rule)
     else:
-        p = None if p is None else lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim))
+        p, number = exponent_in_range(p, number, x)
         if number is not None and number.is_integer() and number <= 8 and x.dtype == np.float32:
             norms = pool_by_sums_of_cells(_SumsOfPowers(window, number), rule, x)
         else:
-            norms = parametric_pool(x, p, _Norm(window, number), rule)
+            norms = parametric_pool(x, p, Norm(window, number), rule)
     return norms.astype(dtype)
+
+
+def exponent_in_range(p: jax.Array | None, number: float | None, x: jax.Array) -> tuple[jax.Array | None, float | None]:
+    """The array p in the rank and dtype of x, or the number: within limits whose reciprocals are normal numbers."""
+    least = float(jnp.finfo(x.dtype).tiny)
+    if number is not None:
+        return None, max(number, least)
+    assert p is not None
+    return jnp.clip(lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim)), least, 1 / least), None
 
 
 # Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From
@@ -127,7 +137,7 @@ def norms(
 
 
 @dataclass(frozen=True)
-class _Norm(ParametricPool):
+class Norm(ParametricPool):
     """The weights are of a quarter of the cells, and of the reciprocals of a quarter of y, computed once per window.
 
     The quarter keeps the reciprocal of the largest y a normal number. Reciprocals are 0 for dead windows, whose ratios
@@ -141,7 +151,7 @@ class _Norm(ParametricPool):
     def value(
         self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
     ) -> jax.Array:
-        return _norm_by_ratios(cells[0], parameter, part)
+        return norm_by_ratios(cells[0], parameter, part)
 
     def fill_windows(self, windows: Arrays) -> list[Filled]:
         return list(zip(windows, (0.0, 1.0), strict=False))
@@ -188,7 +198,7 @@ class _SumsOfPowers(SumsOfCells):
     sums_small_tiles = False
 
     def exact(self, x: jax.Array, /) -> jax.Array:
-        return parametric_pool(x, None, _Norm(self.window, self.p), "jvp")
+        return parametric_pool(x, None, Norm(self.window, self.p), "jvp")
 
     def terms(self, x: jax.Array) -> Terms:
         magnitudes = jnp.abs(x)
@@ -212,24 +222,26 @@ class _SumsOfPowers(SumsOfCells):
         return jnp.where(dead, 0, root)
 
 
-def _norm_by_ratios(x: jax.Array, p: Parameter, window: Window) -> jax.Array:
+def norm_by_ratios(x: jax.Array, p: Parameter, window: Window, counts: tuple[Any, Any] | None = None) -> jax.Array:
     """The norm s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, none that counts underflows.
 
-    For whole exponents of float32, s is a power of two: products with 1/s are exact, and the CPU compiler, which stores
+    In a mean, `counts` are the numbers of cells that each cell stands for, None for 1, and of the cells of windows. For
+    whole exponents of float32, s is a power of two: products with 1/s are exact, and the CPU compiler, which stores
     a quotient that is read twice, evaluates them in place. Not for float64, whose bits TPUs do not expose.
     """
     magnitudes = jnp.abs(x)
-    largest = reduce_windows(magnitudes, window, lax.max)
-    largest = lax.max(largest, jnp.zeros_like(largest))
-    if isinstance(p, float) and p.is_integer() and p <= 32 and largest.dtype == np.float32:
-        scale = power_of_two(largest)
-        inverse = 1 / scale
-        total = sum_terms(lambda cells, _: positive_power(cells[0] * inverse, p), [(magnitudes, 0.0)], window)
-    else:
-        # Unscaled if the largest magnitude is infinite or 0.
-        scale = jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
-        total = sum_terms(lambda cells, _: positive_power(cells[0] / scale, p), [(magnitudes, 0.0)], window)
-    return scale * _root(total, p)
+    largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
+    is_exact = isinstance(p, float) and p.is_integer() and p <= 32 and largest.dtype == np.float32
+    # Unscaled if the largest magnitude is infinite or 0.
+    scale = power_of_two(largest) if is_exact else jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
+    inverse = 1 / scale
+
+    def term(cells: Cells, _: Arrays) -> jax.Array:
+        return positive_power(cells[0] * inverse if is_exact else cells[0] / scale, p)
+
+    multiplicity, count = counts or (None, None)
+    total = sum_terms(term, [(magnitudes, 0.0)], window, multiplicity)
+    return scale * _root(total if count is None else total / count, p)
 
 
 def _root(sums: jax.Array, p: Parameter) -> jax.Array:

@@ -157,8 +157,9 @@ def _pool(
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
     x = without_uncovered(x, window, learnt=beta is not None)
-    limit = float(jnp.finfo(x.dtype).max) * family.largest_beta
-    pool = family(window, None if number is None else min(abs(number), limit), dtype)
+    limits = jnp.finfo(x.dtype)
+    least, most = 0.0 if family.zero_allowed else float(limits.tiny), float(limits.max) * family.largest_beta
+    pool = family(window, None if number is None else min(max(abs(number), least), most), dtype)
     if number is not None:
         sign = math.copysign(1, number)
         if mask is None:
@@ -169,7 +170,8 @@ def _pool(
         assert beta is not None
         beta = lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim))
         # The derivative at 0 is that of β.
-        magnitude = jnp.minimum(jnp.where(beta < 0, -beta, beta), limit)
+        magnitude = jnp.minimum(jnp.where(beta < 0, -beta, beta), most)
+        magnitude = jnp.maximum(magnitude, least) if least else magnitude
 
         def pool_signed(sign: float | jax.Array) -> jax.Array:
             return sign * pool.pool_present(sign * x, mask, magnitude, rule)

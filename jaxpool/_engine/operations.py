@@ -4,6 +4,7 @@ Row-major numbers are one integer for an index along each of several axes, the l
 in a window, a position in an array and a place in a block are numbered so. The size of the first axis is never needed.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,13 @@ def accumulation_dtype(dtype: Any) -> np.dtype:
 def divided(array: jax.Array, divisor: float) -> jax.Array:
     """The array divided by a number."""
     return array if divisor == 1 else array / np.array(divisor, array.dtype)[()]
+
+
+def in_range(number: float, dtype: Any) -> float:
+    """The number, or the nearest normal number of a dtype of floats; 0 stays."""
+    limits = jnp.finfo(dtype)
+    magnitude = min(max(abs(number), float(limits.tiny)), float(limits.max))
+    return math.copysign(magnitude, number) if number else number
 
 
 def in_integer_order(bits: jax.Array) -> jax.Array:

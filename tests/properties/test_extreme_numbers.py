@@ -122,6 +122,51 @@ def test_infinite_power_means_pass_nothing_on() -> None:
         assert all((slope == 0).all() for slope in jax.tree.leaves(slopes))
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("count_include_pad", "kernel_size"), [(True, (3, 3)), (False, (3, 3)), (True, (5, 7))])
+def test_power_means_of_small_exponents(
+    count_include_pad: bool, kernel_size: tuple[int, int], masked: bool, rule: Rule
+) -> None:
+    # The power 1/p of the number of cells overflows.
+    x = np.random.default_rng(0).uniform(0.5, 3, (9, 8)).astype(np.float32)
+    where = np.random.default_rng(1).uniform(size=x.shape) < 0.5 if masked else None
+    options: dict[str, Any] = {"stride": 2, "padding": 1, "count_include_pad": count_include_pad, "where": where}
+    expected = oracle.evaluate("gem_pool", x, norm_type=0.03, kernel_size=kernel_size, **options)
+    pool = partial(jaxpool.gem_pool, kernel_size=kernel_size, rule=rule, **options)
+    ones = np.ones_like(expected.values)
+    for p in (0.03, jnp.float32(0.03)):
+        values, pull_back = jax.vjp(lambda x, p=p: pool(x, p), x)
+        np.testing.assert_allclose(values, expected.values, rtol=1e-4)
+        np.testing.assert_allclose(pull_back(jnp.ones_like(values))[0], expected.backward(ones), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [1e-46, 1e-38, 1e39])
+@pytest.mark.parametrize("function", ["lp_pool", "gem_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool"])
+def test_parameters_beyond_float32(function: str, number: float) -> None:
+    # As for the nearest number, without a warning.
+    x = jnp.array([1.0, 3.0], jnp.float32)
+
+    def evaluated(parameter: Any) -> tuple[Any, Any]:
+        values, pull_back = jax.vjp(lambda x: getattr(jaxpool, function)(x, parameter, (2,)), x)
+        return values, pull_back(jnp.ones_like(values))[0]
+
+    nearest = min(max(number, 2.0**-126), LARGEST)
+    for parameter, expected in ((number, nearest), (np.array([number]), jnp.array([nearest], jnp.float32))):
+        for found, one in zip(evaluated(parameter), evaluated(expected), strict=True):
+            np.testing.assert_allclose(found, one, rtol=1e-6)
+            assert not np.isnan(found).any()
+
+
+@pytest.mark.parametrize("number", [1e-46, -1e-38, 1e39, -1e39])
+def test_numbers_beyond_float32(number: float) -> None:
+    x = jnp.array([1.0, 3.0], jnp.float32)
+    nearest = math.copysign(min(max(abs(number), 2.0**-126), LARGEST), number)
+    average, power_mean = partial(jaxpool.avg_pool, x, (2,)), partial(jaxpool.global_gem_pool, x, 2, axis=0)
+    np.testing.assert_array_equal(average(divisor_override=number), average(divisor_override=nearest))
+    np.testing.assert_array_equal(power_mean(eps=abs(number)), power_mean(eps=abs(nearest)))
+
+
 def test_blends_of_one_part_have_no_infinities_of_the_other() -> None:
     # The average of the last window is NaN, as it holds both infinities.
     x = jnp.array([[math.inf, 1.0], [-math.inf, 1.0], [math.inf, -math.inf]])
