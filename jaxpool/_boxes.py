@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._engine.operations import encode
+
 Winner = tuple[jax.Array, jax.Array]
 
 # Cells beyond every array. A box from one to the other has no sample at 0: that needs (k + 1/2)/N = 1/3 with integers.
@@ -105,9 +107,7 @@ def first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]
             indices.insert(0, first + offset)
             is_inside = is_inside & (indices[0] < stop)
         values = cells.at[tuple(indices)].get(mode="clip")
-        positions = jnp.zeros((), np.int32)
-        for index, size in zip(indices, cells.shape, strict=False):
-            positions = positions * size + index
+        positions = encode(indices, cells.shape[1:count])
         wins = _behind(is_inside, values) & _wins(values, *best)
         return jnp.where(wins, values, best[0]), jnp.where(wins, _behind(positions, values), best[1])
 

@@ -136,14 +136,20 @@ def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequen
         )
     if not isinstance(where, bool) and where.dtype != np.bool_:
         raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
-    mask = jnp.asarray(where)
-    if not broadcasts_to(mask.shape, shape):
+    return fit_to_cells(function, "where", jnp.asarray(where), shape, pooled, "a bool")
+
+
+def fit_to_cells(
+    function: str, name: str, array: jax.Array, shape: tuple[int, ...], pooled: Sequence[int], each: str
+) -> jax.Array:
+    """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x."""
+    if not broadcasts_to(array.shape, shape):
         raise ValueError(
-            f"{function}: where of shape {mask.shape} does not broadcast to x {shape}; give a bool for every cell, "
-            f"or an array with 1 along the axes that share them{reshaped('where', mask.shape, shape)}"
+            f"{function}: {name} of shape {array.shape} does not broadcast to x {shape}; give {each} for every cell, "
+            f"or an array with 1 along the axes that share them{reshaped(name, array.shape, shape)}"
         )
-    full = (1,) * (len(shape) - mask.ndim) + mask.shape
-    return jnp.broadcast_to(mask.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
+    full = (1,) * (len(shape) - array.ndim) + array.shape
+    return jnp.broadcast_to(array.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
 
 
 def check_rule(function: str, rule: Any) -> str:

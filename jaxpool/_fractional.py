@@ -212,10 +212,7 @@ def _pool(
     """Maxima of the windows at all cells, read where `counts` windows start by the samples, one array for each axis."""
     # In float32 from here on, so that cotangents of several windows are rounded once.
     wide = x.astype(accumulation_dtype(x.dtype))
-    if mask is None:
-        wide, *uniform = vary_together(wide, *samples)
-    else:
-        wide, mask, *uniform = vary_together(wide, mask, *samples)
+    wide, *uniform = vary_together(wide, *samples)
     if indices:
         values, *positions = extremes_with_indices(wide, mask, window, lax.max, rule)
     else:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.ranks import Rank, offsets_at_ranks, values_at_ranks
 from jaxpool._engine.stages import materialize, separate_term, stage
+from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.window import Window
 from jaxpool._quantile_methods import Quantile
 
@@ -93,17 +94,10 @@ def chosen(
     x: jax.Array, mask: jax.Array | None, counts: Counts, window: Window, quantiles: Quantiles
 ) -> tuple[Arrays, Arrays]:
     """The values and the offsets of the cells at the ranks of the quantiles; inside a lowering."""
-    present = present_cells(x, mask, window)
+    present = present_cells(mask, window, x.ndim)
     ranks = ranks_in(None if counts is None else materialize(counts), window, quantiles, x.ndim).ranks
     cells = stage(partial(values_at_ranks, window=window, ranks=ranks), x)
     return cells, stage(partial(offsets_at_ranks, window=window, ranks=ranks), x, present, cells)
-
-
-def present_cells(x: jax.Array, mask: jax.Array | None, window: Window) -> jax.Array | None:
-    """The mask; without one, all cells if windows hold absent ones, in padding or smaller bins, and None otherwise."""
-    if mask is None and (window.has_bins or any(max(axis.low, axis.overhang) > 0 for axis in window.axes)):
-        return jnp.ones([size if n in window.pooled_axes else 1 for n, size in enumerate(x.shape)], bool)
-    return mask
 
 
 def means_of_chosen(cells: Arrays, counts: Counts, window: Window, quantiles: Quantiles) -> Arrays:

@@ -18,10 +18,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
+from jaxpool._engine.operations import decode, encode
 from jaxpool._engine.parts import Parts
 from jaxpool._engine.shards import Halo
 from jaxpool._geometry.window import Window
@@ -100,11 +100,9 @@ def _by_halos(core: Core, arrays: Sequence[Any], halos: tuple[Halo, ...], window
 
 def _positions_in_array(positions: jax.Array, local: Window, window: Window, first: Mapping[int, Any]) -> jax.Array:
     """Row-major positions among the cells of a device, whose first cells are given, as those in the whole array."""
-    rest, total, place_value = positions, jnp.zeros_like(positions), 1
-    for own, axis in zip(reversed(local.axes), reversed(window.axes), strict=True):
-        size = np.int32(own.size)
-        total += (lax.rem(rest, size) + first.get(axis.axis, 0)) * np.int32(place_value)
-        rest, place_value = lax.div(rest, size), place_value * axis.size
+    own, whole = ([axis.size for axis in each.axes[1:]] for each in (local, window))
+    indices = zip(decode(positions, own), window.axes, strict=True)
+    total = encode([index + first.get(axis.axis, 0) for index, axis in indices], whole)
     return jnp.where(positions < 0, positions, total)
 
 

@@ -19,7 +19,7 @@ from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_
 from jaxpool._derivatives.powers import quotient
 from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
 from jaxpool._engine.loops import fold_offsets
-from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._engine.maps import ReadChosen, on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
@@ -170,7 +170,7 @@ class _Drawn(CellSelector):
 
     @property
     def read(self) -> LinearMap:
-        return _ReadDrawn(self.window)
+        return ReadChosen(self.window)
 
 
 def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Array, jax.Array]:
@@ -210,15 +210,3 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Arra
     start = jnp.zeros_like(shares, x.dtype), jnp.full_like(shares, none, none.dtype), jnp.zeros_like(shares)
     values, offsets, _ = fold_offsets(draw, start, (padded,), window)
     return values, offsets
-
-
-@dataclass(frozen=True)
-class _ReadDrawn(LinearMap):
-    window: Window
-
-    def forward(self, x: jax.Array, offsets: jax.Array, /) -> jax.Array:
-        return read_at_offsets(x, offsets, self.window)
-
-    def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
-        wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
-        return route_to_chosen([wide], [offsets], self.window).astype(cotangent.dtype)

@@ -22,7 +22,7 @@ from jaxpool._call import check_array, core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.loops import fold_offsets, zeros_after
-from jaxpool._engine.maps import on_every_platform, read_at_offsets, route_to_chosen
+from jaxpool._engine.maps import ReadChosen, on_every_platform, read_at_offsets
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.slices import replaces
@@ -148,7 +148,7 @@ def _select_jvp(window: Window, op: Operation, primals: Any, tangents: Any) -> A
     x_dot, heights_dot, _ = tangents
     values_dot = jnp.zeros_like(values)
     if not is_symbolic_zero(x_dot):
-        values_dot += apply_linear_map(_ReadCells(window), x_dot, offsets, like=values)
+        values_dot += apply_linear_map(ReadChosen(window), x_dot, offsets, like=values)
     if not is_symbolic_zero(heights_dot):
         read = _ReadHeights(heights_dot.shape)
         values_dot += _sign(op) * apply_linear_map(read, heights_dot, offsets, like=values)
@@ -208,17 +208,6 @@ def _first_winners(
     shape = window.output_shape(x.shape)
     start = zeros_after(shape, x.dtype, window, *padded)
     return fold_offsets(take_better, (start, jnp.full_like(start, none, none.dtype)), padded, window)
-
-
-@dataclass(frozen=True)
-class _ReadCells(LinearMap):
-    window: Window
-
-    def forward(self, x: jax.Array, offsets: jax.Array, /) -> jax.Array:
-        return read_at_offsets(x, offsets, self.window)
-
-    def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
-        return route_to_chosen([cotangent], [offsets], self.window)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_number
 from jaxpool._call import core, padding_counts, sliding, widened
-from jaxpool._derivatives.exponentials import present_cells
 from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.moments import variances
-from jaxpool._engine.window_offsets import with_zeros_in_padding
+from jaxpool._engine.window_offsets import present_cells, with_zeros_in_padding
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._call import LESS_PADDING, broadcasts_to, check_array, core, extended, reshaped, sliding, widened
+from jaxpool._call import LESS_PADDING, check_array, core, extended, fit_to_cells, sliding, widened
 from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.means_by_sums import weighted_means
 from jaxpool._engine.operations import accumulation_dtype
@@ -148,20 +148,9 @@ def _pool(
     rule: str,
 ) -> jax.Array:
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
-    given = check_weights(function, name, weights, array.shape, window.pooled_axes)
+    given = check_array(function, weights, name)
+    given = fit_to_cells(function, name, given, array.shape, window.pooled_axes, "one")
     return _means(array, (mask, given), window, name == "logits", rule)
-
-
-def check_weights(function: str, name: str, given: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array:
-    """Return real weights of the rank of x, of full size along the pooled axes, or raise if they do not fit."""
-    array = check_array(function, given, name)
-    if not broadcasts_to(array.shape, shape):
-        raise ValueError(
-            f"{function}: {name} of shape {array.shape} does not broadcast to x {shape}; give one for every cell, "
-            f"or an array with 1 along the axes that share them{reshaped(name, array.shape, shape)}"
-        )
-    full = (1,) * (len(shape) - array.ndim) + array.shape
-    return jnp.broadcast_to(array.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
 
 
 # Notation: x(i) the cells of one window, w(i) their weights, S = Σ w(i), y = Σ w(i)·x(i)/S, and for logits l(i) weights

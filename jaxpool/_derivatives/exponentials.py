@@ -36,6 +36,7 @@ from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.stages import materialize
+from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.window import Window
 
 
@@ -186,18 +187,6 @@ def _pool(
         # In windows that end beyond the padding.
         values = jnp.where(held > 0, values, 0)
     return values.astype(dtype)
-
-
-def present_cells(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
-    """Which cells are present; None if windows hold no others."""
-    if (
-        mask is not None
-        or window.zeros
-        or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes)
-    ):
-        return mask
-    sizes = {axis.axis: axis.size for axis in window.axes}
-    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
 
 
 def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:

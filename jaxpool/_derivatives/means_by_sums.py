@@ -71,11 +71,11 @@ class _MeansBySums(SumsOfCells):
         return exact_means(x, weights, self.window, self.exponents)
 
     def terms(self, x: jax.Array, weights: jax.Array, /) -> Terms:
-        (weight,) = self.weight(weights)
+        weight = self.weight(weights)
         return weight, weight * x
 
-    def weight(self, weights: jax.Array) -> Terms:
-        return (jnp.exp(weights) if self.exponents else weights,)
+    def weight(self, weights: jax.Array) -> jax.Array:
+        return jnp.exp(weights) if self.exponents else weights
 
     def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
         total, weighed = sums
@@ -95,7 +95,7 @@ class _MeansBySums(SumsOfCells):
 
     def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
         (x, weights), (x_dot, weights_dot) = cells, dots
-        (weight,), (weight_dot,) = jax.jvp(self.weight, (weights,), (weights_dot,))
+        weight, weight_dot = jax.jvp(self.weight, (weights,), (weights_dot,))
         direct = reduce_windows(materialize(weight * x_dot), self.window, lax.add)
         (of_weights,) = PairMap(_Gaps(), self.window).forward(
             materialize(weight_dot), (x,), (self.value_of_kept(sums),)
@@ -104,13 +104,13 @@ class _MeansBySums(SumsOfCells):
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         x, weights = cells
-        (weight,), pull_weight = jax.vjp(self.weight, weights)
+        weight, pull_weight = jax.vjp(self.weight, weights)
         share = materialize(values_bar * reciprocal(sums[0]))
         # One after the other, to pad for one at a time.
         x_bar = materialize(weight * spread(share, self.window))
         share = materialize(share, x_bar)
         gaps = PairMap(_Gaps(), self.window).transpose((share,), (x,), (materialize(self.value_of_kept(sums), x_bar),))
-        return x_bar, pull_weight((gaps,))[0]
+        return x_bar, pull_weight(gaps)[0]
 
 
 def _is_moderate(array: jax.Array) -> jax.Array:

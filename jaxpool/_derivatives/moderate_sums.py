@@ -79,7 +79,9 @@ class SumsOfCells(abc.ABC):
 
     def sums(self, *cells: jax.Array) -> Terms:
         """The sums of the terms, including those of zeros in the padding if they count."""
-        sums = sums_of_terms(self.terms, cells, self.window)
+        terms = terms_of_cells(self.terms, cells, self.window)
+        # Read twice: to judge them, and for the values.
+        sums = tuple(materialize(reduce_windows(each, self.window, lax.add)) for each in terms)
         if not self.window.zeros:
             return sums
         padded = (self.window.cells - self.window.counts(sums[0].ndim, padding=False)).astype(sums[0].dtype)
@@ -223,12 +225,6 @@ class _Derivative(LinearMap):
 def _takes_sums(pool: SumsOfCells) -> bool:
     """Whether sums are judged: in a lowering for such a platform and one device; JAX differentiates exact pools."""
     return known_platform() in pool.platforms and lowered_for_one_device()
-
-
-def sums_of_terms(terms: Callable[..., Terms], cells: Terms, window: Window) -> Terms:
-    """The sums over the windows of terms, elementwise functions of the cells; padding adds 0."""
-    # Read twice: to judge them, and for the values.
-    return tuple(materialize(reduce_windows(each, window, lax.add)) for each in terms_of_cells(terms, cells, window))
 
 
 def terms_of_cells(terms: Callable[..., Terms], cells: Terms, window: Window) -> Terms:

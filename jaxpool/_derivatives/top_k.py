@@ -27,9 +27,10 @@ from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_wind
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.ranks import Rank, offsets_at_ranks, values_at_ranks
 from jaxpool._engine.stages import stage
+from jaxpool._engine.window_offsets import present_cells
 from jaxpool._engine.winners import winner_positions
 from jaxpool._geometry.window import Window
-from jaxpool._order_statistics import Counts, present_cells
+from jaxpool._order_statistics import Counts
 
 
 @core
@@ -108,7 +109,7 @@ class _Largest(CellSelector):
     def _offsets(self, keys: jax.Array, mask: jax.Array | None) -> Arrays:
         values = stage(partial(values_at_ranks, window=self.window, ranks=self._ranks), keys)
         find = partial(offsets_at_ranks, window=self.window, ranks=self._ranks, most=self.window.cells)
-        return stage(find, keys, present_cells(keys, mask, self.window), values)
+        return stage(find, keys, present_cells(mask, self.window, keys.ndim), values)
 
     @property
     def _ranks(self) -> tuple[Rank, ...]:

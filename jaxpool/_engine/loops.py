@@ -154,10 +154,9 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
     def route_to_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
         sizes = _block_shape(total.shape, block)
         alone = Window(tuple(replace(axis, size=sizes[axis.axis], low=0, high=0) for axis in block.axes))
+        # An offset in another block is the number of no cell in this one.
         within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
-        inside = [each < np.array(block.cells, each.dtype) for each in within]
-        sent = [jnp.where(chosen, each, zero) for chosen, each in zip(inside, cotangents, strict=True)]
-        sums = route_by_comparison(sent, within, alone, lax.add)
+        sums = route_by_comparison(cotangents, within, alone, lax.add)
         starts = _starts(first, window, total.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 

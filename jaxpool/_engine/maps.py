@@ -23,7 +23,7 @@ import numpy as np
 from jaxpool._derivatives.rules import LinearMap
 from jaxpool._engine import cpu, gather, gpu, loops, reductions, slices, tpu, window_offsets, winners
 from jaxpool._engine.gather import Contribution
-from jaxpool._engine.operations import Operation, divided
+from jaxpool._engine.operations import Operation, accumulation_dtype, divided
 from jaxpool._engine.platforms import PORTABLE
 from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.reductions import Weights
@@ -108,6 +108,20 @@ class ReadWinners(LinearMap):
 
     def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
         return route_to_winners(cotangent, offsets, self.windows)
+
+
+@dataclass(frozen=True)
+class ReadChosen(LinearMap):
+    """Read the cell of every window at its row-major offset; the transpose adds up in the accumulation dtype."""
+
+    window: Window
+
+    def forward(self, x: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        return read_at_offsets(x, offsets, self.window)
+
+    def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
+        return route_to_chosen([wide], [offsets], self.window).astype(cotangent.dtype)
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,18 @@ def is_innermost(window: Window, shape: Sequence[int], *, channels: int = 16) ->
     return all(isinstance(size, int) for size in behind) and math.prod(behind) < channels
 
 
+def present_cells(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
+    """Which cells are present; None if windows hold no others."""
+    if (
+        mask is not None
+        or window.zeros
+        or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes)
+    ):
+        return mask
+    sizes = {axis.axis: axis.size for axis in window.axes}
+    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
+
+
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Turn the declared padding into real cells that hold `fill`; `window.after_padding()` then applies."""
     return pad(x, {axis.axis: (axis.low, axis.high) for axis in window.axes}, fill)

@@ -65,8 +65,8 @@ FAULTS = (
     ),
     Fault(
         "windows without weight",
-        "    return jnp.where(dead, 0, mean + moment / jnp.where(dead, 1, mass))",
-        "    return mean + moment / mass",
+        "    return jnp.where(mass == 0, 0, mean + (of_x + of_weights) / jnp.where(mass == 0, 1, mass))",
+        "    return mean + (of_x + of_weights) / mass",
         "test_weighted -k nothing",
     ),
     Fault(
