@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._engine.copies import extend
+from jaxpool._copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.kernels import VALUES, make_windows

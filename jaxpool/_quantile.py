@@ -1,9 +1,9 @@
 """Rank filters: the median of every window, and any other quantile, or several.
 
-What a quantile is says `_quantile_methods`, and where it is in windows of different numbers of cells,
-`_order_statistics`. Like an extreme it only reads cells: forward mode averages the tangents at the chosen cells, and
-reverse mode sends the cotangent to them in proportion to the weights of the mean. Several quantiles have one selection,
-of all ranks that any of them reads, and one map back.
+What a quantile is says `_ranks/quantile_methods`, and where it is in windows of different numbers of cells,
+`_ranks/order_statistics`. Like an extreme it only reads cells: forward mode averages the tangents at the chosen cells,
+and reverse mode sends the cotangent to them in proportion to the weights of the mean. Several quantiles have one
+selection, of all ranks that any of them reads, and one map back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool import _order_statistics as statistics
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, core, extended, sliding
 from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
@@ -29,8 +28,9 @@ from jaxpool._engine.operations import Arrays, identity
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._order_statistics import Counts, Quantiles
-from jaxpool._quantile_methods import Quantile, QuantileMethod, is_several, make_quantiles
+from jaxpool._ranks import order_statistics as statistics
+from jaxpool._ranks.order_statistics import Counts, Quantiles
+from jaxpool._ranks.quantile_methods import Quantile, QuantileMethod, is_several, make_quantiles
 
 
 def median_pool(

@@ -1,4 +1,4 @@
-"""Top-k pooling: the largest cells of every window, and their indices. Their rules: `_derivatives/top_k`."""
+"""Top-k pooling: the largest cells of every window, and their indices. Their rules: `_ranks/largest`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, sliding
-from jaxpool._derivatives.top_k import largest, largest_with_indices
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
+from jaxpool._ranks.largest import largest, largest_with_indices
 
 
 def top_k_pool(

@@ -1,4 +1,4 @@
-"""The variance and the standard deviation of every window. What merges them is in `_derivatives/moments`."""
+"""The variance and the standard deviation of every window. What merges them is in `_moments/variances`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_number
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.in_turn import without_uncovered
-from jaxpool._derivatives.moments import variances
 from jaxpool._engine.window_offsets import present_cells, with_zeros_in_padding
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._moments.variances import variances
 
 
 def var_pool(
@@ -167,7 +167,7 @@ def _pool(
 #     ∂²v/∂x(i)∂x(k) = 2·([i = k] - 1/n)/(n - c)          and nothing of higher order
 #     ∂y/∂x(i) = (x(i) - m)/((n - c)·y)
 #
-# The derivatives of v are those of `moments`, whose first one is a sum over pairs. y = 0 is a corner, where the
+# The derivatives of v are those of `variances`, whose first one is a sum over pairs. y = 0 is a corner, where the
 # subgradient 0 is taken at every order: a window without deviations is left out of the root. A window of n ≤ c cells
 # has the factor 0, which NaN survives. Absent cells are marked by -inf, so real infinities become NaN first.
 

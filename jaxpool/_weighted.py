@@ -13,11 +13,11 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, check_array, core, extended, fit_to_cells, sliding, widened
 from jaxpool._derivatives.in_turn import without_uncovered
-from jaxpool._derivatives.means_by_sums import weighted_means
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._moments.means_by_sums import weighted_means
 from jaxpool._sharding import vary_together
 
 

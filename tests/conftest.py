@@ -17,10 +17,9 @@ import pytest
 from jaxpool._engine import platforms
 from tests.harness.compilation import compile_fast_from_now_on
 
-# The default part runs one row in eight of every table, and both parts run two in five, besides one in three of the
-# rows that a table itself leaves to the exhaustive part; the others are spare. Not where rows cost next to nothing, or
-# are few on purpose.
-SHARE, SHARE_OF_BOTH_PARTS, SHARE_OF_EXHAUSTIVE = 1 / 8, 2 / 5, 1 / 3
+# The default part runs one row in eight of every table, and both parts run one in three, also of the rows that a table
+# itself leaves to the exhaustive part; the others are spare. Not where rows cost next to nothing, or are few on purpose.
+SHARE, SHARE_OF_BOTH_PARTS = 1 / 8, 1 / 3
 WHOLE_TABLES = {Path(__file__).parent / "project", Path(__file__).parent / "properties" / "test_sharding.py"}
 
 
@@ -39,9 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             is_exhaustive = item.get_closest_marker("exhaustive") is not None
             tables[item.path, item.name.partition("[")[0], is_exhaustive].append(item)
     for (_, _, is_exhaustive), rows in tables.items():
-        default, both = (1, SHARE_OF_EXHAUSTIVE) if is_exhaustive else (SHARE, SHARE_OF_BOTH_PARTS)
         rows.sort(key=lambda item: zlib.crc32(item.name.encode()))
-        for share, mark in ((default, "exhaustive"), (both, "spare")):
+        for share, mark in ((1 if is_exhaustive else SHARE, "exhaustive"), (SHARE_OF_BOTH_PARTS, "spare")):
             for item in rows[math.ceil(len(rows) * share) :]:
                 item.add_marker(mark)
 

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxpool._engine.bisection import select_by_bisection
-from jaxpool._engine.networks import Exchange, selection_network
-from jaxpool._engine.ranks import Rank, select_by_network
 from jaxpool._geometry.window import make_window
+from jaxpool._ranks.bisection import select_by_bisection
+from jaxpool._ranks.networks import Exchange, selection_network
+from jaxpool._ranks.selection import Rank, select_by_network
 from tests.harness.compilation import compiled_fast
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")

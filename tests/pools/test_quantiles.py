@@ -17,10 +17,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import ndimage
 
 import jaxpool
-from jaxpool._engine.ranks import MOST_IN_NETWORK
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import make_window
-from jaxpool._quantile_methods import Quantile, QuantileMethod
+from jaxpool._ranks.quantile_methods import Quantile, QuantileMethod
+from jaxpool._ranks.selection import MOST_IN_NETWORK
 from tests.harness.checks import equations
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import case_row, crossed

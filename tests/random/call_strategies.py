@@ -16,7 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import jaxpool
-from jaxpool._quantile_methods import QuantileMethod
+from jaxpool._ranks.quantile_methods import QuantileMethod
 from tests.random.call_checks import windows_of
 from tests.random.call_windows import (
     Draw,

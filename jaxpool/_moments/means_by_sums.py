@@ -13,12 +13,12 @@ from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_
 from jaxpool._derivatives.pairs import PairMap, Weights
 from jaxpool._derivatives.powers import reciprocal
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._derivatives.weighted_means import Ratios, exact_means
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
+from jaxpool._moments.weighted_means import Ratios, exact_means
 
 
 def weighted_means(

@@ -21,16 +21,16 @@ from jaxpool._derivatives.rules import (
     selected_values,
     values_and_residuals,
 )
-from jaxpool._engine.bisection import descending_keys, values_of_descending
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.ranks import Rank, offsets_at_ranks, values_at_ranks
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._engine.winners import winner_positions
 from jaxpool._geometry.window import Window
-from jaxpool._order_statistics import Counts
+from jaxpool._ranks.bisection import descending_keys, values_of_descending
+from jaxpool._ranks.order_statistics import Counts
+from jaxpool._ranks.selection import Rank, offsets_at_ranks, values_at_ranks
 
 
 @core

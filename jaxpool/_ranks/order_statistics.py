@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpool._engine.operations import Arrays, accumulation_dtype
-from jaxpool._engine.ranks import Rank, offsets_at_ranks, values_at_ranks
 from jaxpool._engine.stages import materialize, separate_term, stage
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.window import Window
-from jaxpool._quantile_methods import Quantile
+from jaxpool._ranks.quantile_methods import Quantile
+from jaxpool._ranks.selection import Rank, offsets_at_ranks, values_at_ranks
 
 # The number of unmasked cells in each window; None if it is known while tracing.
 Counts = jax.Array | None
