@@ -22,7 +22,7 @@ from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._lp import Norm, exponent_in_range, norm_by_ratios, norms
+from jaxpool._lp import Norm, exponent_in_range, norms, scaled_norm
 
 
 def gem_pool(
@@ -205,4 +205,4 @@ class _PowerMean(Norm):
         self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
     ) -> jax.Array:
         multiplicity, total = multiplicities or (None, float(part.held))
-        return norm_by_ratios(cells[0], parameter, part, (multiplicity, jnp.maximum(total, 1)))
+        return scaled_norm(cells[0], parameter, part, multiplicity, jnp.maximum(total, 1))

@@ -151,7 +151,7 @@ class Norm(ParametricPool):
     def value(
         self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
     ) -> jax.Array:
-        return norm_by_ratios(cells[0], parameter, part)
+        return scaled_norm(cells[0], parameter, part)
 
     def fill_windows(self, windows: Arrays) -> list[Filled]:
         return list(zip(windows, (0.0, 1.0), strict=False))
@@ -222,15 +222,16 @@ class _SumsOfPowers(SumsOfCells):
         return jnp.where(dead, 0, root)
 
 
-def norm_by_ratios(x: jax.Array, p: Parameter, window: Window, counts: tuple[Any, Any] | None = None) -> jax.Array:
+def scaled_norm(x: jax.Array, p: Parameter, window: Window, multiplicity: Any = None, count: Any = None) -> jax.Array:
     """The norm s·(Σ (|x|/s)^p)^(1/p), s near the largest magnitude: no term overflows, none that counts underflows.
 
-    In a mean, `counts` are the numbers of cells that each cell stands for, None for 1, and of the cells of windows. For
-    whole exponents of float32, s is a power of two: products with 1/s are exact, and the CPU compiler, which stores
-    a quotient that is read twice, evaluates them in place. Not for float64, whose bits TPUs do not expose.
+    A mean divides the sum by the `count` of each window; a cell counts once, or by its multiplicity. For whole
+    exponents of float32, s is a power of two: products with 1/s are exact, and the CPU compiler, which stores a
+    quotient that is read twice, evaluates them in place. Not for float64, whose bits TPUs do not expose.
     """
     magnitudes = jnp.abs(x)
-    largest = jnp.maximum(reduce_windows(magnitudes, window, lax.max), 0)
+    largest = reduce_windows(magnitudes, window, lax.max)
+    largest = lax.max(largest, jnp.zeros_like(largest))
     is_exact = isinstance(p, float) and p.is_integer() and p <= 32 and largest.dtype == np.float32
     # Unscaled if the largest magnitude is infinite or 0.
     scale = power_of_two(largest) if is_exact else jnp.where((largest == 0) | jnp.isinf(largest), 1, largest)
@@ -239,7 +240,6 @@ def norm_by_ratios(x: jax.Array, p: Parameter, window: Window, counts: tuple[Any
     def term(cells: Cells, _: Arrays) -> jax.Array:
         return positive_power(cells[0] * inverse if is_exact else cells[0] / scale, p)
 
-    multiplicity, count = counts or (None, None)
     total = sum_terms(term, [(magnitudes, 0.0)], window, multiplicity)
     return scale * _root(total if count is None else total / count, p)
 
