@@ -8,9 +8,10 @@ groups.
 
 import itertools
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -60,7 +61,8 @@ class Division:
 @lru_cache(maxsize=1024)
 def divide_window(window: Window) -> Division:
     """The division of windows along one axis that takes the fewest terms."""
-    return min((_divide(window, factors) for factors in _choices(window.axes[0].kernel)), key=_terms)
+    (axis,) = window.axes
+    return _divide(window, min(_choices(axis.kernel), key=partial(_terms, axis)))
 
 
 def _choices(kernel: int) -> Iterator[tuple[int, ...]]:
@@ -73,18 +75,32 @@ def _choices(kernel: int) -> Iterator[tuple[int, ...]]:
                 yield factors[::-1]
 
 
-def _terms(division: Division) -> int:
-    groups = division.groups
-    axes = [axis for pieces in (*division.kinds, *groups) for axis in pieces.window.axes]
-    joined = groups[0].window.outputs * (len(groups) + _COST_OF_RESULT) if len(groups) > 1 else 0
-    return joined + sum(axis.output * (axis.kernel + _COST_OF_RESULT) for axis in axes)
+def _terms(axis: WindowAxis, factors: tuple[int, ...]) -> int:
+    """The terms of the division by these factors."""
+    stride, reached = _stride_and_reach(axis)
+    widths = [1, *itertools.accumulate(factors, operator.mul)]
+    terms = 0
+    for factor, width in zip(factors, widths[1:], strict=True):
+        count = (reached - (width - 1) * axis.dilation - 1) // math.gcd(stride, width * axis.dilation) + 1
+        terms += count * (factor + _COST_OF_RESULT)
+    groups, rest = [], axis.kernel
+    for width in reversed(widths):
+        count, rest = divmod(rest, width)
+        groups += [count] if count else []
+    if len(groups) > 1:
+        groups.append(len(groups))
+    return terms + sum(axis.output * (count + _COST_OF_RESULT) for count in groups)
+
+
+def _stride_and_reach(axis: WindowAxis) -> tuple[int, int]:
+    """The stride, 0 for a single window, which has any, and the cells from the first one to the last one reached."""
+    stride = axis.stride if axis.output > 1 else 0
+    return stride, (axis.output - 1) * stride + axis.extent
 
 
 def _divide(window: Window, factors: tuple[int, ...]) -> Division:
     (axis,) = window.axes
-    # A single window has any stride.
-    stride = axis.stride if axis.output > 1 else 0
-    reached = (axis.output - 1) * stride + axis.extent
+    stride, reached = _stride_and_reach(axis)
     # Of every kind: the pieces as an axis, the length of a piece, and the distance between the first cells of two.
     sources = [(axis, 1, 1)]
 
