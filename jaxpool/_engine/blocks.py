@@ -123,13 +123,14 @@ def _fold_once(array: jax.Array, axis: int, op: Operation) -> jax.Array:
 def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
     """How many adjacent rows of 8 cells each step combines in a fold of an axis; None for slices far apart.
 
-    Memory is then read in order: a last axis of 3136 cells takes 0.6 to 0.75 times as long. Rows of other lengths take
-    up to twice as long as slices, and along other axes slices are fast.
+    Memory is then read in order: a last axis of 3136 cells takes 0.65 to 0.85 times as long. Rows of other lengths take
+    up to twice as long as slices, and along other axes slices are fast. The compiler computes an activation in the loop
+    that reads it in at most 15 places: then that takes 0.15 to 0.4 times as long, while more rows alone save a tenth.
     """
     cells = shape[axis]
     if axis != len(shape) - 1 or cells < 256:
         return None
-    return max((rows for rows in range(16, 65) if cells % (8 * rows) == 0), default=None)
+    return max((rows for rows in range(8, 16) if cells % (8 * rows) == 0), default=None)
 
 
 def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:
