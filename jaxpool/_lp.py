@@ -20,7 +20,7 @@ from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, ParametricPool, Shift, parametric_pool
 from jaxpool._derivatives.powers import even_power, log_magnitude, positive_power, power_of_two, signed_power
 from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, in_range
 from jaxpool._engine.platforms import may_be_shared
 from jaxpool._engine.stages import in_one_row
 from jaxpool._engine.window_offsets import pad_real
@@ -119,10 +119,10 @@ def norms(
 
 def exponent_in_range(p: jax.Array | None, number: float | None, x: jax.Array) -> tuple[jax.Array | None, float | None]:
     """The array p in the rank and dtype of x, or the number: within limits whose reciprocals are normal numbers."""
-    least = float(jnp.finfo(x.dtype).tiny)
     if number is not None:
-        return None, max(number, least)
+        return None, in_range(number, x.dtype)
     assert p is not None
+    least = float(jnp.finfo(x.dtype).tiny)
     return jnp.clip(lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim)), least, 1 / least), None
 
 

@@ -77,11 +77,10 @@ def _choices(kernel: int) -> Iterator[tuple[int, ...]]:
 
 def _terms(axis: WindowAxis, factors: tuple[int, ...]) -> int:
     """The terms of the division by these factors."""
-    stride, reached = _stride_and_reach(axis)
     widths = [1, *itertools.accumulate(factors, operator.mul)]
     terms = 0
     for factor, width in zip(factors, widths[1:], strict=True):
-        count = (reached - (width - 1) * axis.dilation - 1) // math.gcd(stride, width * axis.dilation) + 1
+        _, count = _distance_and_count(axis, width)
         terms += count * (factor + _COST_OF_RESULT)
     groups, rest = [], axis.kernel
     for width in reversed(widths):
@@ -92,15 +91,22 @@ def _terms(axis: WindowAxis, factors: tuple[int, ...]) -> int:
     return terms + sum(axis.output * (count + _COST_OF_RESULT) for count in groups)
 
 
-def _stride_and_reach(axis: WindowAxis) -> tuple[int, int]:
-    """The stride, 0 for a single window, which has any, and the cells from the first one to the last one reached."""
-    stride = axis.stride if axis.output > 1 else 0
-    return stride, (axis.output - 1) * stride + axis.extent
+def _distance_and_count(axis: WindowAxis, width: int) -> tuple[int, int]:
+    """The distance between the first cells of two pieces of so many cells, and how many pieces there are."""
+    stride = _stride(axis)
+    # Windows start at multiples of the stride, and pieces in them at multiples of their own extent.
+    distance = math.gcd(stride, width * axis.dilation)
+    reached = (axis.output - 1) * stride + axis.extent
+    return distance, (reached - (width - 1) * axis.dilation - 1) // distance + 1
+
+
+def _stride(axis: WindowAxis) -> int:
+    """The stride, 0 for a single window, which has any."""
+    return axis.stride if axis.output > 1 else 0
 
 
 def _divide(window: Window, factors: tuple[int, ...]) -> Division:
     (axis,) = window.axes
-    stride, reached = _stride_and_reach(axis)
     # Of every kind: the pieces as an axis, the length of a piece, and the distance between the first cells of two.
     sources = [(axis, 1, 1)]
 
@@ -119,9 +125,7 @@ def _divide(window: Window, factors: tuple[int, ...]) -> Division:
     kinds: list[Pieces] = []
     for kind, factor in enumerate(factors):
         longer = sources[kind][1] * factor
-        # Windows start at multiples of the stride, and pieces in them at multiples of their own extent.
-        distance = math.gcd(stride, longer * axis.dilation)
-        count = (reached - (longer - 1) * axis.dilation - 1) // distance + 1
+        distance, count = _distance_and_count(axis, longer)
         kinds.append(windows(kind, 0, factor, distance, count))
         sources.append((replace(axis, size=count, low=0, high=0), longer, distance))
     groups: list[Pieces] = []
@@ -129,7 +133,7 @@ def _divide(window: Window, factors: tuple[int, ...]) -> Division:
     for kind, (_, width, _) in reversed(list(enumerate(sources))):
         count = (axis.kernel - done) // width
         if count:
-            groups.append(windows(kind, done, count, stride, axis.output))
+            groups.append(windows(kind, done, count, _stride(axis), axis.output))
             done += count * width
     # Others hold padding only.
     return Division(tuple(kinds), tuple(group for group in groups if group.first < group.end or window.zeros))
