@@ -21,7 +21,6 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
-from jaxpool._engine.blocks import all_true
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import any_in_batch
 from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
@@ -139,9 +138,9 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
             # Not jnp.zeros: residuals vary over devices, as those of other platforms do.
             return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros_like(values, shape=(), dtype=bool)
         sums = pool.sums(*cells)
-        moderate = all_true(pool.is_moderate(sums))
+        moderate = pool.is_moderate(sums).all()
         if (of_cells := pool.are_moderate(*cells)) is not None:
-            moderate &= all_true(of_cells)
+            moderate &= of_cells.all()
         # Infinite sums would look like mistakes. Apart from the values, whose branch no derivative should evaluate.
         kept = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 
