@@ -123,6 +123,8 @@ def _faster(rows: Sequence[Row]) -> Iterator[Figure]:
         yield _figure(f"tiles {what}: reshape / jaxpool", numbers, None, None, True)
         numbers = [(_name(row), ratio(row, what, "jax")) for row in rows if row.common]
         yield _figure(f"pools of networks {what}: plain JAX / jaxpool", numbers, None, _FASTER_COMMON, True)
+    numbers = [(_name(row), ratio(row, "activated", "jax")) for row in rows]
+    yield _figure("pools of networks behind a relu: plain JAX / jaxpool", numbers, None, _FASTER_COMMON, True)
 
 
 def _near_the_limit(rows: Sequence[Row]) -> Iterator[Figure]:

@@ -13,7 +13,7 @@ from benchmarks.programs import FUNCTIONS, Program, build, residual_bytes
 from benchmarks.timing import Run, alternate, copy
 
 # The time for a case, shared by all contenders.
-_SECONDS = {"forward": 1.0, "gradient": 1.5, "tangent": 1.0}
+_SECONDS = {"forward": 1.0, "gradient": 1.5, "tangent": 1.0, "activated": 1.0}
 
 
 @dataclass
@@ -22,6 +22,7 @@ class Row:
 
     Times are milliseconds, compile times, which include tracing, seconds. The time of "copy" is the copy limit: an
     elementwise pass that moves as many bytes as the values or the gradient must; for the tangent, one that copies it.
+    `activated` has the times for values of relu(x), of the pools that networks have.
     `same_program` lists what jaxpool and plain JAX compile to the same program for, `same_as_reshape` likewise;
     `common` says that networks have such a pool.
     """
@@ -34,6 +35,7 @@ class Row:
     forward: dict[str, float | None] = field(default_factory=dict)
     gradient: dict[str, float | None] = field(default_factory=dict)
     tangent: dict[str, float | None] = field(default_factory=dict)
+    activated: dict[str, float | None] = field(default_factory=dict)
     compile_forward: dict[str, float | None] = field(default_factory=dict)
     compile_gradient: dict[str, float | None] = field(default_factory=dict)
     trace_gradient: dict[str, float | None] = field(default_factory=dict)
@@ -51,9 +53,12 @@ def measure(case: Case, options: Options) -> Row:
     output = jax.eval_shape(pools.plain(case), jax.ShapeDtypeStruct(case.shape, options.dtype))
     arrays = {name: jnp.asarray(array) for name, array in draw(case, options.dtype, output.shape).items()}
     arguments = {
-        what: (arrays["x"],) if what == "forward" else (arrays["x"], arrays["cotangent"]) for what in FUNCTIONS
+        "forward": (arrays["x"],),
+        "gradient": (arrays["x"], arrays["cotangent"]),
+        "tangent": (arrays["x"], arrays["tangent"]),
     }
-    arguments["tangent"] = (arrays["x"], arrays["tangent"])
+    if case.is_common:
+        arguments["activated"] = arguments["forward"]
     runs = _jax_runs(case, options, arguments, row)
     for what, run in _torch_runs(case, options, arguments["gradient"], row).items():
         runs[what]["torch"] = run
@@ -63,6 +68,7 @@ def measure(case: Case, options: Options) -> Row:
     # The gradient of a sum does not depend on x, so x is not read.
     read = 0 if case.group.endswith(("sum", "avg")) else x_bytes
     moved = {"forward": x_bytes + output_bytes, "gradient": read + output_bytes + x_bytes, "tangent": 2 * x_bytes}
+    moved["activated"] = moved["forward"]
     for what, contenders in runs.items():
         contenders["copy"] = copy(moved[what], options.dtype)
         times = alternate(contenders, options.repetitions, _SECONDS[what], options.device.platform)
@@ -75,7 +81,7 @@ def _jax_runs(
     case: Case, options: Options, arguments: dict[str, tuple[jax.Array, ...]], row: Row
 ) -> dict[str, dict[str, Run]]:
     """The runs of the JAX libraries by operation; compile times, residuals and temporaries go into the row."""
-    runs: dict[str, dict[str, Run]] = {what: {} for what in FUNCTIONS}
+    runs: dict[str, dict[str, Run]] = {what: {} for what in arguments}
     programs: dict[tuple[str, str], Program] = {}
     for library, make_pool in pools.JAX_LIBRARIES.items():
         if library != "jaxpool" and library not in options.peers:
@@ -86,16 +92,16 @@ def _jax_runs(
             row.reasons[library] = str(reason)
             continue
         check_shape(case, library, jax.eval_shape(pool, *arguments["forward"]).shape, arguments["gradient"][1].shape)
-        for what, function in FUNCTIONS.items():
+        for what in arguments:
             if library in ("reshape", "flax") and what == "tangent":
                 continue
             try:
-                program = programs[library, what] = build(function(pool), *arguments[what])
+                program = programs[library, what] = build(FUNCTIONS[what](pool), *arguments[what])
             except NotImplementedError as reason:
                 row.reasons[f"{library} {what}"] = str(reason).partition("\n")[0]
                 continue
             runs[what][library] = Run(lambda call=program.call, inputs=arguments[what]: call(*inputs))
-            if what != "tangent":
+            if what in ("forward", "gradient"):
                 getattr(row, f"compile_{what}")[library] = program.compile_seconds
             if what == "gradient":
                 x, cotangent = arguments[what]

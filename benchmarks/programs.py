@@ -1,4 +1,4 @@
-"""Compiled pools: the programs for values, gradient and tangent, with compile times and memory."""
+"""Compiled pools: programs for values, gradient, tangent and values of activations, with compile times and memory."""
 
 import re
 import time
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from benchmarks.pools import Pool
 
@@ -46,10 +47,16 @@ def tangent(pool: Pool) -> Callable[..., Any]:
     return lambda x, direction: jax.jvp(pool, (x,), (direction,))
 
 
+def activated(pool: Pool) -> Callable[..., Any]:
+    """Values of relu(x): a compiler can compute an activation in the loops of the pool, once or again and again."""
+    return lambda x: pool(jnp.maximum(x, jnp.zeros_like(x)))
+
+
 FUNCTIONS: dict[str, Callable[[Pool], Callable[..., Any]]] = {
     "forward": forward,
     "gradient": gradient,
     "tangent": tangent,
+    "activated": activated,
 }
 
 

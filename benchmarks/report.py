@@ -36,7 +36,8 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
     for what in ("forward", "gradient"):
         for heading in (f"{what} ms", "plain", "reshape", "Flax", "torch", "copy"):
             table.add_column(heading, justify="right")
-    for heading in ("tangent ms", "plain", "compile s", "plain", "gradient s", "plain", "bytes", "temporaries"):
+    headings = ("tangent ms", "plain", "behind relu ms", "plain", "compile s", "plain", "gradient s", "plain")
+    for heading in (*headings, "bytes", "temporaries"):
         table.add_column(heading, justify="right")
     for row in rows:
         cells = [f"{row.group} {row.case}"]
@@ -44,6 +45,7 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
             cells.append(_number(getattr(row, what)["jaxpool"]))
             cells += [_times(ratio(row, what, peer)) for peer in ("plain", "reshape", "flax", "torch", "copy")]
         cells += [_number(row.tangent["jaxpool"]), _times(ratio(row, "tangent", "plain"))]
+        cells += [_number(row.activated.get("jaxpool")), _times(ratio(row, "activated", "jax"))]
         for seconds in (row.compile_forward, row.compile_gradient):
             cells += [_number(seconds.get("jaxpool")), _number(seconds.get("plain"))]
         cells += [_number(row.residual_bytes_per_output.get("jaxpool"))]

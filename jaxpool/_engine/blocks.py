@@ -29,7 +29,6 @@ from jaxpool._engine.platforms import most_devices, on_one_cpu
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window, WindowAxis
 
-
 # A loop that reads an activation in more places has it computed in a pass of its own, or again for every slice: global
 # averages then take 2 to 8 times as long.
 MOST_READS = 15

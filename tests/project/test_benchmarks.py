@@ -92,12 +92,15 @@ def test_tiles_have_a_peer_with_the_same_shape() -> None:
 )
 def test_a_real_run_fills_every_field(group: str, options: Options) -> None:
     measured = measure(tiny(group), options)
+    activated = replace(tiny(group), channels=16)
+    contenders = {"jaxpool", "plain", "copy"} if activated.is_common else set()
+    assert set(measure(activated, options).activated) == contenders
     for what in ("forward", "gradient", "tangent"):
         times = getattr(measured, what)
         assert set(times) == {"jaxpool", "plain", "copy"}
         assert all(time > 0 for time in times.values())
     for field in fields(Row):
-        if isinstance(getattr(measured, field.name), dict) and field.name != "reasons":
+        if isinstance(getattr(measured, field.name), dict) and field.name not in ("reasons", "activated"):
             assert set(getattr(measured, field.name)) >= {"jaxpool", "plain"}, field.name
     assert measured.reasons == {}
 
