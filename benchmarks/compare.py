@@ -65,7 +65,8 @@ def check(case: Case, library: str, what: str, dtype: np.dtype, found: Any, refe
         # In float64 with NumPy, since a float32 difference would round as coarsely as what is compared.
         one, other = np.asarray(one).astype(np.float64), np.asarray(other).astype(np.float64)
         check_shape(case, library, one.shape, other.shape)
-        difference = np.max(np.abs(one - other)) / np.max(np.abs(other))
+        # Minima of relu(x) may all be 0.
+        difference = np.max(np.abs(one - other)) / (np.max(np.abs(other)) or 1)
         if not difference <= tolerance:
             raise Mismatch(
                 f"{case.group} {case.name}: {what} of {library} is off by {difference:.1e} of its largest magnitude"

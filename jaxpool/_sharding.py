@@ -44,8 +44,7 @@ def shardable(core: Core, by_parts: Core | None = None) -> Core:
         entries = _entries(x, x.ndim, range(x.ndim))
         if any(entries):
             mesh = jax.typeof(x).sharding.mesh
-            shared = [(axis, _size(mesh, entries[axis.axis]), entries[axis.axis]) for axis in window.axes]
-            shared = [given for given in shared if given[-1] is not None]
+            shared = [(axis, _size(mesh, entry), entry) for axis in window.axes if (entry := entries[axis.axis])]
             parts = next((parts for parts in starmap(Parts, shared) if by_parts and parts.suit(window)), None)
             if parts is not None:
                 return _by_parts(by_parts, arrays, parts, window, tuple(static))
@@ -166,14 +165,16 @@ def _size(mesh: AbstractMesh, entry: Any) -> int:
 
 
 def vary_together(*arrays: jax.Array) -> list[jax.Array]:
-    """The same arrays; inside `jax.shard_map` with types that vary over the same devices.
+    """The same arrays; inside `jax.shard_map` with types that vary over the same devices."""
+    return [vary_with(array, *arrays) for array in arrays]
+
+
+def vary_with(array: jax.Array, *others: jax.Array) -> jax.Array:
+    """The same array; inside `jax.shard_map` with a type that varies over the devices of the others too.
 
     A backward pass returns cotangents of the types of its arguments. The cotangent of an argument that is the same on
     all devices is a sum over the devices. Here this sum results from multiplying by ones whose types vary.
     """
     if AxisType.Manual not in jax.sharding.get_abstract_mesh().axis_types:
-        return list(arrays)
-    return [
-        math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in arrays), start=array)
-        for array in arrays
-    ]
+        return array
+    return math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in others), start=array)

@@ -23,7 +23,7 @@ from jax import lax
 
 from jaxpool._engine import primitives
 from jaxpool._engine.platforms import is_portable
-from jaxpool._sharding import vary_together
+from jaxpool._sharding import vary_with
 
 # Values, and the residuals that tell the map which cells to read.
 ValuesAndResiduals = tuple[Any, tuple[Any, ...]]
@@ -100,7 +100,7 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
         return linear_map.forward(vector, *constants)
     # The cotangent of a vector that devices share is a sum over those whose residuals differ.
     others = jax.tree.leaves(residuals)
-    vector = jax.tree.map(lambda each: vary_together(each, *others)[0], vector)
+    vector = jax.tree.map(lambda each: vary_with(each, *others), vector)
     return primitives.call(
         _Direction(linear_map, False),
         vector,

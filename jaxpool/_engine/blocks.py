@@ -20,10 +20,11 @@ from jaxpool._engine.operations import (
     decode,
     encode,
     identity,
-    in_integer_order,
+    keys_of,
     merge_axis,
     numbers_of,
     split_axis,
+    values_of,
 )
 from jaxpool._engine.platforms import most_devices, on_one_cpu
 from jaxpool._engine.stages import materialize, stage
@@ -31,7 +32,7 @@ from jaxpool._geometry.window import Window, WindowAxis
 
 # A loop that reads an activation in more places has it computed in a pass of its own, or again for every slice: global
 # averages then take 2 to 8 times as long.
-MOST_READS = 15
+MOST_COMBINED = 15
 
 
 def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -84,7 +85,7 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence
 
 
 def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
-    """Combine cells that are adjacent in memory, or slices that are far apart, in steps of at most `MOST_READS`."""
+    """Combine cells that are adjacent in memory, or slices that are far apart, in steps of at most `MOST_COMBINED`."""
     reads = 1
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
@@ -92,9 +93,9 @@ def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Ar
             if rows is not None:
                 array, reads = materialize(_combine_rows(array, rows, op)), 1
                 continue
-            width = -(-cells // MOST_READS)
+            width = -(-cells // MOST_COMBINED)
             count = -(-cells // width)
-            if reads * count > MOST_READS:
+            if reads * count > MOST_COMBINED:
                 array, reads = materialize(array), 1
             array, reads = reduce(op, _slices(array, axis, width, op)), reads * count
     return array
@@ -109,24 +110,17 @@ def _fold_shards(array: jax.Array, axis: int, op: Operation, devices: int) -> ja
 def combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
     """Combine all cells along `axes`, which keep size 1, in one exchange between the devices that share them."""
     keys = _to_ordered(array, op)
-    total = _from_ordered(lax.reduce(keys, identity(op, keys.dtype), op, axes), array.dtype)
-    return lax.expand_dims(total, axes)
+    total = lax.reduce(keys, identity(op, keys.dtype), op, axes)
+    return lax.expand_dims(total if total.dtype == array.dtype else values_of(total, array.dtype), axes)
 
 
 def _to_ordered(array: jax.Array, op: Operation) -> jax.Array:
     """For a maximum or minimum of floats, integers in the same order, where NaN wins: devices may drop NaN."""
     if op is lax.add or not jnp.issubdtype(array.dtype, jnp.floating):
         return array
-    dtype = np.dtype(f"int{8 * array.dtype.itemsize}")
-    limits = jnp.iinfo(dtype)
-    numbers = in_integer_order(lax.bitcast_convert_type(array, dtype))
-    return jnp.where(array != array, dtype.type(limits.max if op is lax.max else limits.min), numbers)
-
-
-def _from_ordered(array: jax.Array, dtype: np.dtype) -> jax.Array:
-    if array.dtype == dtype:
-        return array
-    return lax.bitcast_convert_type(in_integer_order(array), dtype)
+    keys = keys_of(array)
+    limits = jnp.iinfo(keys.dtype)
+    return jnp.where(array != array, np.array(limits.max if op is lax.max else limits.min, keys.dtype)[()], keys)
 
 
 def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
@@ -138,7 +132,7 @@ def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
     cells = shape[axis]
     if axis != len(shape) - 1 or cells < 256:
         return None
-    return max((rows for rows in range(8, MOST_READS + 1) if cells % (8 * rows) == 0), default=None)
+    return max((rows for rows in range(8, MOST_COMBINED + 1) if cells % (8 * rows) == 0), default=None)
 
 
 def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:

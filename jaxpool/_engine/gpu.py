@@ -61,7 +61,7 @@ def reduces_whole_axes(window: Window) -> bool:
     return window.tiles and window.cells > MOST_READS and not window.has_bins
 
 
-def is_in_pieces(part: Window) -> bool:
+def takes_pieces(part: Window) -> bool:
     """Whether windows are assembled from pieces: beyond 64 cells along an axis, so that work grows logarithmically."""
     return len(part.axes) == 1 and part.cells > 64 and not (part.tiles or part.has_footprint)
 
@@ -73,7 +73,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
             x = reduce_footprint(x, part, op)
         elif reduces_whole_axes(part):
             x = reduce_by_axes(x, part, op)
-        elif is_in_pieces(part):
+        elif takes_pieces(part):
             x = reduce_in_pieces(x, part, op)
         elif part.cells <= MOST_TERMS:
             x = reduce_by_slices(x, part, op)
@@ -101,7 +101,7 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     for part in reversed(order(window)):
         # The windows that hold a cell are added one by one if they are few.
         overlap = math.prod(-(-axis.extent // axis.stride) for axis in part.axes)
-        if is_in_pieces(part):
+        if takes_pieces(part):
             cotangent = spread_in_pieces(cotangent, part)
         elif overlap <= MOST_TERMS:
             cotangent = spread_by_windows(cotangent, part)
@@ -130,7 +130,7 @@ def select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winne
         return select_by_axes(x, numbers, part, op)
     if part.has_footprint and is_looped(part):
         return select_in_loop(x, part, op)
-    return (select_in_pieces if is_in_pieces(part) else select_by_slices)(x, numbers, part, op)
+    return (select_in_pieces if takes_pieces(part) else select_by_slices)(x, numbers, part, op)
 
 
 def select_by_axes(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
@@ -157,7 +157,7 @@ def select_by_axes(x: jax.Array, numbers: Numbers, part: Window, op: Operation) 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     if part.has_footprint and is_looped(part):
         return route_to_chosen([array], [offsets], part)
-    if is_in_pieces(part):
+    if takes_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     return route_by_comparison([array], [offsets], part, op)
 

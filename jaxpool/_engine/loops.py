@@ -25,7 +25,7 @@ from jaxpool._engine.stages import many_kernels, materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import vary_together
+from jaxpool._sharding import vary_with
 
 # The most cells that are unrolled: of a window, and of a block of a larger one.
 _MOST_CELLS, MOST_IN_BLOCK = 64, 32
@@ -69,7 +69,7 @@ def fold_offsets(
             result = folded if held is None else jax.tree.map(partial(jnp.where, held[first + number]), folded, result)
         return result
 
-    start = jax.tree.map(lambda leaf: vary_together(leaf, *padded)[0], start)
+    start = jax.tree.map(lambda leaf: vary_with(leaf, *padded), start)
     return _fold_blocks(fold_block, start, window, most_in_block)
 
 
@@ -160,6 +160,6 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
         starts = _starts(first, window, total.ndim)
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
 
-    total, *_ = vary_together(zeros_after(shape, zero.dtype, window, *offsets), *cotangents, *offsets)
+    total = vary_with(zeros_after(shape, zero.dtype, window, *offsets), *cotangents, *offsets)
     total = _fold_blocks(route_to_block, total, window, MOST_IN_BLOCK)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)

@@ -61,7 +61,36 @@ def in_range(number: float, dtype: Any) -> float:
     return math.copysign(magnitude, number) if number else number
 
 
-def in_integer_order(bits: jax.Array) -> jax.Array:
+def keys_of(array: jax.Array) -> jax.Array:
+    """Signed integers in the order of the values: NaN may be anywhere, and -0 is just below 0."""
+    if array.dtype == np.bool_:
+        return array.astype(np.int8)
+    numbers = lax.bitcast_convert_type(array, _signed(array.dtype))
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        return _in_integer_order(numbers)
+    return numbers ^ _lowest_if_unsigned(array.dtype)
+
+
+def values_of(keys: jax.Array, dtype: np.dtype) -> jax.Array:
+    """The values that have these keys."""
+    if dtype == np.bool_:
+        return keys.astype(np.bool_)
+    numbers = _in_integer_order(keys) if jnp.issubdtype(dtype, jnp.floating) else keys ^ _lowest_if_unsigned(dtype)
+    return lax.bitcast_convert_type(numbers, dtype)
+
+
+def _lowest_if_unsigned(dtype: np.dtype) -> Any:
+    """What turns the bits of an unsigned integer into those of a signed one in the same order; 0 for signed ones."""
+    signed = _signed(dtype)
+    return np.array(np.iinfo(signed).min if jnp.issubdtype(dtype, jnp.unsignedinteger) else 0, signed)[()]
+
+
+def _signed(dtype: np.dtype) -> np.dtype:
+    """The signed integers of the same size."""
+    return np.dtype(f"int{8 * dtype.itemsize}")
+
+
+def _in_integer_order(bits: jax.Array) -> jax.Array:
     """The bits of floats as integers in the same order, and back: those of negative floats count downwards."""
     return jnp.where(bits < 0, bits ^ np.array(np.iinfo(bits.dtype).max, bits.dtype)[()], bits)
 

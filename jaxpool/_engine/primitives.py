@@ -190,7 +190,7 @@ def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformC
 
 def _lower(platform: str, context: Any, *arrays: Any, call: PlatformCall, types: Any) -> Any:
     function = partial(call.evaluate, platform)
-    with inside(platform, devices_of(context)):
+    with inside(platform, _device_count(context)):
         # Where devices do not divide an axis that they share, every device would get the whole array for a call.
         if call.apart and platform == "cpu" and most_devices() == 1:
             # JAX's representation of a program being lowered may change with any version.
@@ -213,7 +213,7 @@ def _lower_apart(function: Callable[..., Any], context: Any, *arrays: Any) -> An
     return results
 
 
-def devices_of(context: Any) -> int:
+def _device_count(context: Any) -> int:
     """The number of devices of the program to which a call is lowered; 0 if unknown."""
     try:
         module = context.module_context

@@ -132,7 +132,7 @@ def test_programs_on_unknown_devices_give_the_same(name: str, monkeypatch: pytes
         return jax.jit(jax.value_and_grad(lambda x: (RECORDS[name].values(x) ** 2).sum()))(x)
 
     expected = compiled(x)
-    monkeypatch.setattr(primitives, "devices_of", lambda _: 0)
+    monkeypatch.setattr(primitives, "_device_count", lambda _: 0)
     found = compiled(x)
     jax.clear_caches()
     for one, other in zip(found, expected, strict=True):
@@ -140,4 +140,4 @@ def test_programs_on_unknown_devices_give_the_same(name: str, monkeypatch: pytes
 
 
 def test_contexts_of_lowerings_may_lack_the_number_of_devices() -> None:
-    assert primitives.devices_of(object()) == 0
+    assert primitives._device_count(object()) == 0

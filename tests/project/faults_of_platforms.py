@@ -29,8 +29,8 @@ FAULTS = (
     ),
     Fault(
         "cotangents of what devices share, by masks that differ",
-        "vector = jax.tree.map(lambda each: vary_together(each, *others)[0], vector)",
-        "vector = jax.tree.map(lambda each: vary_together(each)[0], vector)",
+        "vector = jax.tree.map(lambda each: vary_with(each, *others), vector)",
+        "vector = jax.tree.map(lambda each: each, vector)",
         "test_sharding -k several_devices",
     ),
     Fault(
@@ -89,7 +89,7 @@ FAULTS = (
     ),
     Fault(
         "types that do not vary",
-        "math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in arrays), start=array)",
+        "math.prod((jnp.ones_like(other, shape=(), dtype=array.dtype) for other in others), start=array)",
         "array",
         "test_sharding -k loops",
     ),

@@ -74,7 +74,7 @@ FAULTS = (
     ),
     Fault(
         "keys of negative numbers",
-        "return in_integer_order(numbers)",
+        "return _in_integer_order(numbers)",
         "return numbers",
         "test_ranks test_quantiles test_derivatives",
     ),
