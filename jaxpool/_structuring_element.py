@@ -62,7 +62,8 @@ def extremes_under_element(
         )
     axes = _axes(function, array, element, axis)
     heights = jnp.asarray(element)
-    own = axes if heights.ndim == array.ndim else range(heights.ndim)
+    # With axes besides the pooled ones, heights have those of x, in its order.
+    own = axes if heights.ndim > len(axes) else range(heights.ndim)
     kernel = tuple(heights.shape[a] for a in own)
     array, mask, window = sliding(function, array, (kernel, 1, padding, 1, False, axes), where, rule)
     if mirrored:

@@ -170,9 +170,13 @@ def _means(
     """The means of x, given the mask and the weights, which are sharded as cells are."""
     mask, weights = others
     floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    weights = jnp.broadcast_to(weights.astype(accumulation_dtype(floats)), x.shape)
+    wide = accumulation_dtype(floats)
+    if jnp.issubdtype(weights.dtype, jnp.inexact):
+        # Logits may be far apart only in their own dtype.
+        wide = np.promote_types(wide, accumulation_dtype(weights.dtype))
+    weights = jnp.broadcast_to(weights.astype(wide), x.shape)
     weights, _, _ = extended(weights, None, window)
     x, mask, window, dtype = widened(x, mask, window)
-    x, weights = vary_together(x, weights)
+    x, weights = vary_together(x.astype(wide), weights)
     x, weights = (without_uncovered(each, window, learnt=False) for each in (x, weights))
     return weighted_means(x, weights, mask, window, exponents, rule).astype(dtype)

@@ -95,6 +95,14 @@ def test_derivatives_of_every_order(function: Any) -> None:
     check_gradient_and_hessian(objectives, x, heights)
 
 
+@pytest.mark.parametrize("function", SIGNS, ids=lambda function: function.__name__)
+def test_heights_are_in_the_order_of_the_axes(function: Any) -> None:
+    x, heights = distinct((4, 5), "x"), distinct((2, 3), "b")
+    # Whether all axes are pooled or not.
+    np.testing.assert_array_equal(function(x, heights, axis=(1, 0)), function(x.T, heights).T)
+    np.testing.assert_array_equal(function(x[None], heights, axis=(2, 1))[0], function(x.T, heights).T)
+
+
 def test_chains_of_flat_elements() -> None:
     disk = np.hypot(*np.mgrid[-3:4, -3:4]) <= 3
     x = np.random.default_rng(0).integers(0, 255, (20, 21)).astype(np.uint8)

@@ -1,5 +1,6 @@
 """Means with weights of another array: identities, closed forms of derivatives, the ends of the range, and errors."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -90,6 +91,19 @@ def test_slopes_of_weights_keep_their_digits_far_from_0() -> None:
     found, exact = compiled_fast(lambda x, w: (slopes(x, w.astype(x.dtype)), slopes(x.astype(w.dtype), w)))(x, w)
     # The mean itself is rounded to its last digit, 1e-3.
     np.testing.assert_allclose(found, exact, atol=2e-3)
+
+
+def test_weights_may_be_wider_than_cells() -> None:
+    x = np.array([1, 3], np.float32)
+    for pool, given, expected in (
+        (attention_pool, [1e9, 1e9 + 1], 1 + 2 / (1 + np.exp(-1))),
+        (attention_pool, [1e200, 1e200], 2),
+        (weighted_pool, [1e200, 1e200], 2),
+        (weighted_pool, [1e-200, 3e-200], 2.5),
+    ):
+        result, pull_back = jax.vjp(partial(pool, kernel_size=(2,)), x, np.array(given))
+        np.testing.assert_allclose(result, [expected], rtol=1e-6)
+        assert [each.dtype for each in (result, *pull_back(result))] == [np.float32, np.float32, np.float64]
 
 
 def test_what_has_no_weight_adds_nothing() -> None:
