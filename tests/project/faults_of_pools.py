@@ -5,12 +5,6 @@ from tests.project.fault import Fault
 FAULTS = (
     # Sums and averages.
     Fault(
-        "heights in the order of the array",
-        "own = axes if heights.ndim > len(axes) else range(heights.ndim)",
-        "own = axes if heights.ndim == array.ndim else range(heights.ndim)",
-        "test_morphology -k order_of_the_axes",
-    ),
-    Fault(
         "division by a reciprocal",
         "sums / jnp.where(jnp.isnan(sums), sums, divisors)",
         "sums / divisors",

@@ -82,6 +82,12 @@ FAULTS = (
         "test_morphology",
     ),
     Fault(
+        "heights in the order of the array",
+        "own = axes if heights.ndim > len(axes) else range(heights.ndim)",
+        "own = axes if heights.ndim == array.ndim else range(heights.ndim)",
+        "test_morphology -k order_of_the_axes",
+    ),
+    Fault(
         "footprints of dilations not mirrored",
         "element.mirrored() if isinstance(element, Footprint) and mirrored else element",
         "element",
