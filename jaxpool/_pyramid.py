@@ -99,6 +99,11 @@ def spatial_pyramid_pool(
     pools = [kind(x, kernel_size=Bins(each), axis=pooled, where=mask, rule=rule) for each in outputs]
     if not all(isinstance(each, jax.Array) for each in pools):
         raise TypeError(f"{function}: kind returned {type(pools[0]).__name__}; give a pool that returns an array")
+    for pool, window in zip(pools, windows, strict=True):
+        if pool.shape != (shape := window.output_shape(x.shape)):
+            raise TypeError(
+                f"{function}: kind returned shape {pool.shape}, not {shape}; give a pool of one value per bin"
+            )
     return _pyramid_of(pools, windows, array)
 
 

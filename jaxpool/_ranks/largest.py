@@ -99,9 +99,12 @@ class _Largest(CellSelector):
         )
 
     def select(self, x: jax.Array, mask: jax.Array | None, _: Counts, /) -> ValuesAndResiduals:
-        # Zeros of either sign tie. Read at the offsets, values have the signs of their cells.
-        signless = jnp.where(x == 0, jnp.zeros_like(x), x) if jnp.issubdtype(x.dtype, jnp.floating) else x
-        keys = _masked(descending_keys(signless), mask)
+        keys = descending_keys(x)
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            # Zeros of either sign tie. Read at the offsets, values have the signs of their cells.
+            zero, negative = (descending_keys(jnp.array(each, x.dtype)) for each in (0.0, -0.0))
+            keys = jnp.where(keys == negative, zero, keys)
+        keys = _masked(keys, mask)
         like = self._each_like(x, np.min_scalar_type(self.window.cells))
         offsets = on_every_platform(self._offsets, keys, mask, like=like)
         return self.read.forward(x, offsets), (offsets,)

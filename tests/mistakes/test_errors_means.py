@@ -2,18 +2,20 @@
 
 import math
 import re
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from jaxpool import stochastic_pool
+from jaxpool import quantile_pool, stochastic_pool
 from tests.mistakes.errors import COMPLEX, Row, Traced, call, check_wrong_call, kernel, zeros
 
 ONLY_PADDING = (
     r"window 0 along axis 1 holds only padding \(padding \(2, 2\), kernel_size 2, .*8 cells\); use less padding"
 )
+_QUARTILES = partial(quantile_pool, q=(0.25, 0.75))
 SHAPE = r"{} of shape \({}\) does not broadcast to the output \(2, 4, 4\); give a number, or an array"
 
 OWN: dict[str, list[Row]] = {
@@ -74,6 +76,7 @@ OWN: dict[str, list[Row]] = {
     ],
     "spatial_pyramid_pool": [
         (ValueError, r"kind 'sum' is unknown; use 'max' or 'avg'", {"kind": "sum"}),
+        (TypeError, r"kind returned shape \(2, .*\), not \(.*\); give a pool of one value", {"kind": _QUARTILES}),
         (TypeError, r"levels must be a sequence of output sizes, got 2; write levels=", {"levels": 2}),
         (ValueError, r"levels is empty; give at least one output size", {"levels": ()}),
         (ValueError, r"levels\[0\] must be at least 1, got 0", {"levels": ((0, 1),)}),

@@ -81,6 +81,13 @@ def test_values_with_indices_are_the_cells_named() -> None:
     np.testing.assert_array_equal(indices[0, 0], [0, 1, 2])
 
 
+def test_subnormal_numbers_are_not_zeros() -> None:
+    x = np.float32(1e-40) * np.array([1, 3, -1, 2, 0], np.float32)
+    values, indices = jaxpool.top_k_pool_with_indices(x, 4, (5,))
+    np.testing.assert_array_equal(indices[0], [1, 3, 0, 4])
+    np.testing.assert_array_equal(np.asarray(jaxpool.top_k_pool(x, 4, (5,))), np.asarray(values))
+
+
 def test_beyond_the_cells_there_are_none() -> None:
     x = jnp.array([3, 1, 2, 5])
     values, indices = jaxpool.top_k_pool_with_indices(x, 3, (2,))
