@@ -211,7 +211,7 @@ class _SumsOfPowers(SumsOfCells):
         (total,) = sums
         return (total == 0) | ((total >= _LEAST_SUM) & (total <= _LARGEST_SUM))
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
         dead = sums[0] == 0
         total = jnp.where(dead, 1, sums[0])
         root = positive_power(total, 1 / self.p)

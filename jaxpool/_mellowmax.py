@@ -154,7 +154,7 @@ class _LogMeanExp(LogExponentials):
     def terms(self, x: jax.Array) -> Terms:
         return jnp.exp(self.beta * x), _exponential_less_one(self.beta * x)
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
         """log(mean exp(β·x))/β, from the mean of exp(β·x) - 1 if that is given and more accurate.
 
         That is log(1 + e), which for u = 1 + e, rounded, is log(u)·e/(u - 1), or e if u is 1: one logarithm for both.

@@ -100,6 +100,7 @@ def smooth_max_pool(
 @dataclass(frozen=True)
 class _LogSumExp(LogExponentials):
     zero_allowed = False
+    sums_learnt = True
 
     def value(
         self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
@@ -119,8 +120,8 @@ class _LogSumExp(LogExponentials):
     def slope_factor(self, y: jax.Array, parameter: jax.Array) -> jax.Array:
         return jnp.ones_like(y) / parameter
 
-    def terms(self, x: jax.Array) -> Terms:
-        return (jnp.exp(self.beta * x),)
+    def terms(self, x: jax.Array, *beta: jax.Array) -> Terms:
+        return (jnp.exp((beta[0] if beta else self.beta) * x),)
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
-        return jnp.log(sums[0]) / self.beta
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *beta: jax.Array) -> jax.Array:
+        return jnp.log(sums[0]) / (beta[0] if beta else self.beta)

@@ -125,7 +125,7 @@ class _Means(SumsOfCells):
         positive = jnp.where(x <= 0, 0, x)
         return positive, positive * positive
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
         first, second = sums
         return second / jnp.where(first == 0, 1, first)
 

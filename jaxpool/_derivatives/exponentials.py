@@ -6,11 +6,10 @@ scale of m, which a large β would magnify.
 """
 
 import abc
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import jax
@@ -38,20 +37,23 @@ from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.window import Window
+from jaxpool._sharding import vary_with
 
 
 @dataclass(frozen=True)
 class ExponentialPool(SumsOfCells):
-    """A pool of x with β ≥ 0, for the number β, or for an array if that is None; `dtype` is the original one of x.
+    """A pool of x with the number β ≥ 0, or with an array β if that is None; `dtype` is the original one of x.
 
-    The first of its sums is of exp(β·x). A sum is moderate if its logarithm is at most the largest exponent in
-    magnitude. An exponential that vanishes has a weight below exp(-47) in a sum of exp(-40).
+    The first of its sums is of exp(β·x), for any sign of β. A sum is moderate if its logarithm is at most the largest
+    exponent in magnitude. An exponential that vanishes has a weight below exp(-47) in a sum of exp(-40).
     """
 
     number: float | None
     dtype: np.dtype
 
     zero_allowed: ClassVar[bool] = True
+    # Whether the derivative with respect to β loses no digits as a difference of sums: not if it is a variance.
+    sums_learnt: ClassVar[bool] = False
     # The largest β, as a share of the largest number.
     largest_beta: ClassVar[float] = 1.0
     largest_exponent: ClassVar[float] = 40.0
@@ -60,15 +62,34 @@ class ExponentialPool(SumsOfCells):
     def pool_present(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array | None, rule: str) -> jax.Array:
         """The pool of the cells that the mask holds."""
 
-    def exact(self, x: jax.Array, /) -> jax.Array:
-        return self.pool_present(x, None, None, "jvp")
+    def exact(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
+        return self.pool_signed(x, None, beta[0], "jvp") if beta else self.pool_present(x, None, None, "jvp")
+
+    def pool_signed(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array, rule: str) -> jax.Array:
+        """The pool for β of any sign; for β < 0 it is that of -x with -β, negated."""
+        limits = jnp.finfo(x.dtype)
+        # The derivative at 0 is that of β.
+        magnitude = jnp.minimum(jnp.where(beta < 0, -beta, beta), float(limits.max) * self.largest_beta)
+        magnitude = magnitude if self.zero_allowed else jnp.maximum(magnitude, float(limits.tiny))
+
+        def pool(sign: float | jax.Array) -> jax.Array:
+            return sign * self.pool_present(sign * x, mask, magnitude, rule)
+
+        if is_shared(beta, self.window):
+            return pool(jnp.where(beta < 0, -1, 1).astype(x.dtype))
+        return jnp.where(beta < 0, pool(-1.0), pool(1.0))
+
+    def parameters(self, *cells: jax.Array) -> Terms:
+        return cells[1:]
 
     def is_moderate(self, sums: Terms) -> jax.Array:
         least, most = math.exp(-self.largest_exponent), math.exp(self.largest_exponent)
-        # For a smaller β, sums are close to the number of cells, and their logarithms lose digits.
         mass, *others = sums[: self.kept]
-        moderate = (mass >= least) & (mass <= most) & (self.beta >= 2.0**-10)
-        return functools.reduce(jnp.logical_and, map(jnp.isfinite, others), moderate)
+        return reduce(jnp.logical_and, map(jnp.isfinite, others), (mass >= least) & (mass <= most))
+
+    def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
+        # For a smaller β, sums are close to the number of cells, and their logarithms lose digits.
+        return jnp.abs(jnp.asarray(beta[0] if beta else self.beta)) >= 2.0**-10
 
     @property
     def beta(self) -> float:
@@ -158,29 +179,24 @@ def _pool(
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
     x = without_uncovered(x, window, learnt=beta is not None)
-    limits = jnp.finfo(x.dtype)
-    least, most = 0.0 if family.zero_allowed else float(limits.tiny), float(limits.max) * family.largest_beta
-    pool = family(window, None if number is None else min(max(abs(number), least), most), dtype)
     if number is not None:
-        sign = math.copysign(1, number)
+        limits, sign = jnp.finfo(x.dtype), math.copysign(1, number)
+        least = 0.0 if family.zero_allowed else float(limits.tiny)
+        pool = family(window, min(max(abs(number), least), float(limits.max) * family.largest_beta), dtype)
         if mask is None:
             values = sign * pool_by_sums_of_cells(pool, rule, sign * x)
         else:
             values = sign * pool.pool_present(sign * x, mask, None, rule)
     else:
         assert beta is not None
-        beta = lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim))
-        # The derivative at 0 is that of β.
-        magnitude = jnp.minimum(jnp.where(beta < 0, -beta, beta), most)
-        magnitude = jnp.maximum(magnitude, least) if least else magnitude
-
-        def pool_signed(sign: float | jax.Array) -> jax.Array:
-            return sign * pool.pool_present(sign * x, mask, magnitude, rule)
-
-        if is_shared(beta, window):
-            values = pool_signed(jnp.where(beta < 0, -1, 1).astype(x.dtype))
+        pool, beta = family(window, None, dtype), lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim))
+        if mask is None and family.sums_learnt and is_shared(beta, window):
+            # As many as slabs of x may be cut into.
+            batch = 1 if 0 in window.pooled_axes else x.shape[0]
+            beta = jnp.broadcast_to(beta, (batch, *beta.shape[1:]))
+            values = pool_by_sums_of_cells(pool, rule, x, vary_with(beta, x))
         else:
-            values = jnp.where(beta < 0, pool_signed(-1.0), pool_signed(1.0))
+            values = pool.pool_signed(x, mask, beta, rule)
     if mask is not None:
         values = jnp.where(any_present(mask, window), values, 0)
     elif window.has_footprint and not (held := window.counts(x.ndim, padding=True)).all():

@@ -62,8 +62,12 @@ class SumsOfCells(abc.ABC):
         """The terms of the sums, elementwise."""
 
     @abc.abstractmethod
-    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
-        """The values, elementwise in the sums and the numbers of cells of the windows."""
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *parameters: Any) -> jax.Array:
+        """The values, elementwise in the sums, the numbers of cells of the windows, and the parameters."""
+
+    def parameters(self, *cells: Any) -> Terms:
+        """Those of the cells that are one number along the pooled axes, on which values depend directly."""
+        return ()
 
     @abc.abstractmethod
     def is_moderate(self, sums: Terms) -> jax.Array:
@@ -84,7 +88,7 @@ class SumsOfCells(abc.ABC):
         if not self.window.zeros:
             return sums
         padded = (self.window.cells - self.window.counts(sums[0].ndim, padding=False)).astype(sums[0].dtype)
-        zeros = self.terms(jnp.zeros((), sums[0].dtype))
+        zeros = self.terms(jnp.zeros((), sums[0].dtype), *self.parameters(*cells))
         return tuple(total + zero * padded for total, zero in zip(sums, zeros, strict=True))
 
     def counts(self, sums: Terms) -> np.ndarray:
@@ -92,23 +96,23 @@ class SumsOfCells(abc.ABC):
         cells = self.window.cells if self.window.zeros else self.window.counts(sums[0].ndim, padding=False)
         return np.asarray(cells, sums[0].dtype)
 
-    def value_of_kept(self, sums: Terms) -> jax.Array:
-        return self.value_of_sums(sums, self.counts(sums))
+    def value_of_kept(self, cells: Terms, sums: Terms) -> jax.Array:
+        return self.value_of_sums(sums, self.counts(sums), *self.parameters(*cells))
 
     def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
         """The tangent of the values, from moderate sums."""
         _, terms_dot = jax.jvp(self.kept_terms, cells, dots)
         sums_dot = tuple(reduce_windows(materialize(term), self.window, lax.add) for term in terms_dot)
-        return jax.jvp(self.value_of_kept, (sums,), (sums_dot,))[1]
+        return jax.jvp(self.value_of_kept, (cells, sums), (dots, sums_dot))[1]
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         """The cotangents of the cells, from moderate sums."""
-        (sums_bar,) = jax.vjp(self.value_of_kept, sums)[1](values_bar)
+        direct, sums_bar = jax.vjp(self.value_of_kept, cells, sums)[1](values_bar)
         # Materialized, since every offset of a window reads them, and one after the other, to pad one at a time.
         spread_bar: Terms = ()
         for each in sums_bar:
             spread_bar += (materialize(spread(materialize(each, *spread_bar), self.window)),)
-        return jax.vjp(self.kept_terms, *cells)[1](spread_bar)
+        return jax.tree.map(lax.add, direct, jax.vjp(self.kept_terms, *cells)[1](spread_bar))
 
 
 def pool_by_sums_of_cells(pool: SumsOfCells, rule: str, *cells: jax.Array) -> jax.Array:
@@ -145,14 +149,14 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
         kept = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 
         def pool_sums(cells: Terms, sums: Terms) -> jax.Array:
-            counts = jnp.broadcast_to(pool.counts(sums), sums[0].shape)
-            return in_one_row(lambda counts, *sums: pool.value_of_sums(sums, counts), counts, *sums)
+            counts, count = jnp.broadcast_to(pool.counts(sums), sums[0].shape), len(sums)
+            rows = *sums, counts, *pool.parameters(*cells)
+            return in_one_row(lambda *rows: pool.value_of_sums(rows[:count], *rows[count:]), *rows)
 
-        return (
-            if_moderate(moderate, pool_sums, lambda cells, _: in_slabs(pool.exact, pool.window, *cells), cells, sums),
-            kept,
-            moderate,
-        )
+        def pool_exact(cells: Terms, _: Terms) -> jax.Array:
+            return in_slabs(pool.exact, pool.window, *cells)
+
+        return if_moderate(moderate, pool_sums, pool_exact, cells, sums), kept, moderate
 
     like = jax.ShapeDtypeStruct(pool.window.output_shape(cells[0].shape), cells[0].dtype)
     return on_every_platform(pool_on_platform, *cells, like=(like, (like,) * pool.kept, jax.ShapeDtypeStruct((), bool)))
@@ -211,10 +215,8 @@ class _Derivative(LinearMap):
         return tuple(arrays[number] for number in self.varying)
 
     def with_varying(self, arrays: Terms, varying: Terms) -> Terms:
-        given = list(arrays)
-        for number, each in zip(self.varying, varying, strict=True):
-            given[number] = each
-        return tuple(given)
+        given = dict(zip(self.varying, varying, strict=True))
+        return tuple(given.get(number, array) for number, array in enumerate(arrays))
 
     def of_varying(self, cells: Terms) -> Callable[..., jax.Array]:
         """The exact pool as a function of the cells that vary."""

@@ -75,19 +75,29 @@ def marked(array: jax.Array, mark: str) -> jax.Array:
 
 
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Evaluate an elementwise function of arrays of one shape in memory: as one long row if rows do not fill vectors.
+    """Evaluate an elementwise function of arrays in memory: as long rows if those of the first do not fill vectors.
 
-    On a CPU exponentials, logarithms and powers are computed in vectors, but cell by cell at the end of a row, and of
-    cells that are read with a stride. Arrays in a mesh stay as they are, as a reshape might have to gather them.
+    The others broadcast to it. On a CPU exponentials, logarithms and powers are computed in vectors, but cell by cell
+    at the end of a row, and of cells that are read with a stride. Arrays in a mesh stay as they are, as a reshape might
+    have to gather them.
     """
-    (shape,) = {array.shape for array in arrays}
+    shape = arrays[0].shape
     if not on_one_cpu(*arrays):
         return function(*arrays)
     arrays = tuple(map(materialize, arrays))
     if not shape or shape[-1] % 8 == 0:
         return function(*arrays)
+    # The axes along which an array that is a number in each row varies.
+    smaller = [array.shape for array in arrays if array.shape != shape]
+    kept = max((axis + 1 for each in smaller for axis, size in enumerate(each) if size != 1), default=0) % len(shape)
+
+    def rows(array: jax.Array) -> jax.Array:
+        if math.prod(array.shape[kept:]) != 1:
+            array = jnp.broadcast_to(array, shape)
+        return array.reshape(*array.shape[:kept], -1)
+
     # After the reshape too, so that results share work.
-    results = function(*(materialize(array.reshape(-1)) for array in arrays))
+    results = function(*(materialize(rows(array)) for array in arrays))
     return jax.tree.map(lambda result: materialize(result).reshape(shape), results)
 
 

@@ -5,8 +5,8 @@ from tests.project.fault import Fault
 FAULTS = (
     Fault(
         "mellowmax without slope at β = 0",
-        "jnp.minimum(jnp.where(beta < 0, -beta, beta), most)",
-        "jnp.minimum(beta * jnp.sign(beta), most)",
+        "jnp.minimum(jnp.where(beta < 0, -beta, beta), float(limits.max) * self.largest_beta)",
+        "jnp.minimum(beta * jnp.sign(beta), float(limits.max) * self.largest_beta)",
         "test_means",
     ),
     Fault(
@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "soft means forget the derivatives of offsets",
-        "y_dot = (y_dot[0] + of_offset, *y_dot[1:])",
+        'y_dot = (y_dot[0] + applied(weights.each[1], weighed(offset_dot), "offsets")[0], *y_dot[1:])',
         "pass",
         "test_extreme_numbers -k soft_pool",
     ),
@@ -65,9 +65,21 @@ FAULTS = (
     ),
     Fault(
         "sums of cells of -inf",
-        "functools.reduce(jnp.logical_and, map(jnp.isfinite, others), moderate)",
-        "moderate",
+        "reduce(jnp.logical_and, map(jnp.isfinite, others), (mass >= least) & (mass <= most))",
+        "(mass >= least) & (mass <= most)",
         "test_sums_of_cells -k large_cell",
+    ),
+    Fault(
+        "sums of exponentials that do not depend on β themselves",
+        "jax.tree.map(lax.add, direct, jax.vjp(self.kept_terms, *cells)[1](spread_bar))",
+        "jax.vjp(self.kept_terms, *cells)[1](spread_bar)",
+        "test_sums_of_cells -k learnt",
+    ),
+    Fault(
+        "sums of exponentials for a β near 0",
+        "jnp.abs(jnp.asarray(beta[0] if beta else self.beta)) >= 2.0**-10",
+        "jnp.abs(jnp.asarray(beta[0] if beta else self.beta)) >= 0",
+        "test_learnt_numbers test_sums_of_cells",
     ),
     Fault(
         "powers that vanish taken for zeros",
