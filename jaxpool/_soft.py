@@ -13,7 +13,13 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._derivatives.exponentials import ExponentialPool, difference, pool_exponentials
-from jaxpool._derivatives.in_turn import exponentials_order, extremes_with_zeros, is_shared, over_parts
+from jaxpool._derivatives.in_turn import (
+    exponentials_order,
+    extremes_with_zeros,
+    is_shared,
+    merge_whole_axes,
+    over_parts,
+)
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.pairs import ExponentialWeights, finite, weighted_sums
 from jaxpool._derivatives.rules import with_rule
@@ -111,16 +117,17 @@ class _SoftMeans(ExponentialPool):
         weight = jnp.exp(self.beta * x)
         return weight, weight * x
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
         return sums[1] / sums[0]
 
     def pool_present(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array | None, rule: str) -> jax.Array:
         positive = self.number is not None and self.number > 1e-30
+        window, x, mask = merge_whole_axes(self.window, x, mask)
         if beta is None:
             beta = jnp.full((1,) * x.ndim, self.beta, x.dtype)
         else:
             x, beta = vary_together(x, beta)
-        return with_rule(rule, partial(_pool, window=self.window, positive=positive))(x, _without_tiny(beta), mask)
+        return with_rule(rule, partial(_pool, window=window, positive=positive))(x, _without_tiny(beta), mask)
 
 
 def _pool(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Window, positive: bool) -> jax.Array:

@@ -27,7 +27,8 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule
 from jaxpool._engine import gpu, primitives
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.platforms import default_platform
+from jaxpool._engine.platforms import default_platform, may_be_shared
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.pieces import Pieces, divide_window, stacked
 from jaxpool._geometry.window import Window
@@ -52,6 +53,28 @@ def exponentials_order(window: Window) -> tuple[Window, ...]:
     own sums.
     """
     return (window,) if window.cells <= gpu.MOST_TERMS else window.split()
+
+
+def merge_whole_axes(window: Window, x: jax.Array, *others: jax.Array | None) -> tuple[Any, ...]:
+    """The windows and arrays with all cells along one axis, if one window holds all cells of adjacent axes.
+
+    The others get size 1. On a CPU one axis takes 0.2 to 0.9 times as long as two in turn, and compiles faster.
+    """
+    first, last, cells = window.axes[0], window.axes[-1], window.cells
+    whole = all(axis.output == 1 and axis.kernel == axis.size and not (axis.low or axis.high) for axis in window.axes)
+    adjacent = 0 < last.axis - first.axis == len(window.axes) - 1
+    if not (whole and adjacent) or window.has_footprint or default_platform() != "cpu" or may_be_shared(x):
+        return window, x, *others
+
+    def merge(array: jax.Array | None) -> jax.Array | None:
+        if array is None:
+            return None
+        shape = *array.shape[: first.axis], *[1] * (last.axis - first.axis), cells, *array.shape[last.axis + 1 :]
+        # Materialized, or the cotangent would be computed in the shorter rows of its own shape.
+        return materialize(array.reshape(shape))
+
+    merged = replace(window, axes=(replace(last, size=cells, kernel=cells, stride=cells),))
+    return merged, *map(merge, (x, *others))
 
 
 def is_in_pieces(part: Window) -> bool:

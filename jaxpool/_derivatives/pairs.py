@@ -65,7 +65,7 @@ class Weights(abc.ABC):
 #     y_k(o) = Σ_{i ∈ W(o)} k(x(i), v(o))·a(i)        ā(i) = Σ_k Σ_{o : i ∈ W(o)} k(x(i), v(o))·ȳ_k(o)
 #
 # The CPU compiler stores expensive results that are read twice. So each exponential is read only once: the sums are
-# separate stages, and in ā the factors are added first.
+# separate stages, one after the other to save memory, and in ā the factors are added first.
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class PairMap(LinearMap):
             total = total if exponent is None else jnp.exp(exponent) * total
             return total if covered is True else jnp.where(covered, total, 0)
 
-        # All of them, and then one after the other: what is padded earlier would fill memory while others are computed.
+        # All, and then one after the other: what is padded earlier would fill memory while others are computed.
         cotangents = tuple(materialize(each, *windows) for each in cotangents)
         windows = tuple(materialize(each, *cotangents) for each in windows)
         cells = tuple(marked(each, f"back {self.mark} {self.weights.name}") for each in cells)
@@ -122,12 +122,14 @@ def sum_pairs(weights: Weights, cells: Sequence[Filled], windows: Arrays, window
         filled = list(zip(of_cells, fills, strict=True))
         if multiplicity is None:
             return sum_over_offsets(value, filled, window)
-        return sum_over_offsets(
-            lambda *cells: value(*cells[:-1]) * cells[-1], [*filled, (multiplicity, outside)], window
-        )
+        filled.append((multiplicity, outside))
+        return sum_over_offsets(lambda *cells: value(*cells[:-1]) * cells[-1], filled, window)
 
-    arrays, in_stage = [array for array, _ in cells], partial(on_every_platform, in_stage=True)
-    return tuple(in_stage(partial(sum_one, weight=one), arrays, windows, mark=mark + one.name) for one in weights.each)
+    arrays, sums = [array for array, _ in cells], ()
+    for one in weights.each:
+        arrays[0] = materialize(arrays[0], *sums)
+        sums += (on_every_platform(partial(sum_one, weight=one), arrays, windows, in_stage=True, mark=mark + one.name),)
+    return sums
 
 
 @dataclass(frozen=True)
@@ -225,8 +227,7 @@ def finite(extremes: jax.Array) -> jax.Array:
 def _weighted_sums_jvp(weights: ExponentialWeights, window: Window, primals: Any, tangents: Any) -> Any:
     (cells, _, beta, multiplicities), (cells_dot, _, beta_dot, multiplicities_dot) = primals, tangents
     shift, y = weighted_sums(weights, *primals, window)
-    # Padded cells have no tangents.
-    real, windows = replace(window, zeros=False), (finite(shift), beta)
+    real, windows = replace(window, zeros=False), (finite(shift), beta)  # Padded cells have no tangents.
 
     def weighed(each: jax.Array) -> jax.Array:
         return each if multiplicities is None else each * multiplicities
@@ -245,6 +246,5 @@ def _weighted_sums_jvp(weights: ExponentialWeights, window: Window, primals: Any
     y_dot = tuple(sum(each[1:], each[0]) for each in zip(*terms, strict=True)) or tuple(map(jnp.zeros_like, y))
     for offset_dot in cells_dot[1:]:
         if not is_symbolic_zero(offset_dot):
-            (of_offset,) = applied(weights.each[1], weighed(offset_dot), "offsets")
-            y_dot = (y_dot[0] + of_offset, *y_dot[1:])
+            y_dot = (y_dot[0] + applied(weights.each[1], weighed(offset_dot), "offsets")[0], *y_dot[1:])
     return (shift, y), (jnp.zeros_like(shift), y_dot)

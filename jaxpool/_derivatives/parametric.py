@@ -9,7 +9,7 @@ its values as excesses over a *shift*, constant under differentiation; such pair
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._derivatives.in_turn import is_shared, over_parts, sums_with_zeros
+from jaxpool._derivatives.in_turn import is_shared, merge_whole_axes, over_parts, sums_with_zeros
 from jaxpool._derivatives.pairs import PairMap, Weights
 from jaxpool._derivatives.rules import apply_linear_map, custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import on_every_platform, sum_terms
@@ -166,7 +166,9 @@ def parametric_pool(
 
     For a mean, `multiplicity` is that of every cell, of full size along the pooled axes; None means 1.
     """
-    window, parts = pool.window, pool.in_turn
+    window, x, multiplicity = merge_whole_axes(pool.window, x, multiplicity)
+    pool = replace(pool, window=window)
+    parts = pool.in_turn
     if parameter is not None:
         shape = window.output_shape(x.shape)
         if is_shared(parameter, window):

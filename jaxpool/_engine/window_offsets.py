@@ -19,7 +19,7 @@ from jaxpool._engine.bins_as_tiles import by_table, cells_at_place, copy_to_tile
 from jaxpool._engine.blocks import fold, most_sharing
 from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.stages import barrier
+from jaxpool._engine.stages import barrier, materialize
 from jaxpool._geometry.window import Window
 
 
@@ -102,8 +102,15 @@ def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, 
     all cells together.
     """
     devices = [most_sharing(axis) for axis in reversed(window.axes)] if window.tiles else []
-    if devices and (window.cells > 64 or max(devices) > 1):
-        blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
+    if devices and (window.cells > (16 if window.is_single else 64) or max(devices) > 1):
+        blocks = [pad_windows(array, window, fill) for array, fill in cells]
+        if window.is_single:
+            axes = window.pooled_axes[::-1]
+            terms = term(*blocks)
+            if is_innermost(window, blocks[0].shape):
+                terms = jax.tree.map(materialize, terms)
+            return jax.tree.map(lambda each: fold(each, axes, lax.add, devices), terms)
+        blocks = [_cells_first(array, window) for array in blocks]
         for _ in window.axes:
             term = jax.vmap(term)
         axes = range(len(window.axes))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jaxpool._derivatives.in_turn import merge_whole_axes
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.pairs import PairMap, Weights
 from jaxpool._derivatives.powers import reciprocal
@@ -64,11 +66,14 @@ class _MeansBySums(SumsOfCells):
 
     @property
     def has_derivative(self) -> bool:
-        # Differences of all pairs at once; the exact derivative is taken in parts.
-        return not is_looped(self.window)
+        # Differences of all pairs at once; of many windows of many cells the exact derivative is taken in parts.
+        return self.window.is_single or not is_looped(self.window)
 
     def exact(self, x: jax.Array, weights: jax.Array, /) -> jax.Array:
-        return exact_means(x, weights, self.window, self.exponents)
+        window = self.window
+        if self.exponents:
+            window, x, weights = merge_whole_axes(window, x, weights)
+        return exact_means(x, weights, window, self.exponents)
 
     def terms(self, x: jax.Array, weights: jax.Array, /) -> Terms:
         weight = self.weight(weights)
@@ -77,7 +82,7 @@ class _MeansBySums(SumsOfCells):
     def weight(self, weights: jax.Array) -> jax.Array:
         return jnp.exp(weights) if self.exponents else weights
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike) -> jax.Array:
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
         total, weighed = sums
         return weighed * reciprocal(total)
 
@@ -98,7 +103,7 @@ class _MeansBySums(SumsOfCells):
         weight, weight_dot = jax.jvp(self.weight, (weights,), (weights_dot,))
         direct = reduce_windows(materialize(weight * x_dot), self.window, lax.add)
         (of_weights,) = PairMap(_Gaps(), self.window).forward(
-            materialize(weight_dot), (x,), (self.value_of_kept(sums),)
+            materialize(weight_dot), (x,), (self.value_of_kept(cells, sums),)
         )
         return (direct + of_weights) * reciprocal(sums[0])
 
@@ -109,7 +114,8 @@ class _MeansBySums(SumsOfCells):
         # One after the other, to pad for one at a time.
         x_bar = materialize(weight * spread(share, self.window))
         share = materialize(share, x_bar)
-        gaps = PairMap(_Gaps(), self.window).transpose((share,), (x,), (materialize(self.value_of_kept(sums), x_bar),))
+        means = materialize(self.value_of_kept(cells, sums), x_bar)
+        gaps = PairMap(_Gaps(), self.window).transpose((share,), (x,), (means,))
         return x_bar, pull_weight(gaps)[0]
 
 

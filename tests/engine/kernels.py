@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxpool
@@ -38,12 +39,14 @@ def pools() -> Iterator[tuple[str, Pool, tuple[int, ...]]]:
             yield f"avg {sizes}", lambda x, k=kernel, w=window: jaxpool.avg_pool(x, k, **w), shape
         yield f"global max, {layout}", lambda x, axis=axis: jaxpool.global_max_pool(x, axis=axis), shape
         yield f"global avg, {layout}", lambda x, axis=axis: jaxpool.global_avg_pool(x, axis=axis), shape
+        yield f"global gem, {layout}", lambda x, axis=axis: jaxpool.global_gem_pool(x, jnp.float32(3), axis=axis), shape
         for bins in (7, 9):
             sizes = f"{bins}×{bins} bins, {layout}"
             yield f"max {sizes}", lambda x, n=bins, axis=axis: jaxpool.adaptive_max_pool(x, n, axis=axis), shape
             yield f"avg {sizes}", lambda x, n=bins, axis=axis: jaxpool.adaptive_avg_pool(x, n, axis=axis), shape
     shape, axis = _LAYOUTS["channels last"]
     yield "lp 2, 3×3/2, channels last", lambda x: jaxpool.lp_pool(x, 2, 3, 2, 1, axis=axis), shape
+    yield "smooth 3×3/2", lambda x: jaxpool.smooth_max_pool(x, jnp.float32(2), 3, 2, 1, axis=axis), shape
     yield "blur 3×3/2, channels last", lambda x: jaxpool.blur_pool(x, 3, 2, axis=axis), shape
     yield "median 3×3/2, channels last", lambda x: jaxpool.median_pool(x, 3, 2, 1, axis=axis), shape
 

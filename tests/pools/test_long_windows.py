@@ -1,5 +1,9 @@
-"""Long windows along one axis, which weighted pools take over pieces: values and derivatives against the reference."""
+"""Windows with many cells along an axis, which weighted pools take over pieces, and windows that hold whole axes.
 
+Both are compared with the reference; learnt numbers with the same pool where its axes lie apart.
+"""
+
+from functools import partial
 from typing import Any
 
 import jax
@@ -126,6 +130,51 @@ def test_second_derivatives_and_batches(name: str) -> None:
     for number, one in enumerate((x, x[:, ::-1])):
         expected = (gradient(one + step * direction) - gradient(one - step * direction)) / (2 * step)
         np.testing.assert_allclose(found[number], expected, rtol=1e-5, atol=1e-6)
+
+
+LEARNT = {
+    "gem": (jaxpool.gem_pool, 2.3),
+    "lp": (jaxpool.lp_pool, 2.3),
+    "smooth": (jaxpool.smooth_max_pool, -1.3),
+    "mellowmax": (jaxpool.mellowmax_pool, 0.8),
+    "soft": (jaxpool.soft_pool, 0.8),
+}
+# The pooled axes, and an order of all axes in which they lie apart.
+WHOLE: dict[str, tuple[tuple[int, int], tuple[int, ...], dict[str, Any]]] = {
+    "first": ((2, 3), (2, 0, 3, 1), {"kernel_size": (5, 6)}),
+    "last": ((0, 1), (0, 2, 1, 3), {"kernel_size": (4, 3)}),
+    "masked": ((1, 2), (1, 0, 2, 3), {"kernel_size": (3, 5), "where": np.arange(5)[:, None] % 3 < 2}),
+    # The window starts in the padding and does not hold the last cells.
+    "padded": ((2, 3), (2, 0, 3, 1), {"kernel_size": (5, 6), "stride": 7, "padding": ((1, 0), (1, 0))}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [case_row(*pair, id="-".join(pair), kept=kept) for *pair, kept in crossed([*LEARNT], [*WHOLE], 4)],
+)
+def test_windows_that_hold_whole_axes(name: str, layout: str) -> None:
+    x, direction = distinct((4, 3, 5, 6), "whole"), distinct((4, 3, 5, 6), "direction")
+    (function, number), (axis, apart, options) = LEARNT[name], WHOLE[layout]
+
+    def everything(order: tuple[int, ...], x: Any, number: Any, direction: Any) -> Any:
+        where = options.get("where")
+        given = {**options, "axis": tuple(map(order.index, axis))}
+        if where is not None:
+            given["where"] = jnp.broadcast_to(where, x.shape).transpose(order)
+
+        def pool(x: jax.Array, number: jax.Array) -> jax.Array:
+            return function(x.transpose(order), number, **given).transpose(np.argsort(order))
+
+        slopes = jax.grad(lambda x, number: jnp.sin(pool(x, number)).sum(), (0, 1))
+        primals, tangents = (x, number), (direction, jnp.ones_like(number))
+        return jax.jvp(pool, primals, tangents), jax.jvp(slopes, primals, tangents)
+
+    found, expected = (
+        compiled_fast(partial(everything, order))(x, np.array(number), direction) for order in ((0, 1, 2, 3), apart)
+    )
+    for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11)
 
 
 def held(pieces: Pieces, kinds: list[list[np.ndarray]]) -> list[np.ndarray]:
