@@ -19,7 +19,7 @@ import jaxpool
 from benchmarks.cases import cases
 from benchmarks.compare import Mismatch
 from benchmarks.dispatch import Dispatch, dispatch_cases, measure_dispatch
-from benchmarks.goals import Figure, summarise
+from benchmarks.goals import Figure, missed, summarise
 from benchmarks.growth import Growth, growth_cases, measure_growth
 from benchmarks.measure import Row, measure
 from benchmarks.options import Options, parse
@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         console.print(f"left out: {'; '.join(reasons)}" if reasons else "")
     print_growth(console, growths, dispatches)
     print_summary(console, figures)
+    console.print("{} of {} comparisons with plain JAX and PyTorch miss their goal".format(*missed(rows)))
     if options.folder is not None:
         for path in save(options, options.folder, rows, growths, dispatches, figures):
             console.print(f"saved {path}", soft_wrap=True)

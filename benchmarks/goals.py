@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks.cases import ZOO_GROUPS
+from benchmarks.cases import LEARNT_GROUPS, ZOO_GROUPS
 from benchmarks.dispatch import Dispatch
 from benchmarks.growth import KERNELS, KERNELS_ALONG_ONE_AXIS, KERNELS_OF_MEDIANS, SIZES, Growth
 from benchmarks.measure import Row
@@ -18,6 +18,7 @@ FAMILIES = {
     "adaptive": ("adaptive max", "adaptive avg"),
     "global": ("global max", "global avg"),
     "other pools": ("gem", "mellowmax", "soft", "mixed", "stochastic", "blur", "var", "std", "weighted", "attention"),
+    "learnt numbers": LEARNT_GROUPS,
     "median": ("median",),
 }
 _OTHERS = ("lp", "gem", "smooth", "mellowmax", "soft", "stochastic", "median")
@@ -47,6 +48,10 @@ _GROWTH = {"forward": 3, "gradient": 6}
 _MEDIAN_STEP, _MEDIAN_COMPILE = 3, 3
 # The factor from the shortest to the longest window, and seconds.
 _ALONG_ONE_AXIS, _COMPILE_ALONG_ONE_AXIS = 4, 3
+
+
+# Numbers by case; None where there is none.
+Numbers = Sequence[tuple[str, float | None]]
 
 
 @dataclass(frozen=True)
@@ -110,14 +115,31 @@ def geometric_mean(numbers: Iterable[float]) -> float | None:
     return math.exp(sum(map(math.log, numbers)) / len(numbers))
 
 
-def _faster(rows: Sequence[Row]) -> Iterator[Figure]:
+def missed(rows: Sequence[Row]) -> tuple[int, int]:
+    """How many comparisons of single cases with plain JAX and with PyTorch miss their goal, and of how many."""
+    judged = [
+        number < goal
+        for *_, numbers, goal in _comparisons(rows)
+        if goal is not None
+        for _, number in numbers
+        if number is not None
+    ]
+    return sum(judged), len(judged)
+
+
+def _comparisons(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, Numbers, float | None]]:
+    """Every family, operation and peer, with the number of times as long that the peer takes, and the goal."""
     for family, groups in FAMILIES.items():
         for what in ("forward", "gradient"):
-            for peer, peer_name in PEER_NAMES.items():
+            for peer in PEER_NAMES:
                 numbers = [(_name(row), ratio(row, what, peer)) for row in rows if row.group in groups]
-                goal = _FASTER_MEDIAN if family == "median" else _FASTER.get(peer)
-                mean_goal = _FASTER_ON_AVERAGE.get((family, what, peer))
-                yield _figure(f"{family} {what}: {peer_name} / jaxpool", numbers, mean_goal, goal, True)
+                yield family, what, peer, numbers, _FASTER_MEDIAN if family == "median" else _FASTER.get(peer)
+
+
+def _faster(rows: Sequence[Row]) -> Iterator[Figure]:
+    for family, what, peer, numbers, goal in _comparisons(rows):
+        mean_goal = _FASTER_ON_AVERAGE.get((family, what, peer))
+        yield _figure(f"{family} {what}: {PEER_NAMES[peer]} / jaxpool", numbers, mean_goal, goal, True)
     for what in ("forward", "gradient"):
         numbers = [(_name(row), ratio(row, what, "reshape")) for row in rows]
         yield _figure(f"tiles {what}: reshape / jaxpool", numbers, None, None, True)
@@ -137,7 +159,7 @@ def _near_the_limit(rows: Sequence[Row]) -> Iterator[Figure]:
 
 def _first_calls(rows: Sequence[Row]) -> Iterator[Figure]:
     for what, goal in _COMPILE.items():
-        own = [row for row in rows if row.group not in ZOO_GROUPS]
+        own = [row for row in rows if row.group not in ZOO_GROUPS + LEARNT_GROUPS]
         numbers = [(_name(row), _quotient(getattr(row, f"compile_{what}"))) for row in own]
         yield _at_most(f"compile {what}: jaxpool / plain JAX", numbers, goal)
     maxima = [row for row in rows if row.group == "max" and row.kernel == 3 and row.stride == 2]
@@ -154,7 +176,7 @@ def _first_calls(rows: Sequence[Row]) -> Iterator[Figure]:
 
 
 def _other_costs(rows: Sequence[Row]) -> Iterator[Figure]:
-    own = [row for row in rows if row.group not in ZOO_GROUPS]
+    own = [row for row in rows if row.group not in ZOO_GROUPS + LEARNT_GROUPS]
     numbers = [(_name(row), _tangent(row)) for row in own]
     yield _figure("tangent / (2 forward + copy)", numbers, _TANGENT, _TANGENT_AT_WORST, False)
     extremes = [row for row in rows if row.group in ("max", "min")]

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from benchmarks.cases import ZOO_GROUPS
+from benchmarks.cases import LEARNT_GROUPS, ZOO_GROUPS
 from benchmarks.goals import PEER_NAMES, geometric_mean, ratio
 from benchmarks.measure import Row
 
@@ -21,6 +21,7 @@ _GROUPS = {
     "Lp": ("lp",),
     "smooth maximum": ("smooth",),
     "between, ranks, blurs": ZOO_GROUPS,
+    "learnt numbers": LEARNT_GROUPS,
     "adaptive": ("adaptive max", "adaptive avg"),
     "global": ("global max", "global avg"),
 }

@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 import jaxpool
-from benchmarks import zoo
+from benchmarks import learnt, zoo
 from benchmarks.cases import Case
 
 Pool = Callable[[jax.Array], jax.Array]
@@ -48,7 +48,7 @@ def ours(case: Case) -> Pool:
         "global max": lambda x: jaxpool.global_max_pool(x, axis=case.axes),
         "global avg": lambda x: jaxpool.global_avg_pool(x, axis=case.axes),
     }
-    return (pools | zoo.ours(case))[case.group]
+    return (pools | zoo.ours(case) | learnt.ours(case))[case.group]
 
 
 def plain(case: Case) -> Pool:
@@ -121,6 +121,7 @@ def _formulas(case: Case, total: Pool, largest: Pool, smallest: Pool) -> dict[st
         "lp": lambda x: total(jnp.abs(x) ** case.number) ** (1 / case.number),
         "smooth": lambda x: jnp.log(total(jnp.exp(BETA * x))) / BETA,
         **zoo.plain(case, total, largest),
+        **learnt.plain(case, total),
     }
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("rich")
 
 from benchmarks import __main__ as program
 from benchmarks import compare, pools, programs, pytorch, timing
-from benchmarks.cases import BIN_GROUPS, GLOBAL_GROUPS, WINDOW_GROUPS, ZOO_GROUPS, Case, cases
+from benchmarks.cases import BIN_GROUPS, GLOBAL_GROUPS, LEARNT_GROUPS, WINDOW_GROUPS, ZOO_GROUPS, Case, cases
 from benchmarks.dispatch import dispatch_cases, measure_dispatch
 from benchmarks.growth import growth_cases, measure_growth
 from benchmarks.measure import Row, measure
@@ -28,7 +28,7 @@ from tests.harness.parts import case_row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
-GROUPS = WINDOW_GROUPS + ZOO_GROUPS + BIN_GROUPS + GLOBAL_GROUPS
+GROUPS = WINDOW_GROUPS + ZOO_GROUPS + LEARNT_GROUPS + BIN_GROUPS + GLOBAL_GROUPS
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -76,7 +76,7 @@ def test_tiles_have_a_peer_with_the_same_shape() -> None:
         x = jax.ShapeDtypeStruct(case.shape, FLOAT32)
         shapes = [jax.eval_shape(pool(case), x).shape for pool in (pools.ours, pools.reshape)]
         assert shapes[0] == shapes[1], case.name
-    assert {case.group for case in tiled} == {*GROUPS} - {*OF_SLICES, *GLOBAL_GROUPS}
+    assert {case.group for case in tiled} == {*GROUPS} - {*OF_SLICES, *LEARNT_GROUPS, *GLOBAL_GROUPS}
     assert {case.channels_last for case in tiled} == {False, True}
     windows = Case("max", 1, 2, 8, True, kernel=2, stride=2)
     assert windows.tile == 2
