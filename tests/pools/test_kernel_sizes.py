@@ -125,6 +125,7 @@ DISKS = {
     "long-runs": (np.pad(np.ones((2, 19), bool), ((0, 1), (3, 0))), 1),
     "runs-along-rows": (np.ones((19, 3), bool) & (np.arange(3) != 1), 1),
     "row": (np.arange(23) % 7 < 5, 1),
+    "offsets-beyond-256": (np.arange(17 * 17).reshape(17, 17) % 9 > 0, 3),
 }
 
 
@@ -132,8 +133,7 @@ DISKS = {
 @pytest.mark.parametrize("function", ["max_pool_with_indices", "min_pool", "sum_pool", "avg_pool"])
 def test_large_footprints(function: str, shape: str) -> None:
     cells, stride = DISKS[shape]
-    size = (2, *(max(each + 3, 8) for each in cells.shape))
-    x = distinct(size, shape)
+    x = distinct((2, *(max(each + 3, 8) for each in cells.shape)), shape)
     arguments: dict[str, Any] = {
         "kernel_size": jaxpool.footprint(cells),
         "stride": stride,

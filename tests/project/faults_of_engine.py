@@ -85,7 +85,7 @@ FAULTS = (
         "offsets of 8 bits",
         "np.min_scalar_type(part.cells - 1) if numbers is None",
         "np.dtype(np.uint8) if numbers is None",
-        "test_derivatives -k many-cells or wide or one_offset",
+        "test_kernel_sizes -k beyond",
     ),
     Fault(
         "offset without its piece",
