@@ -76,12 +76,6 @@ FAULTS = (
         "test_sums_of_cells -k learnt",
     ),
     Fault(
-        "sums of exponentials for a β near 0",
-        "jnp.abs(jnp.asarray(beta[0] if beta else self.beta)) >= 2.0**-10",
-        "jnp.abs(jnp.asarray(beta[0] if beta else self.beta)) >= 0",
-        "test_learnt_numbers test_sums_of_cells",
-    ),
-    Fault(
         "windows that start in the padding taken for whole axes",
         "axis.output == 1 and axis.kernel == axis.size and not (axis.low or axis.high) for",
         "axis.output == 1 and axis.kernel == axis.size for",
