@@ -176,6 +176,13 @@ _LARGE_MEDIANS = ((2, 2, 8, 56, 9, 1, 0, 1), (2, 2, 8, 56, 15, 1, 0, 1))
 # At stride 1, as filters are.
 _DISKS = ((2, 8, 64, 56, 3, 1, 0, 1), (2, 2, 64, 28, 7, 1, 0, 1), (2, 2, 8, 56, 15, 1, 0, 1))
 _DILATIONS = ((2, 8, 64, 56, 3, 1, 1, 1), (2, 2, 64, 28, 7, 1, 3, 1))
+# Whole axes, where the kernel is 0, and one window.
+_LEARNT = (
+    (2, 8, 64, 56, 3, 2, 0, 1),
+    (2, 8, 512, 7, 0, 1, 0, 1),
+    (2, 16, 256, 14, 0, 1, 0, 1),
+    (2, 8, 64, 56, 0, 1, 0, 1),
+)
 _WINDOWS_OF_GROUPS = {
     "max": _WINDOWS,
     "min": _FEWER,
@@ -187,10 +194,10 @@ _WINDOWS_OF_GROUPS = {
     "median": _OTHERS + _LARGE_MEDIANS,
     "disk": _DISKS,
     "dilation": _DILATIONS,
+    **dict.fromkeys(LEARNT_GROUPS, _LEARNT),
 }
 # Axes, batch, channels, size of an axis; bins along each axis.
 _BINS = ((2, 8, 64, 56, 7), (2, 8, 64, 57, 7), (2, 2, 64, 112, 50), (2, 8, 64, 14, 28), (1, 8, 64, 1000, 24))
-_LEARNT = ((2, 8, 64, 56, 3, 2), (2, 8, 512, 7, 0, 1), (2, 16, 256, 14, 0, 1), (2, 8, 64, 56, 0, 1))
 # Axes, batch, channels, size of an axis.
 _WHOLE = ((2, 32, 64, 56), (2, 8, 512, 7), (2, 64, 256, 14))
 
@@ -203,10 +210,6 @@ def cases(batch: int = 1) -> Iterator[Case]:
                 # Norms 2 and 3 alternate, and swap from one layout to the other.
                 number = 2 + (position + channels_last) % 2 if group == "lp" else 0
                 yield Case(group, batch * pictures, channels, size, channels_last, rank, *sizes, number=number)
-    for group in LEARNT_GROUPS:
-        for channels_last in (False, True):
-            for rank, pictures, channels, size, *sizes in _LEARNT:
-                yield Case(group, batch * pictures, channels, size, channels_last, rank, *sizes)
     for group in BIN_GROUPS:
         for channels_last in (False, True):
             for rank, pictures, channels, size, bins in _BINS:

@@ -127,7 +127,7 @@ def sum_pairs(weights: Weights, cells: Sequence[Filled], windows: Arrays, window
 
     arrays, sums = [array for array, _ in cells], ()
     for one in weights.each:
-        arrays[0] = materialize(arrays[0], *sums)
+        arrays[0] = materialize(arrays[0], *sums) if sums else arrays[0]
         sums += (on_every_platform(partial(sum_one, weight=one), arrays, windows, in_stage=True, mark=mark + one.name),)
     return sums
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, cells_at_place, copy_to_tiles
-from jaxpool._engine.blocks import fold, most_sharing
+from jaxpool._engine.blocks import fold, most_sharing, reduce_blocks
 from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.stages import barrier, materialize
@@ -105,11 +105,11 @@ def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, 
     if devices and (window.cells > (16 if window.is_single else 64) or max(devices) > 1):
         blocks = [pad_windows(array, window, fill) for array, fill in cells]
         if window.is_single:
-            axes = window.pooled_axes[::-1]
             terms = term(*blocks)
             if is_innermost(window, blocks[0].shape):
+                # Computed while they are added, the terms of adjacent cells fill no vectors.
                 terms = jax.tree.map(materialize, terms)
-            return jax.tree.map(lambda each: fold(each, axes, lax.add, devices), terms)
+            return jax.tree.map(lambda each: reduce_blocks(each, window, lax.add), terms)
         blocks = [_cells_first(array, window) for array in blocks]
         for _ in window.axes:
             term = jax.vmap(term)
