@@ -98,7 +98,8 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
     """Send each window's entry to the cell at its offset: first to the piece that holds it, then to a piece of that.
 
     Several windows share a piece. Those with their winner in it agree on which of its cells that is, so one offset per
-    piece is enough. Here pieces start at every cell, and the last one in a window may reach beyond it.
+    piece is enough. Here pieces start at every cell, and the last one in a window may overlap the one before: if it
+    reached beyond the window, other windows could have a better cell of it.
     """
     (axis,) = part.axes
     if axis.stride > 1:
@@ -109,7 +110,7 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
     most = next(most for most in itertools.count(2) if most**count >= kernel)
     while kernel > most:
         width = -(-kernel // most)
-        starts = range(0, kernel, width)
+        starts = [min(start, kernel - width) for start in range(0, kernel, width)]
         output = array.shape[axis.axis]
         size = output + starts[-1] * axis.dilation
         pieces = Window((replace(axis, size=size, kernel=kernel, stride=1, low=0, output=output),))
@@ -132,9 +133,11 @@ def _route_to_pieces(
     def contribution(start: Any, _: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
         offset, *entry = windows
         number = partial(np.full, (), dtype=offset.dtype)
-        chosen = offset >= number(start)
+        # A cell in the last two pieces counts as one of the first of them.
+        low = -(-start // width) * width
+        chosen = offset >= number(low)
         if start < starts[-1]:
-            chosen &= offset < number(start + width)
+            chosen &= offset < number(low + width)
         sent = entry[0] if entry else offset - number(start)
         return jnp.where(chosen, sent, jnp.zeros_like(sent))
 

@@ -37,6 +37,7 @@ LINES = {
     "13 ceil": along(31, 13, 3, ((5, 0),), 1, True),
     "10 dilated": along(33, 10, 4, 6, 2),
     "31": along(40, 31, 5, 15),
+    "31 stride 1": along(90, 31, 1, 15),
     "45 dilated": along(100, 45, 1, 20, 2),
     "70": along(150, 70, 3, ((10, 0),), 1, True),
     "70 dilated": along(190, 70, 4, ((20, 0),), 2),
@@ -120,13 +121,17 @@ def route_by_comparison(array: jax.Array, offsets: jax.Array, window: Window, op
 def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> None:
     (axis,) = window.axes
     random = np.random.default_rng(0)
-    # Few distinct numbers make ties, including between pieces.
-    x = random.integers(0, 3, (2, axis.size)).astype(np.float64)
+    # Few distinct numbers make ties, including between pieces. Winners of distinct ones are anywhere in their windows,
+    # those of ramps at either end, and beyond the end there are better cells.
+    x = random.integers(0, 3, (5, axis.size)).astype(np.float64)
     x[1, 5] = np.nan
+    x[2] = random.permutation(axis.size)
+    x[3] = np.arange(axis.size)
+    x[4] = -x[3]
     # What a selection along the axis before would record, with room for the offsets along this one.
     cells = np.array(window.cells, np.min_scalar_type(4 * window.cells - 1))[()]
     numbers = random.integers(0, 4, x.shape).astype(cells.dtype) * cells
-    cotangent = random.normal(size=(2, axis.output))
+    cotangent = random.normal(size=(5, axis.output))
 
     @jax.jit
     def everything(x: jax.Array, numbers: jax.Array, cotangent: jax.Array) -> Any:

@@ -31,7 +31,7 @@ HEIGHT, WIDTH = 15, 34
 
 
 def planes() -> np.ndarray:
-    """Planes of one number; of a few, in every mixture with ties; of the lowest number with one other cell."""
+    """Planes of one number; of a few, in every mixture with ties; of the lowest with one other; of distinct ones."""
     random = np.random.default_rng(0)
     shape = (HEIGHT, WIDTH)
     made = [np.full(shape, number) for number in (-INF, INF, NAN, 0.0, 7.0)]
@@ -41,6 +41,8 @@ def planes() -> np.ndarray:
         rare = np.full(shape, -INF)
         rare[random.random(shape) < 0.02] = other
         made += [rare, -rare]
+    ramp = np.arange(HEIGHT * WIDTH)
+    made += [one.reshape(shape) for one in (random.permutation(ramp), ramp, -ramp)]
     return np.stack(made).astype(np.float32)
 
 
@@ -131,6 +133,32 @@ def test_everything_names_the_first_winner(function: str, name: str, kept: str) 
     if indices is not None:
         np.testing.assert_array_equal(indices[0], values)
         np.testing.assert_array_equal(indices[1], winners)
+
+
+def test_long_windows_of_many_sizes() -> None:
+    # Every size is divided into pieces of its own.
+    random = np.random.default_rng(0)
+    ramp = np.arange(300)
+    x = np.stack([random.permutation(ramp), ramp, -ramp, random.integers(0, 9, 300)]).astype(np.float32)
+    for kernel, stride, dilation in (
+        *((kernel, 1, 1) for kernel in (9, 10, 15, 17, 31, 37, 63, 64, 65, 100, 257)),
+        *((kernel, 3, 2) for kernel in (11, 31, 70)),
+    ):
+        parameters: dict[str, Any] = {"kernel_size": (kernel,), "stride": stride, "padding": kernel // 2}
+        parameters |= {"dilation": dilation, "axis": 1}
+        windows = sliding.tables(x.shape, **parameters)
+        values, winners = sliding.first_winners(x, windows)
+        cotangent = np.arange(1, values.size + 1).reshape(values.shape).astype(np.float32)
+
+        @compiled_fast
+        def both(x: jax.Array, cotangent: jax.Array, parameters: Any = parameters) -> Any:
+            found, pull_back = jax.vjp(partial(jaxpool.max_pool, **parameters), x)
+            return found, *pull_back(cotangent)
+
+        found, gradient = both(x, cotangent)
+        np.testing.assert_array_equal(found, values)
+        expected = sliding.to_winners(cotangent, winners, windows, x.shape)
+        np.testing.assert_array_equal(gradient, expected, f"kernel {kernel}, stride {stride}")
 
 
 # Operation by operation, since within a program a CPU keeps more than 16 bits anyway.
