@@ -11,12 +11,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._derivatives.exponentials import (
-    LogExponentials,
-    gap_to_shift,
-    gap_to_value,
-    pool_exponentials,
-)
+from jaxpool._derivatives.exponentials import pool_exponentials
+from jaxpool._derivatives.log_exponentials import LogExponentials, gap_to_shift, gap_to_value
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift
 from jaxpool._derivatives.rules import custom_rule
@@ -151,21 +147,31 @@ class _LogMeanExp(LogExponentials):
         limit = 1 / jnp.square(jnp.where(lowest, parameter, 1))
         return jnp.where(dead, jnp.where(lowest, limit, 0), jnp.square(gap) * _moment(parameter * gap, 1))
 
-    def terms(self, x: jax.Array) -> Terms:
-        return jnp.exp(self.beta * x), _exponential_less_one(self.beta * x)
+    def terms(self, x: jax.Array, *beta: jax.Array) -> Terms:
+        product = self.sharpness(beta) * x
+        return jnp.exp(product), _exponential_less_one(product)
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *beta: jax.Array) -> jax.Array:
         """log(mean exp(β·x))/β, from the mean of exp(β·x) - 1 if that is given and more accurate.
 
         That is log(1 + e), which for u = 1 + e, rounded, is log(u)·e/(u - 1), or e if u is 1: one logarithm for both.
         """
         mean, *less_one = (total / counts for total in sums)
         if not less_one:
-            return jnp.log(mean) / self.beta
+            return jnp.log(mean) / self.sharpness(beta)
         (e,) = less_one
         u = jnp.where(e > -0.5, 1 + e, mean)
         corrected = jnp.where(u == 1, e, jnp.log(u) * e / (u - 1))
-        return jnp.where(e > -0.5, corrected, jnp.log(u)) / self.beta
+        return jnp.where(e > -0.5, corrected, jnp.log(u)) / self.sharpness(beta)
+
+    def slope_of_pair(self, x: jax.Array, weight: jax.Array, y: jax.Array, count: ArrayLike, beta: Any) -> jax.Array:
+        gap = jnp.where(weight > 0, x - y, 0)
+        z = beta * gap
+        near = (jnp.abs(z) <= 1) & (weight > 0)
+        small = jnp.where(near, gap, 0)
+        # With exp(z), which the weight tells; a cell without weight is infinitely far from y.
+        far = jnp.where(weight < 0, 0, ((z - 1) * weight * count + 1) / jnp.square(beta))
+        return jnp.where(near, jnp.square(small) * _moment_near_0(beta * small, 1), far) / count
 
 
 def _finite_mean(outputs: Arrays) -> tuple[Arrays, jax.Array]:
@@ -197,16 +203,20 @@ def _moment(z: jax.Array, order: int) -> jax.Array:
     """The moment μ_order(z), for real z of any sign; differentiable to every order."""
     near = jnp.abs(z) <= 1
     small, large = jnp.where(near, z, 0), jnp.where(near, 1, z)
-    # At |z| = 1 the first omitted term is below a rounding error.
-    count = 18 if jnp.finfo(z.dtype).bits == 64 else 10
-    series = jnp.zeros_like(z)
-    for power in reversed(range(count)):
-        series = series * small + 1 / (math.factorial(power) * (power + order + 1))
-    exponential = jnp.exp(large)
+    series, exponential = _moment_near_0(small, order), jnp.exp(large)
     moment = (exponential - 1) / large
     for k in range(1, order + 1):
         moment = (exponential - k * moment) / large
     return jnp.where(near, series, moment)
+
+
+def _moment_near_0(z: jax.Array, order: int) -> jax.Array:
+    # At |z| = 1 the first omitted term is below a rounding error.
+    count = 18 if jnp.finfo(z.dtype).bits == 64 else 10
+    series = jnp.zeros_like(z)
+    for power in reversed(range(count)):
+        series = series * z + 1 / (math.factorial(power) * (power + order + 1))
+    return series
 
 
 @_moment.defjvp

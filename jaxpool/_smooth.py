@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._derivatives.exponentials import (
-    LogExponentials,
-    gap_to_shift,
-    gap_to_value,
-    pool_exponentials,
-)
+from jaxpool._derivatives.exponentials import pool_exponentials
+from jaxpool._derivatives.log_exponentials import LogExponentials, gap_to_shift, gap_to_value
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift
 from jaxpool._engine.maps import sum_terms
@@ -100,7 +97,13 @@ def smooth_max_pool(
 @dataclass(frozen=True)
 class _LogSumExp(LogExponentials):
     zero_allowed = False
-    sums_learnt = True
+    slopes_by_pairs = False
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        # The logarithm of a single exponential loses digits of the cell.
+        counts = self.window.counts(1 + self.window.axes[-1].axis, padding=self.window.zeros)
+        return () if (np.asarray(counts) == 1).any() else super().platforms
 
     def value(
         self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift
@@ -121,7 +124,7 @@ class _LogSumExp(LogExponentials):
         return jnp.ones_like(y) / parameter
 
     def terms(self, x: jax.Array, *beta: jax.Array) -> Terms:
-        return (jnp.exp((beta[0] if beta else self.beta) * x),)
+        return (jnp.exp(self.sharpness(beta) * x),)
 
     def value_of_sums(self, sums: Terms, counts: ArrayLike, *beta: jax.Array) -> jax.Array:
-        return jnp.log(sums[0]) / (beta[0] if beta else self.beta)
+        return jnp.log(sums[0]) / self.sharpness(beta)

@@ -113,9 +113,14 @@ class _SoftMeans(ExponentialPool):
     # The derivative is a difference of terms of order β·x.
     largest_exponent = 16.0
 
-    def terms(self, x: jax.Array) -> Terms:
-        weight = jnp.exp(self.beta * x)
+    def terms(self, x: jax.Array, *beta: jax.Array) -> Terms:
+        weight = jnp.exp(self.sharpness(beta) * x)
         return weight, weight * x
+
+    def slope_of_pair(self, x: jax.Array, weight: jax.Array, y: jax.Array, count: ArrayLike, beta: Any) -> jax.Array:
+        # A cell without weight may be at any distance.
+        gap = jnp.where(weight > 0, x - y, 0)
+        return weight * gap * gap
 
     def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
         return sums[1] / sums[0]
@@ -124,7 +129,7 @@ class _SoftMeans(ExponentialPool):
         positive = self.number is not None and self.number > 1e-30
         window, x, mask = merge_whole_axes(self.window, x, mask)
         if beta is None:
-            beta = jnp.full((1,) * x.ndim, self.beta, x.dtype)
+            beta = jnp.full((1,) * x.ndim, self.sharpness(()), x.dtype)
         else:
             x, beta = vary_together(x, beta)
         return with_rule(rule, partial(_pool, window=window, positive=positive))(x, _without_tiny(beta), mask)

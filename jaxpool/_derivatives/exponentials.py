@@ -1,8 +1,7 @@
-"""Logarithms of sums and means of exponentials: differences from a shift, the largest cell of a window.
+"""Pools with weights exp(β·x): their call, sums of the exponentials of cells, and ∂y/∂β of a learnt β by pairs.
 
-A value m is kept as a pair of the shift c and its excess r = m - c; their sum is rounded once, at the end. These pairs
-are the cells for the next axis. So the exponent β·(x - m) = β·((x - c) - r) of a weight has no rounding error on the
-scale of m, which a large β would magnify.
+For any β, the exact pools take exponentials of differences from a number of each window. In sums of moderate size the
+exponentials of the cells themselves do.
 """
 
 import abc
@@ -20,24 +19,23 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
-from jaxpool._derivatives.in_turn import (
-    any_present,
-    exponentials_order,
-    extremes_with_zeros,
-    is_shared,
-    with_zeros,
-    without_uncovered,
-)
-from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
-from jaxpool._derivatives.pairs import Filled
-from jaxpool._derivatives.parametric import Cells, Parameter, ParametricPool, parametric_pool
+from jaxpool._derivatives.in_turn import any_present, is_shared, with_zeros, without_uncovered
+from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells, terms_of_cells
 from jaxpool._derivatives.rules import custom_rule
-from jaxpool._engine.operations import Arrays, accumulation_dtype
+from jaxpool._engine.maps import on_every_platform, sum_terms
+from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import is_portable
-from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_with
+
+# Notation: window o holds the n(o) cells W(o) with exponentials e(i) = exp(β·x(i)) and their sum S(o); w(i, o) is the
+# weight e(i)/S(o). A derivative by sums of e(i) and e(i)·x(i) loses digits where it is a difference of nearly equal
+# sums, as variances of cells far from 0 are. With the value y(o), these have only positive terms:
+#
+#     soft means: ∂y/∂β = Σ_{i ∈ W(o)} w(i, o)·(x(i) - y(o))²
+#     mellowmax:  ∂y/∂β = Σ_{i ∈ W(o)} (x(i) - y(o))²·μ(β·(x(i) - y(o)))/n(o)
+#
+# Each is a sum over pairs of a cell and a window, but needs no exponential of a pair.
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,8 @@ class ExponentialPool(SumsOfCells):
     dtype: np.dtype
 
     zero_allowed: ClassVar[bool] = True
-    # Whether the derivative with respect to β loses no digits as a difference of sums: not if it is a variance.
-    sums_learnt: ClassVar[bool] = False
+    # Whether ∂y/∂β is by pairs, or else by sums.
+    slopes_by_pairs: ClassVar[bool] = True
     # The largest β, as a share of the largest number.
     largest_beta: ClassVar[float] = 1.0
     largest_exponent: ClassVar[float] = 40.0
@@ -62,15 +60,21 @@ class ExponentialPool(SumsOfCells):
     def pool_present(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array | None, rule: str) -> jax.Array:
         """The pool of the cells that the mask holds."""
 
+    @classmethod
+    def bounds(cls, dtype: np.dtype) -> tuple[float, float]:
+        """The least and the largest magnitude of β."""
+        limits = jnp.finfo(dtype)
+        return 0.0 if cls.zero_allowed else float(limits.tiny), float(limits.max) * cls.largest_beta
+
     def exact(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
         return self.pool_signed(x, None, beta[0], "jvp") if beta else self.pool_present(x, None, None, "jvp")
 
     def pool_signed(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array, rule: str) -> jax.Array:
         """The pool for β of any sign; for β < 0 it is that of -x with -β, negated."""
-        limits = jnp.finfo(x.dtype)
+        least, most = self.bounds(x.dtype)
         # The derivative at 0 is that of β.
-        magnitude = jnp.minimum(jnp.where(beta < 0, -beta, beta), float(limits.max) * self.largest_beta)
-        magnitude = magnitude if self.zero_allowed else jnp.maximum(magnitude, float(limits.tiny))
+        magnitude = jnp.minimum(jnp.where(beta < 0, -beta, beta), most)
+        magnitude = jnp.maximum(magnitude, least) if least else magnitude
 
         def pool(sign: float | jax.Array) -> jax.Array:
             return sign * self.pool_present(sign * x, mask, magnitude, rule)
@@ -79,62 +83,65 @@ class ExponentialPool(SumsOfCells):
             return pool(jnp.where(beta < 0, -1, 1).astype(x.dtype))
         return jnp.where(beta < 0, pool(-1.0), pool(1.0))
 
+    def sharpness(self, beta: Terms) -> float | jax.Array:
+        """The β of terms and values, constant under differentiation if ∂y/∂β is by pairs."""
+        if beta:
+            return lax.stop_gradient(beta[0]) if self.slopes_by_pairs else beta[0]
+        assert self.number is not None
+        return self.number
+
+    def slope_of_pair(self, x: jax.Array, weight: jax.Array, y: jax.Array, count: ArrayLike, beta: Any) -> jax.Array:
+        """The terms of ∂y/∂β: of cells and their weights, and of windows, their values and numbers of cells."""
+        raise NotImplementedError
+
     def parameters(self, *cells: jax.Array) -> Terms:
         return cells[1:]
+
+    @property
+    def has_derivative(self) -> bool:
+        # In longer windows, pairs would take longer than one axis after the other.
+        return self.number is not None or not self.slopes_by_pairs or self.window.is_single or self.window.cells <= 64
+
+    @property
+    def keeps_values(self) -> bool:
+        return self.number is None and self.slopes_by_pairs and self.has_derivative
+
+    def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
+        values_dot = super().push_forward(cells, dots, sums[: self.kept])
+        return values_dot + self._slopes(cells, sums) * dots[1] if self.keeps_values else values_dot
+
+    def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
+        x_bar, *others_bar = super().pull_back(cells, values_bar, sums[: self.kept])
+        if not self.keeps_values:
+            return x_bar, *others_bar
+        shared = [axis for axis, size in enumerate(cells[1].shape) if size == 1]
+        return x_bar, (values_bar * self._slopes(cells, sums)).sum(shared, keepdims=True)
+
+    def _slopes(self, cells: Terms, sums: Terms) -> jax.Array:
+        """∂y/∂β of every window."""
+        (x, beta), (mass, *_, values) = cells, sums
+        # A padded cell that is not a zero is known by its weight, which is negative.
+        fills = 0.0, 1.0 if self.window.zeros else -1.0
+
+        def slope(cells: Arrays, windows: Arrays) -> jax.Array:
+            (x, exponential), (y, inverse, beta) = cells, windows
+            return self.slope_of_pair(x, exponential * inverse, y, self.counts(sums), beta)
+
+        def sum_slopes(cells: Terms, windows: Terms) -> jax.Array:
+            return sum_terms(slope, list(zip(cells, fills, strict=True)), self.window, None, windows)
+
+        exponentials, *_ = terms_of_cells(self.terms, cells, self.window)
+        return on_every_platform(sum_slopes, (x, exponentials), (values, 1 / mass, beta), in_stage=True)
+
+    def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
+        # Products with a smaller β may be subnormal.
+        limits = jnp.finfo(x.dtype)
+        return jnp.abs(jnp.asarray(self.sharpness(beta))) >= float(limits.tiny / limits.eps)
 
     def is_moderate(self, sums: Terms) -> jax.Array:
         least, most = math.exp(-self.largest_exponent), math.exp(self.largest_exponent)
         mass, *others = sums[: self.kept]
         return reduce(jnp.logical_and, map(jnp.isfinite, others), (mass >= least) & (mass <= most))
-
-    def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
-        # For a smaller β, sums are close to the number of cells, and their logarithms lose digits.
-        return jnp.abs(jnp.asarray(beta[0] if beta else self.beta)) >= 2.0**-10
-
-    @property
-    def beta(self) -> float:
-        assert self.number is not None
-        return self.number
-
-
-@dataclass(frozen=True)
-class LogExponentials(ExponentialPool, ParametricPool):
-    """A family with weights exp(β·(x - y)), whose values are excesses over the largest cells, exact in `dtype`.
-
-    Excesses, which are of the size of 1/β, are normal numbers.
-    """
-
-    kept = 1
-    largest_beta = 2.0**-28
-
-    @property
-    def in_turn(self) -> tuple[Window, ...]:
-        return exponentials_order(self.window)
-
-    def pool_present(self, x: jax.Array, mask: jax.Array | None, beta: jax.Array | None, rule: str) -> jax.Array:
-        cells = x if mask is None else jnp.where(mask, x, -jnp.inf)
-        present = present_cells(mask, self.window, x.ndim) if self.is_mean else None
-        return parametric_pool(cells, beta, self, rule, None if present is None else present.astype(x.dtype))
-
-    @property
-    def shift_dtype(self) -> np.dtype:
-        return self.dtype
-
-    def shift(self, cells: Cells, part: Window) -> jax.Array:
-        # Constant under differentiation, as values do not depend on it.
-        largest = extremes_with_zeros(lax.stop_gradient(cells[-1]), part, lax.max)
-        return materialize(largest.astype(self.dtype))
-
-    def fill_cells(self, cells: Cells, window: Window) -> list[Filled]:
-        """Padded cells are absent or zeros."""
-        return [*((excess, 0.0) for excess in cells[:-1]), (cells[-1], 0.0 if window.zeros else -math.inf)]
-
-    def fill_windows(self, windows: Arrays) -> list[Filled]:
-        return list(zip(windows, (0.0, math.inf, 1.0), strict=False))
-
-    def weight(self, cells: Arrays, outputs: Arrays, parameter: Parameter) -> jax.Array:
-        gap, dead = gap_to_value(cells, outputs)
-        return jnp.where(dead, 0, jnp.exp(parameter * gap))
 
 
 def pool_exponentials(
@@ -180,9 +187,8 @@ def _pool(
         x, mask, window = with_zeros(x, mask, window)
     x = without_uncovered(x, window, learnt=beta is not None)
     if number is not None:
-        limits, sign = jnp.finfo(x.dtype), math.copysign(1, number)
-        least = 0.0 if family.zero_allowed else float(limits.tiny)
-        pool = family(window, min(max(abs(number), least), float(limits.max) * family.largest_beta), dtype)
+        (least, most), sign = family.bounds(x.dtype), math.copysign(1, number)
+        pool = family(window, min(max(abs(number), least), most), dtype)
         if mask is None:
             values = sign * pool_by_sums_of_cells(pool, rule, sign * x)
         else:
@@ -190,7 +196,7 @@ def _pool(
     else:
         assert beta is not None
         pool, beta = family(window, None, dtype), lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim))
-        if mask is None and family.sums_learnt and is_shared(beta, window):
+        if mask is None and is_shared(beta, window):
             # As many as slabs of x may be cut into.
             batch = 1 if 0 in window.pooled_axes else x.shape[0]
             beta = jnp.broadcast_to(beta, (batch, *beta.shape[1:]))
@@ -203,32 +209,6 @@ def _pool(
         # In windows that end beyond the padding.
         values = jnp.where(held > 0, values, 0)
     return values.astype(dtype)
-
-
-def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
-    """The distances of cells from the shift of a window that holds them; 0 for an infinite cell that is the largest."""
-    near, shift = _wide(cells[-1]), _wide(shift)
-    same = (near == shift) & jnp.isinf(near) if is_portable() else near == shift
-    gap = jnp.where(same, 0, near - shift)
-    return gap + cells[0] if len(cells) > 1 else gap
-
-
-def gap_to_value(cells: Cells, value: Cells) -> tuple[jax.Array, jax.Array]:
-    """The distances of cells from the value of a window, which need not hold them, and which cells have no weight.
-
-    Infinite cells, and cells of windows with an infinite value, have no weight; they are replaced by 0 here.
-    """
-    excess, shift = value[0], _wide(value[1])
-    near = _wide(cells[-1])
-    dead = jnp.isinf(near) | jnp.isinf(shift)
-    gap = difference(jnp.where(dead, 0, near), jnp.where(dead, 0, shift), True)
-    if len(cells) > 1:
-        gap += cells[0]
-    return gap - excess, dead
-
-
-def _wide(array: jax.Array) -> jax.Array:
-    return array.astype(accumulation_dtype(array.dtype))
 
 
 @custom_rule((2,))

@@ -53,6 +53,11 @@ class SumsOfCells(abc.ABC):
         """Whether the derivative is by sums, too."""
         return True
 
+    @property
+    def keeps_values(self) -> bool:
+        """Whether derivatives get the values as a last sum."""
+        return False
+
     @abc.abstractmethod
     def exact(self, *cells: Any, **_: Any) -> jax.Array:
         """The values of the windows for any data, with their derivatives."""
@@ -128,8 +133,8 @@ def pool_by_sums_of_cells(pool: SumsOfCells, rule: str, *cells: jax.Array) -> ja
 #     ẏ(o) = Σ_k ∂f/∂T_k(o)·Σ_{i ∈ W(o)} t_k'(x(i))·ẋ(i)
 #     x̄(i) = Σ_k t_k'(x(i))·Σ_{o : i ∈ W(o)} ∂f/∂T_k(o)·ȳ(o)
 #
-# The residuals are the sums and whether all are moderate, which decides in both directions. If not, the exact pool is
-# linearised again. Second derivatives are those of the exact pool's derivative.
+# The residuals are the sums, perhaps y, and whether all sums are moderate, which decides in both directions. If not,
+# the exact pool is linearised again. Second derivatives are those of the exact pool's derivative.
 
 
 @custom_rule((0,))
@@ -141,8 +146,7 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
             values = pool.exact(*cells)
             # Not jnp.zeros: residuals vary over devices, as those of other platforms do.
             return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros_like(values, shape=(), dtype=bool)
-        sums = pool.sums(*cells)
-        moderate = pool.is_moderate(sums).all()
+        moderate = pool.is_moderate(sums := pool.sums(*cells)).all()
         if (of_cells := pool.are_moderate(*cells)) is not None:
             moderate &= of_cells.all()
         # Infinite sums would look like mistakes. Apart from the values, whose branch no derivative should evaluate.
@@ -164,15 +168,14 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
 
 @partial(_values_and_sums.defjvp, symbolic_zeros=True)
 def _values_and_sums_jvp(pool: SumsOfCells, primals: Any, tangents: Any) -> Any:
-    values, *residuals = _values_and_sums(pool, *primals)
+    values, sums, moderate = _values_and_sums(pool, *primals)
     varying = tuple(number for number, tangent in enumerate(tangents) if not is_symbolic_zero(tangent))
     dots = tuple(tangents[number] for number in varying)
-    derivative = _Derivative(pool, varying)
-    values_dot = (
-        apply_linear_map(derivative, dots, primals, *residuals, like=values) if dots else jnp.zeros_like(values)
-    )
-    zeros = jax.tree.map(jax.custom_derivatives.zero_from_primal, residuals)
-    return (values, *residuals), (values_dot, *zeros)
+    known = primals, (*sums, lax.stop_gradient(values)) if pool.keeps_values else sums, moderate
+    apply = partial(apply_linear_map, _Derivative(pool, varying), like=values)
+    values_dot = apply(dots, *known) if dots else jnp.zeros_like(values)
+    zeros = jax.tree.map(jax.custom_derivatives.zero_from_primal, (sums, moderate))
+    return (values, sums, moderate), (values_dot, *zeros)
 
 
 @dataclass(frozen=True)

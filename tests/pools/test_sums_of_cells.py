@@ -69,32 +69,13 @@ def test_float32_is_near_float64_on_both_sides_of_the_limit(name: str) -> None:
         np.testing.assert_allclose(gradient, exact_gradient, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("window", "layout"),
-    [case_row(*one[:2], id="-".join(one[:2]), kept=one[2]) for one in crossed([*WINDOWS], [*LAYOUTS], 3)],
-)
-def test_sums_of_cells_with_a_learnt_number_are_the_exact_pool(window: str, layout: str) -> None:
-    shape, axis = LAYOUTS[layout]
-    random = np.random.default_rng(0)
-    x = random.normal(size=shape)
-    # A number for all, and one for every channel, of both signs.
-    betas = np.array(1.3), random.uniform(-3, 3, [1 if number in axis else size for number, size in enumerate(shape)])
-
-    def derivatives(x: jax.Array, beta: jax.Array) -> Any:
-        pool = partial(jaxpool.smooth_max_pool, axis=axis, **WINDOWS[window])
-        gradient = jax.grad(lambda x, beta: jnp.sin(pool(x, beta)).sum(), (0, 1))
-        return jax.jvp(pool, (x, beta), (jnp.cos(x), jnp.cos(beta))), jax.jvp(gradient, (x, beta), (x, beta))
-
-    for beta in betas:
-        with only_for("gpu"):
-            expected = compiled_fast(derivatives)(x, beta)
-        for platform in ("cpu", "tpu"):
-            with only_for(platform):
-                program = compiled_fast(derivatives)
-                found, narrow = program(x, beta), program(x.astype(np.float32), beta.astype(np.float32))
-            for one, other, exact in zip(*map(jax.tree.leaves, (found, narrow, expected)), strict=True):
-                np.testing.assert_allclose(one, exact, rtol=1e-11, atol=1e-12)
-                np.testing.assert_allclose(other, exact, rtol=0, atol=5e-5 * max(1, np.abs(exact).max()))
+def test_smooth_maxima_of_one_cell_are_that_cell() -> None:
+    # Windows in the corners hold a single cell, whose exponential is 1 and a few bits.
+    x = np.random.default_rng(1).uniform(-1, 1, (2, 4, 4)).astype(np.float32)
+    pool = compiled_fast(
+        partial(jaxpool.smooth_max_pool, beta=1e-3, kernel_size=(2, 2), padding=1, count_include_pad=False)
+    )
+    np.testing.assert_array_equal(pool(x)[:, ::2, ::2], x[:, ::3, ::3])
 
 
 @pytest.mark.parametrize("channels", [3, 8])
