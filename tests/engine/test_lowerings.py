@@ -121,13 +121,10 @@ def route_by_comparison(array: jax.Array, offsets: jax.Array, window: Window, op
 def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> None:
     (axis,) = window.axes
     random = np.random.default_rng(0)
-    # Few distinct numbers make ties, including between pieces. Winners of distinct ones are anywhere in their windows,
-    # those of ramps at either end, and beyond the end there are better cells.
-    x = random.integers(0, 3, (5, axis.size)).astype(np.float64)
+    # Few distinct numbers make ties, also between pieces. Others have better cells beyond the end of a window.
+    ramp = np.arange(axis.size, dtype=np.float64)
+    x = np.stack([*random.integers(0, 3, (2, axis.size)), random.permutation(ramp), ramp, -ramp])
     x[1, 5] = np.nan
-    x[2] = random.permutation(axis.size)
-    x[3] = np.arange(axis.size)
-    x[4] = -x[3]
     # What a selection along the axis before would record, with room for the offsets along this one.
     cells = np.array(window.cells, np.min_scalar_type(4 * window.cells - 1))[()]
     numbers = random.integers(0, 4, x.shape).astype(cells.dtype) * cells
