@@ -211,7 +211,7 @@ def _moment(z: jax.Array, order: int) -> jax.Array:
 
 
 def _moment_near_0(z: jax.Array, order: int) -> jax.Array:
-    # At |z| = 1 the first omitted term is below a rounding error.
+    """The moment for |z| ≤ 1, where the first omitted term of the series is below a rounding error."""
     count = 18 if jnp.finfo(z.dtype).bits == 64 else 10
     series = jnp.zeros_like(z)
     for power in reversed(range(count)):
