@@ -12,7 +12,6 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._derivatives.exponentials import pool_exponentials
-from jaxpool._derivatives.log_exponentials import LogExponentials, gap_to_shift, gap_to_value
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift
 from jaxpool._derivatives.rules import custom_rule
@@ -22,6 +21,7 @@ from jaxpool._engine.stages import in_one_row
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._smooth import LogExponentials, gap_to_shift, gap_to_value
 
 
 def mellowmax_pool(

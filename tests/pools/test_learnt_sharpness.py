@@ -30,7 +30,8 @@ def test_sums_of_cells_with_a_learnt_number_are_the_exact_pool(name: str, window
         pool = partial(EXPONENTIALS[name], axis=axis, **WINDOWS[window])
         gradient = jax.grad(lambda x, beta: jnp.sin(pool(x, beta)).sum(), (0, 1))
         # The second derivatives of all three are those of the exact pools.
-        second = jax.jvp(gradient, (x, beta), (x, beta)) if name == "smooth" else gradient(x, beta)
+        twice = name == "smooth" and window == "zeros"
+        second = jax.jvp(gradient, (x, beta), (x, beta)) if twice else gradient(x, beta)
         return jax.jvp(pool, (x, beta), (jnp.cos(x), jnp.cos(beta))), second
 
     for beta in betas if name == "smooth" else betas[1:]:
