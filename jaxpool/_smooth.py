@@ -179,7 +179,7 @@ class _LogSumExp(LogExponentials):
     def platforms(self) -> tuple[str, ...]:
         # The logarithm of a single exponential loses digits of the cell.
         counts = self.window.counts(1 + self.window.axes[-1].axis, padding=self.window.zeros)
-        return () if (np.asarray(counts) == 1).any() else super().platforms
+        return () if (counts == 1).any() else super().platforms
 
     def value(
         self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift

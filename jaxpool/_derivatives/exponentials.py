@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.in_turn import any_present, is_shared, with_zeros, without_uncovered
-from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells, terms_of_cells
+from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.maps import on_every_platform, sum_terms
 from jaxpool._engine.operations import Arrays
@@ -130,7 +130,7 @@ class ExponentialPool(SumsOfCells):
         def sum_slopes(cells: Terms, windows: Terms) -> jax.Array:
             return sum_terms(slope, list(zip(cells, fills, strict=True)), self.window, None, windows)
 
-        exponentials, *_ = terms_of_cells(self.terms, cells, self.window)
+        exponentials, *_ = self.kept_terms(*cells)
         return on_every_platform(sum_slopes, (x, exponentials), (values, 1 / mass, beta), in_stage=True)
 
     def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:

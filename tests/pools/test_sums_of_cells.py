@@ -26,10 +26,13 @@ WINDOWS: dict[str, dict[str, Any]] = {
 LAYOUTS = {"first": ((4, 2, 9, 8), (2, 3)), "last": ((3, 9, 8, 2), (1, 2)), "no batch": ((9, 8), (0, 1))}
 
 
-@pytest.mark.parametrize(
+in_every_window = pytest.mark.parametrize(
     ("window", "layout"),
     [case_row(*one[:2], id="-".join(one[:2]), kept=one[2]) for one in crossed([*WINDOWS], [*LAYOUTS], 3)],
 )
+
+
+@in_every_window
 @pytest.mark.parametrize("name", POOLS)
 def test_sums_of_cells_are_the_exact_pool(name: str, window: str, layout: str) -> None:
     shape, axis = LAYOUTS[layout]
