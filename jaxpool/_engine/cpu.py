@@ -20,7 +20,7 @@ from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
 from jaxpool._engine.runs import reduce_footprint, spread_footprint
 from jaxpool._engine.slices import Numbers, Winner, pad_winners, route_by_comparison, select_by_slices
-from jaxpool._engine.stages import barrier, marked, materialize, stage
+from jaxpool._engine.stages import barrier, in_full_rows, marked, materialize, stage
 from jaxpool._engine.window_offsets import is_innermost, pad_windows
 from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.footprint import FootprintWindow
@@ -117,6 +117,7 @@ def spreads_pieces(part: Window) -> bool:
     )
 
 
+@in_full_rows("output")
 def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     if part.has_bins and by_table(part):
         select_cells = partial(select_by_slices, op=op)
@@ -154,6 +155,7 @@ def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation
     return first_in_blocks(padded, added, part, op)
 
 
+@in_full_rows("size")
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     if part.has_bins and by_table(part):
         return route_by_comparison([materialize(array)], [materialize(offsets)], part, op)
@@ -223,9 +225,8 @@ def is_stage(part: Window, shape: Sequence[int]) -> bool:
     padding costs nothing. Up to 4 cells, selecting again while routing is as fast. If windows share no cells, it is
     enough to materialize the winners.
     """
-    if part.tiles and part.cells <= 64:
-        return False
-    return part.cells > 4 and (len(part.axes) > 1 or is_innermost(part, shape))
+    several_steps = part.cells > (64 if part.tiles else 4)
+    return several_steps and (len(part.axes) > 1 or is_innermost(part, shape))
 
 
 def compares_floats(part: Window, array: jax.Array) -> bool:
@@ -242,9 +243,8 @@ def routes_in_pieces(part: Window) -> bool:
 
     The alternative is a comparison for each of the windows that hold a cell.
     """
-    if part.has_footprint:
-        return False
-    return len(part.axes) == 1 and all(axis.kernel > 8 and axis.extent > 16 * axis.stride for axis in part.axes)
+    axis, *others = part.axes
+    return not (others or part.has_footprint) and axis.kernel > 8 and axis.extent > 16 * axis.stride
 
 
 SELECTION = PlatformSelection(selection_order, _select, _route)

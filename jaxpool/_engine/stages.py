@@ -14,6 +14,7 @@ materialize    so is a result that two loops read                      max gradi
   with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
 marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
+in_full_rows   short rows of selections go cell by cell, all of them   max gradients of 14×14 planes 0.4      CPU
 barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
 in_slabs       a branch that is not taken has its memory reserved      smooth 5×5 gradients 8.3 to 4 inputs   all
 many_kernels   a loop is one kernel, which runs on one core            draws 0.6, attention compiles in 0.2   CPU
@@ -25,6 +26,8 @@ numbers_along  an iota is a kernel of its own                          3 to 7 ke
 Figures are for JAX 0.12.0.1; benchmarks/README.md has more of them, and those of 0.10.2.
 """
 
+import dataclasses
+import functools
 import math
 import zlib
 from collections.abc import Callable, Sequence
@@ -99,6 +102,33 @@ def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     # After the reshape too, so that results share work.
     results = function(*(materialize(rows(array)) for array in arrays))
     return jax.tree.map(lambda result: materialize(result).reshape(shape), results)
+
+
+def in_full_rows(lengths: str) -> Callable[..., Any]:
+    """Let a step of a selection compute rows that fill vectors, and crop them: for rows of 5 to 15 results.
+
+    `lengths` is the attribute of a window's axis that is the length of the rows: "size" if a result is a cell, or
+    "output". The step is called with two arrays, the window and the reduction. Shorter rows would gain nothing, nor
+    would windows along one axis that move by more than a cell, bins, footprints and windows that share no cells.
+    """
+
+    def decorated(step: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(step)
+        def in_rows(array: jax.Array, others: jax.Array | None, part: Window, op: Any) -> Any:
+            *before, last = part.axes
+            length = getattr(last, lengths)
+            short = 4 < length < 16 and length % 8 and last.axis == array.ndim - 1 and part.cells <= 16
+            if not short or not (before or last.stride == 1) or part.has_bins or part.has_footprint or part.tiles:
+                return step(array, others, part, op)
+            if not on_one_cpu(array):
+                return step(array, others, part, op)
+            full = Window((*before, dataclasses.replace(last, **{lengths: -(-length // 8) * 8})))
+            results = step(array, others, full, op)
+            return jax.tree.map(lambda each: lax.slice_in_dim(materialize(each), 0, length, axis=last.axis), results)
+
+        return in_rows
+
+    return decorated
 
 
 def _number(mark: str) -> jax.Array:

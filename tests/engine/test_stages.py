@@ -162,3 +162,25 @@ def test_elementwise_functions_in_one_row(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(total, x + y)
     reshaped = "reshape" in str(jax.make_jaxpr(both)(x, y))
     assert reshaped == (len(shape) > 0 and shape[-1] % 8 != 0)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(4, 4), (7, 8), (13, 16), (16, 16), (17, 17)])
+def test_short_rows_of_selections_fill_vectors(size: int, rows: int) -> None:
+    x = distinct((3, 2, size, size), "rows").astype(np.float32)
+    sent = np.random.default_rng(0).integers(-9, 9, x.shape).astype(np.float32)
+
+    def largest(x: jax.Array) -> jax.Array:
+        return lax.reduce_window(x, -np.inf, lax.max, (1, 1, 3, 3), (1, 1, 1, 1), "SAME")
+
+    def gradient(x: Any, pool: Callable[..., Any] = lambda x: jaxpool.max_pool(x, 3, 1, 1, axis=(2, 3))) -> jax.Array:
+        return jax.vjp(pool, x)[1](sent)[0]
+
+    np.testing.assert_array_equal(jax.jit(gradient)(x), jax.jit(lambda x: gradient(x, largest))(x))
+    text = jax.jit(gradient).lower(x).as_text()
+    assert all(f"3x2x{size}x{rows}x{kind}" in text for kind in ("f32", "ui8", "i1"))
+    # Arrays in a mesh stay as they are.
+    if size != rows:
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), "d", axis_types=(jax.sharding.AxisType.Explicit,))
+        with jax.set_mesh(mesh):
+            on_mesh = jax.device_put(x, jax.NamedSharding(mesh, jax.P("d")))
+            assert f"3x2x{size}x{rows}x" not in jax.jit(gradient).lower(on_mesh).as_text()
