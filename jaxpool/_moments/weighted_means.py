@@ -49,7 +49,7 @@ _State = tuple[Arrays, jax.Array, Arrays, jax.Array | None]
 
 @dataclass(frozen=True)
 class Ratios(Weights):
-    """The weights ρ, or ρ·(c - C), or both, or without `scaled` 1 and c - C; scales are exponents, or magnitudes."""
+    """The weights ρ, or ρ·(c - C), or both, without `scaled` those of cells of scale 1; scales are exponents, or sizes."""
 
     exponents: bool
     powers: tuple[int, ...] = (0,)
@@ -88,7 +88,8 @@ class Ratios(Weights):
         factors = tuple(gap if power else jnp.ones_like(gap) for power in self.powers)
         if self.exponents:
             return scale - largest, factors
-        return None, tuple(scale * largest * factor for factor in factors) if self.scaled else factors
+        ratio = scale * largest if self.scaled else largest
+        return None, tuple(ratio * factor for factor in factors)
 
     def divisor(self, largest: jax.Array) -> jax.Array:
         """What the scales of cells are compared to: the largest exponent, or the reciprocal of the largest scale."""
@@ -166,12 +167,8 @@ def _moments(
 ) -> tuple[jax.Array, Arrays]:
     """Σ ρ·t, and Σ ρ·m and Σ ρ·(m + t·(c - C)), linear in t and m; the t of cells are weights, of scale 1."""
     like = (near[1],) * 2
-    scaled = ratios.exponents or not of_cells
-    both = PairMap(replace(ratios, powers=(0, 1), scaled=scaled), part)
+    both = PairMap(replace(ratios, powers=(0, 1), scaled=ratios.exponents or not of_cells), part)
     masses, of_masses = apply_linear_map(both, mass, cells, near, like=like)
-    if not scaled:
-        ratio = ratios.divisor_of_slopes(near[0])
-        masses, of_masses = masses * ratio, of_masses * ratio
     own = PairMap(ratios, part, "moments")
     of_x, *of_weights = (apply_linear_map(own, each, cells, near, like=like[:1])[0] for each in moments[: 2 - of_cells])
     if of_weights:

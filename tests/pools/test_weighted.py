@@ -79,6 +79,9 @@ def test_weights_at_the_ends_of_the_range() -> None:
     np.testing.assert_allclose(attentive, [3, 3, 5, 0], rtol=1e-6)
     np.testing.assert_allclose(of_cells, [[0.5, 0.5, 0]] * 2 + [[0, 1, 0], [0, 0, 0]], atol=1e-6)
     np.testing.assert_allclose(of_logits, [[-1, 1, 0]] * 2 + [[0, 0, 0]] * 2, atol=1e-6)
+    # Where cells are as large as their weights, slopes are no smaller than numbers can be.
+    slopes = jax.grad(lambda w: weighted_pool(np.float32(3e37) * x[:1], w, (3,)).sum())(jnp.full((1, 3), 1e38))
+    np.testing.assert_allclose(slopes, [[-0.4, 0, 0.4]], atol=1e-6)
 
 
 def test_slopes_of_weights_keep_their_digits_far_from_0() -> None:
