@@ -21,9 +21,7 @@ from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Pa
 from jaxpool._derivatives.powers import even_power, log_magnitude, positive_power, power_of_two, signed_power
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays, in_range
-from jaxpool._engine.platforms import may_be_shared
 from jaxpool._engine.stages import in_one_row
-from jaxpool._engine.window_offsets import pad_real
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -103,11 +101,8 @@ def norms(
     if number is not None and number > float(jnp.finfo(x.dtype).max):
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = x * jnp.sign(x)
-        if may_be_shared(x):
-            # Real zeros in the padding would move the cells of all shards. Without any, windows of padding are below 0.
-            norms = jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0)
-        else:
-            norms = extremes(pad_real(magnitudes, window, 0), None, window.after_padding(), lax.max, rule)
+        # Windows of padding are below 0.
+        norms = jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0)
     else:
         p, number = exponent_in_range(p, number, x)
         if number is not None and number.is_integer() and number <= 8 and x.dtype == np.float32:

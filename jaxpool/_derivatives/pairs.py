@@ -227,13 +227,13 @@ def finite(extremes: jax.Array) -> jax.Array:
 def _weighted_sums_jvp(weights: ExponentialWeights, window: Window, primals: Any, tangents: Any) -> Any:
     (cells, _, beta, multiplicities), (cells_dot, _, beta_dot, multiplicities_dot) = primals, tangents
     shift, y = weighted_sums(weights, *primals, window)
-    real, windows = replace(window, zeros=False), (finite(shift), beta)  # Padded cells have no tangents.
+    windows = finite(shift), beta
 
     def weighed(each: jax.Array) -> jax.Array:
         return each if multiplicities is None else each * multiplicities
 
     def applied(weights: Weights, vector: jax.Array, mark: str = "") -> Arrays:
-        return apply_linear_map(PairMap(weights, real, mark), vector, cells, windows, like=y[: len(weights.each)])
+        return apply_linear_map(PairMap(weights, window, mark), vector, cells, windows, like=y[: len(weights.each)])
 
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):

@@ -49,7 +49,7 @@ _State = tuple[Arrays, jax.Array, Arrays, jax.Array | None]
 
 @dataclass(frozen=True)
 class Ratios(Weights):
-    """The weights ρ, or ρ·(c - C), or both, without `scaled` those of cells of scale 1; scales are exponents, or sizes."""
+    """The weights ρ, ρ·(c - C), or both; without `scaled` as for a scale of 1; scales are exponents, or magnitudes."""
 
     exponents: bool
     powers: tuple[int, ...] = (0,)

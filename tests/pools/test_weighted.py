@@ -96,6 +96,15 @@ def test_slopes_of_weights_keep_their_digits_far_from_0() -> None:
     np.testing.assert_allclose(found, exact, atol=2e-3)
 
 
+def test_slopes_of_rows_without_weight() -> None:
+    # Windows of 25 cells are taken in parts, some of which have no weight.
+    x, w = np.random.default_rng(3).uniform(0.5, 2, (2, 5, 5))
+    w[1:4] = 0
+    y = (w * x).sum() / w.sum()
+    slopes = jax.grad(lambda w: weighted_pool(x, w, (5, 5)).sum())(w)
+    np.testing.assert_allclose(slopes, (x - y) / w.sum(), rtol=1e-12)
+
+
 def test_weights_may_be_wider_than_cells() -> None:
     x = np.array([1, 3], np.float32)
     for pool, given, expected in (

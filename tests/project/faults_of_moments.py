@@ -79,7 +79,7 @@ FAULTS = (
         "no slopes of weights of 0",
         "scales = scales if self.exponents else jnp.where(scales == 0, 1, scales)",
         "pass",
-        "test_weighted -k zero",
+        "test_weighted -k without_weight",
     ),
     Fault(
         "slopes by sums from 0 instead of from the mean",

@@ -22,12 +22,6 @@ FAULTS = (
         "test_sharding -k several_devices",
     ),
     Fault(
-        "largest magnitudes of a sharded axis extended by zeros",
-        "if may_be_shared(x):",
-        "if False:",
-        "test_sharding -k several_devices",
-    ),
-    Fault(
         "cotangents of what devices share, by masks that differ",
         "vector = jax.tree.map(lambda each: vary_with(each, *others), vector)",
         "vector = jax.tree.map(lambda each: each, vector)",

@@ -112,6 +112,8 @@ def check_in_main_part() -> None:
     check("lp_pool", UNEVEN["lp_pool"], line, POOLED, None)
     for name in AUTOMATIC:
         check_pooled(name, POOLS[name], line)
+    # The values are not divided by the devices; no function that the compiler keeps apart gets the whole array.
+    assert check("copies", UNEVEN["max_pool of copies"], line, POOLED, None) <= 2.5 * X.nbytes
     check_exchanges(4, EXCHANGES_ONCE)
     for kind, count in ((AxisType.Auto, 4), (AxisType.Explicit, 2)):
         check_single_exchange(jax.make_mesh((count,), ("devices",), axis_types=(kind,)))
