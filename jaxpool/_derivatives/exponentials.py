@@ -136,7 +136,7 @@ class ExponentialPool(SumsOfCells):
     def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
         # Products with a smaller β may be subnormal.
         limits = jnp.finfo(x.dtype)
-        return jnp.abs(jnp.asarray(self.sharpness(beta))) >= float(limits.tiny / limits.eps)
+        return (jnp.abs(jnp.asarray(self.sharpness(beta))) >= float(limits.tiny / limits.eps)).all()
 
     def is_moderate(self, sums: Terms) -> jax.Array:
         least, most = math.exp(-self.largest_exponent), math.exp(self.largest_exponent)

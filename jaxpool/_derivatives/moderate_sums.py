@@ -79,7 +79,7 @@ class SumsOfCells(abc.ABC):
         """Which sums have neither overflowed nor lost digits."""
 
     def are_moderate(self, *cells: Any, **_: Any) -> jax.Array | None:
-        """Which cells may be in such sums, if these do not show it."""
+        """Whether all cells may be in such sums, if these do not show it."""
         return None
 
     def kept_terms(self, *cells: Any, **_: Any) -> Terms:
@@ -148,7 +148,7 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
             return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros_like(values, shape=(), dtype=bool)
         moderate = pool.is_moderate(sums := pool.sums(*cells)).all()
         if (of_cells := pool.are_moderate(*cells)) is not None:
-            moderate &= of_cells.all()
+            moderate &= of_cells
         # Infinite sums would look like mistakes. Apart from the values, whose branch no derivative should evaluate.
         kept = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 

@@ -18,7 +18,7 @@ from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.stages import all_hold, materialize
 from jaxpool._geometry.window import Window
 from jaxpool._moments.weighted_means import Ratios, exact_means
 
@@ -94,9 +94,13 @@ class _MeansBySums(SumsOfCells):
 
     def are_moderate(self, x: jax.Array, weights: jax.Array, /) -> jax.Array:
         """Products neither overflow nor vanish; a weight is 0 only where that is exact."""
-        if self.exponents:
-            return _is_moderate(x) & ((weights == -jnp.inf) | (weights > -80))
-        return _is_moderate(x) & _is_moderate(weights)
+
+        def test(x: jax.Array, weights: jax.Array) -> jax.Array:
+            if self.exponents:
+                return _is_moderate(x) & ((weights == -jnp.inf) | (weights > -80))
+            return _is_moderate(x) & _is_moderate(weights)
+
+        return all_hold(test, x, weights)
 
     def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
         (x, weights), (x_dot, weights_dot) = cells, dots
