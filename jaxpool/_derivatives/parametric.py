@@ -152,7 +152,7 @@ def _sum_slopes(
         return pool.slope(cells, windows[:-1], windows[-1])
 
     cells, outputs = pool.prepared(cells, outputs)
-    return sum_terms(slope, pool.fill_cells(cells, part), part, multiplicity, outputs)
+    return sum_terms(slope, pool.fill_cells(cells, part), part, multiplicity, outputs, in_stage=True)
 
 
 # Cells, and their multiplicities, if any.

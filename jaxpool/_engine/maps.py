@@ -176,6 +176,8 @@ def sum_terms(
     window: Window,
     multiplicity: jax.Array | None = None,
     windows: Sequence[jax.Array | None] = (),
+    *,
+    in_stage: bool = False,
 ) -> Any:
     """Σ multiplicity·term(cells, windows) over every window; see `window_offsets.sum_terms`."""
     fills = [fill for _, fill in cells]
@@ -183,7 +185,7 @@ def sum_terms(
     def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None, others: Sequence[Any]) -> Any:
         return window_offsets.sum_terms(term, list(zip(arrays, fills, strict=True)), window, multiplicity, others)
 
-    return on_every_platform(summed, [array for array, _ in cells], multiplicity, list(windows))
+    return on_every_platform(summed, [array for array, _ in cells], multiplicity, list(windows), in_stage=in_stage)
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
