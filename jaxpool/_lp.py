@@ -169,7 +169,8 @@ class Norm(ParametricPool):
         return signed_power(ratio, p - 1)
 
     def slope(self, cells: Arrays, outputs: Arrays, parameter: jax.Array) -> jax.Array:
-        ratio = cells[0] * outputs[0]
+        # Absent cells are infinite.
+        ratio = jnp.where(jnp.isinf(cells[0]), 0, cells[0]) * outputs[0]
         return even_power(ratio, parameter) * log_magnitude(ratio)
 
     def slope_factor(self, y: jax.Array, parameter: jax.Array) -> jax.Array:

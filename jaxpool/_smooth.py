@@ -200,6 +200,10 @@ class _LogSumExp(LogExponentials):
         return jnp.ones_like(y) / parameter
 
     def terms(self, x: jax.Array, *beta: jax.Array) -> Terms:
+        if beta:
+            # ∂/∂β is x·exp(β·x): 0 for an infinite cell without weight, too.
+            largest = jnp.finfo(x.dtype).max
+            x = jnp.clip(x, -largest, largest)
         return (jnp.exp(self.sharpness(beta) * x),)
 
     def value_of_sums(self, sums: Terms, counts: ArrayLike, *beta: jax.Array) -> jax.Array:

@@ -89,10 +89,11 @@ class PairMap(LinearMap):
         count = len(cotangents)
 
         def send_to_cell(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-            exponent, factors = self.weights.exponent_and_factors(cells, windows[count:])
             if covered is not True:
-                # And the result, too: otherwise 0 would multiply a NaN, in a derivative of them or in a cotangent.
-                factors = tuple(jnp.where(covered, factor, 0) for factor in factors)
+                # As windows outside, or 0 would multiply the infinite weight of a large cell beside a window, or a NaN,
+                # in a derivative of this.
+                windows = tuple(jnp.where(covered, each, fill) for each, (_, fill) in zip(windows, around, strict=True))
+            exponent, factors = self.weights.exponent_and_factors(cells, windows[count:])
             sent = [cotangent * factor for cotangent, factor in zip(windows[:count], factors, strict=True)]
             total = sum(sent[1:], sent[0])
             total = total if exponent is None else jnp.exp(exponent) * total

@@ -89,7 +89,7 @@ def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     if not on_one_cpu(*arrays):
         return function(*arrays)
     arrays = tuple(map(materialize, arrays))
-    if not shape or shape[-1] % 8 == 0:
+    if not shape or 0 in shape or shape[-1] % 8 == 0:
         return function(*arrays)
     # The axes along which an array that is a number in each row varies.
     smaller = [array.shape for array in arrays if array.shape != shape]

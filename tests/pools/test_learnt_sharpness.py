@@ -1,5 +1,6 @@
-"""Pools with a learnt β by sums of exponentials of cells: as exact as the exact pools, with respect to β, too."""
+"""Pools with a learnt number: by sums of exponentials as exact as the exact pools, and right beside absent cells."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxpool
 from jaxpool._engine.platforms import only_for
 from tests.harness.compilation import compiled_fast
 from tests.pools.test_sums_of_cells import EXPONENTIALS, LAYOUTS, WINDOWS, in_every_window
@@ -53,3 +55,57 @@ def test_slopes_of_a_learnt_number_far_from_zero_keep_their_digits(name: str, si
         found, exact = slopes(np.float32(beta), x), slopes(float(np.float32(beta)), x.astype(np.float64))
         np.testing.assert_allclose(found, exact, rtol=2e-5)
         assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("name", EXPONENTIALS)
+def test_slopes_beside_infinite_cells_without_weight(name: str) -> None:
+    x = np.array([1.0, 2.0, np.inf, 0.5, -3.0, 1.0])
+    for beta in (np.array(0.5), np.array(-0.5)):
+        infinite = np.where(np.isinf(x), np.copysign(x, -beta), x)
+
+        def values(beta: Any, x: np.ndarray = infinite) -> jax.Array:
+            return EXPONENTIALS[name](x, beta, (2,))
+
+        found, exact = (jax.jacfwd(values)(beta, infinite.astype(dtype)) for dtype in (np.float32, np.float64))
+        np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
+        # An array with a number for every window is taken by the exact pool.
+        of_each = jax.jacfwd(values)(np.full(3, beta)).diagonal()
+        np.testing.assert_allclose(exact, of_each, rtol=1e-12, atol=1e-12)
+        assert np.isfinite(found[::2]).all()
+        step = 1e-5
+        difference = (values(beta + step) - values(beta - step)) / (2 * step)
+        np.testing.assert_allclose(exact, difference, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", EXPONENTIALS)
+def test_batches_without_items(name: str) -> None:
+    x, beta = jnp.zeros((0, 3, 6, 6)), jnp.ones((3, 1, 1))
+    values, pull_back = jax.vjp(lambda x, beta: EXPONENTIALS[name](x, beta, (3, 3)), x, beta)
+    of_x, of_beta = pull_back(values)
+    assert (values.shape, of_x.shape) == ((0, 3, 2, 2), x.shape)
+    np.testing.assert_array_equal(of_beta, np.zeros((3, 1, 1)))
+
+
+def test_second_derivatives_beside_absent_cells() -> None:
+    x, mask = np.array([1.3, 0.7, 2.1, 0.4]), np.array([True, True, True, False])
+
+    def hessian(pool: Callable[[jax.Array, jax.Array], jax.Array]) -> Any:
+        def gradient(x: jax.Array, p: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return jax.grad(lambda x, p: pool(x, p).sum(), (0, 1))(x, p)
+
+        return compiled_fast(jax.jacrev(gradient, (0, 1)))(x, np.array(2.5))
+
+    def mean(x: jax.Array, p: jax.Array) -> jax.Array:
+        return (x**p).mean() ** (1 / p)
+
+    masked, expected = (
+        hessian(lambda x, p: jaxpool.gem_pool(x, p, (4,), where=mask)),
+        hessian(lambda x, p: mean(x[:3], p)),
+    )
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12), masked, expected)
+    # The last of two windows ends beyond the cells.
+    ended, expected = (
+        hessian(lambda x, p: jaxpool.gem_pool(x, p, (3,), 2, ceil_mode=True)),
+        hessian(lambda x, p: mean(x[:3], p) + mean(x[2:], p)),
+    )
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12), ended, expected)

@@ -121,10 +121,16 @@ FAULTS = (
         "test_derivatives -k learnt",
     ),
     Fault(
-        "cotangents of masked weights",
-        "factors = tuple(jnp.where(covered, factor, 0) for factor in factors)",
+        "weights of windows that do not hold a cell",
+        "windows = tuple(jnp.where(covered, each, fill) for each, (_, fill) in zip(windows, around, strict=True))",
         "pass",
-        "test_nan -k cotangents",
+        "test_extreme_numbers -k beside_large",
+    ),
+    Fault(
+        "infinite ratios of absent cells",
+        "jnp.where(jnp.isinf(cells[0]), 0, cells[0]) * outputs[0]",
+        "cells[0] * outputs[0]",
+        "test_learnt_sharpness -k absent",
     ),
     Fault(
         "multiplicities left out",

@@ -15,6 +15,8 @@ import pytest
 
 import jaxpool
 from jaxpool._arguments import Rule
+from tests.harness.compilation import compiled_fast
+from tests.harness.parts import case_row
 from tests.reference import oracle
 
 RULES: tuple[Rule, ...] = ("jvp", "vjp")
@@ -176,3 +178,39 @@ def test_blends_of_one_part_have_no_infinities_of_the_other() -> None:
             np.testing.assert_array_equal(values.ravel(), expected)
             slopes = [[1, 0], [0, 1], [1, 0]] if alpha else np.full((3, 2), 0.5)
             np.testing.assert_array_equal(pull_back(jnp.ones_like(values))[0], slopes)
+
+
+def _number(value: float) -> Any:
+    return np.array(value)
+
+
+# Windows of 2 cells with gaps between them, and overlapping ones. A number that is learnt is an array.
+BESIDE_LARGE_CELLS: dict[str, Any] = {
+    "norm": partial(jaxpool.lp_pool, norm_type=500.0),
+    "norm, learnt": partial(jaxpool.lp_pool, norm_type=_number(500.0)),
+    "power mean": partial(jaxpool.gem_pool, norm_type=500.0),
+    "smooth": partial(jaxpool.smooth_max_pool, beta=20.0),
+    "smooth, negative": partial(jaxpool.smooth_max_pool, beta=_number(-20.0)),
+    "smooth, of each window": partial(jaxpool.smooth_max_pool, beta=np.full(3, 20.0)),
+    "mellowmax": partial(jaxpool.mellowmax_pool, beta=20.0),
+    "soft": partial(jaxpool.soft_pool, beta=_number(20.0)),
+    "shares": jaxpool.stochastic_pool,
+    "variance": jaxpool.var_pool,
+}
+
+
+@pytest.mark.parametrize("window", [(2, 3, 0), (3, 2, 1)], ids=["apart", "overlapping"])
+@pytest.mark.parametrize("name", [case_row(name, id=name, kept="," not in name) for name in BESIDE_LARGE_CELLS])
+def test_second_derivatives_beside_large_cells(name: str, window: tuple[int, int, int]) -> None:
+    # A cell beside a window may have an infinite weight in it, which counts for nothing.
+    x = np.array([100.0, 101, 1e8, 102, 101.5, -1e8, 100, 100.5])[: 6 if window[0] == 3 else None]
+    kernel, stride, padding = window
+    pool = partial(BESIDE_LARGE_CELLS[name], kernel_size=(kernel,), stride=stride, padding=padding)
+
+    def gradient(x: jax.Array) -> jax.Array:
+        values, pull_back = jax.vjp(pool, x)
+        return pull_back(jnp.arange(1.0, len(values) + 1))[0]
+
+    backward, forward = compiled_fast(lambda x: (jax.jacrev(gradient)(x), jax.jacfwd(gradient)(x)))(x)
+    assert np.isfinite(forward).all()
+    np.testing.assert_allclose(backward, forward, rtol=1e-9, atol=1e-9)
