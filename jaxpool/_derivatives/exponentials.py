@@ -134,9 +134,10 @@ class ExponentialPool(SumsOfCells):
         return on_every_platform(sum_slopes, (x, exponentials), (values, 1 / mass, beta), in_stage=True)
 
     def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
-        # Products with a smaller β may be subnormal.
+        # Products with a smaller β may be subnormal, and so may quotients by a larger one.
         limits = jnp.finfo(x.dtype)
-        return (jnp.abs(jnp.asarray(self.sharpness(beta))) >= float(limits.tiny / limits.eps)).all()
+        magnitude = jnp.abs(jnp.asarray(self.sharpness(beta)))
+        return ((magnitude >= float(limits.tiny / limits.eps)) & (magnitude <= self.bounds(x.dtype)[1])).all()
 
     def is_moderate(self, sums: Terms) -> jax.Array:
         least, most = math.exp(-self.largest_exponent), math.exp(self.largest_exponent)

@@ -7,7 +7,7 @@ with one exponential; the linear map of both modes; and weights whose derivative
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -65,7 +65,7 @@ class Weights(abc.ABC):
 #     y_k(o) = Σ_{i ∈ W(o)} k(x(i), v(o))·a(i)        ā(i) = Σ_k Σ_{o : i ∈ W(o)} k(x(i), v(o))·ȳ_k(o)
 #
 # The CPU compiler stores expensive results that are read twice. So each exponential is read only once: the sums are
-# separate stages, one after the other to save memory, and in ā the factors are added first.
+# stages, one after the other to save memory, and in ā the factors are added first.
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,15 @@ class PairMap(LinearMap):
         count = len(cotangents)
 
         def send_to_cell(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+            windows, cotangents = windows[count:], windows[:count]
             if covered is not True:
-                # As windows outside, or 0 would multiply the infinite weight of a large cell beside a window, or a NaN,
-                # in a derivative of this.
-                windows = tuple(jnp.where(covered, each, fill) for each, (_, fill) in zip(windows, around, strict=True))
-            exponent, factors = self.weights.exponent_and_factors(cells, windows[count:])
-            sent = [cotangent * factor for cotangent, factor in zip(windows[:count], factors, strict=True)]
-            total = sum(sent[1:], sent[0])
+                # As outside: otherwise 0 would multiply the infinite weight of a large cell, in a derivative of this.
+                windows = tuple(jnp.where(covered, each, fill) for each, (_, fill) in zip(windows, filled, strict=True))
+            exponent, factors = self.weights.exponent_and_factors(cells, windows)
+            if covered is not True:
+                # And the result, too: otherwise 0 would multiply a NaN, here or in a cotangent.
+                factors = tuple(jnp.where(covered, factor, 0) for factor in factors)
+            total = reduce(jnp.add, map(jnp.multiply, cotangents, factors))
             total = total if exponent is None else jnp.exp(exponent) * total
             return total if covered is True else jnp.where(covered, total, 0)
 
@@ -104,7 +106,8 @@ class PairMap(LinearMap):
         windows = tuple(materialize(each, *cotangents) for each in windows)
         cells = tuple(marked(each, f"back {self.mark} {self.weights.name}") for each in cells)
         cells, windows = self.weights.prepared(cells, windows)
-        around = [*((each, 0.0) for each in cotangents), *self.weights.fill_windows(windows)]
+        filled = self.weights.fill_windows(windows)
+        around = [*((each, 0.0) for each in cotangents), *filled]
         return gather_windows(send_to_cell, around, self.window, self.weights.fill_cells(cells, self.window))
 
 
@@ -117,14 +120,11 @@ def sum_pairs(weights: Weights, cells: Sequence[Filled], windows: Arrays, window
         of_cells, of_windows = weight.prepared(tuple(cells), windows)
 
         def value(*cells: jax.Array) -> jax.Array:
-            exponent, (factor,) = weight.exponent_and_factors(cells, of_windows)
-            return factor if exponent is None else jnp.exp(exponent) * factor
+            exponent, (factor,) = weight.exponent_and_factors(cells[: len(fills)], of_windows)
+            return reduce(lax.mul, cells[len(fills) :], factor if exponent is None else jnp.exp(exponent) * factor)
 
-        filled = list(zip(of_cells, fills, strict=True))
-        if multiplicity is None:
-            return sum_over_offsets(value, filled, window)
-        filled.append((multiplicity, outside))
-        return sum_over_offsets(lambda *cells: value(*cells[:-1]) * cells[-1], filled, window)
+        filled = [*zip(of_cells, fills, strict=True), *([] if multiplicity is None else [(multiplicity, outside)])]
+        return sum_over_offsets(value, filled, window)
 
     arrays, sums = [array for array, _ in cells], ()
     for one in weights.each:
@@ -228,13 +228,13 @@ def finite(extremes: jax.Array) -> jax.Array:
 def _weighted_sums_jvp(weights: ExponentialWeights, window: Window, primals: Any, tangents: Any) -> Any:
     (cells, _, beta, multiplicities), (cells_dot, _, beta_dot, multiplicities_dot) = primals, tangents
     shift, y = weighted_sums(weights, *primals, window)
-    windows = finite(shift), beta
 
     def weighed(each: jax.Array) -> jax.Array:
         return each if multiplicities is None else each * multiplicities
 
     def applied(weights: Weights, vector: jax.Array, mark: str = "") -> Arrays:
-        return apply_linear_map(PairMap(weights, window, mark), vector, cells, windows, like=y[: len(weights.each)])
+        windows, like = (finite(shift), beta), y[: len(weights.each)]
+        return apply_linear_map(PairMap(weights, window, mark), vector, cells, windows, like=like)
 
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):

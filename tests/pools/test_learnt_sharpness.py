@@ -78,6 +78,13 @@ def test_slopes_beside_infinite_cells_without_weight(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPONENTIALS)
+def test_weights_of_a_huge_learnt_number_add_up_to_1(name: str) -> None:
+    gradient = jax.grad(lambda x, beta: EXPONENTIALS[name](x, beta, (9,)).sum())
+    for beta in (1e30, -1e37, 3e38):
+        np.testing.assert_allclose(gradient(jnp.zeros(9), np.float32(beta)), np.full(9, 1 / 9), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", EXPONENTIALS)
 def test_batches_without_items(name: str) -> None:
     x, beta = jnp.zeros((0, 3, 6, 6)), jnp.ones((3, 1, 1))
     values, pull_back = jax.vjp(lambda x, beta: EXPONENTIALS[name](x, beta, (3, 3)), x, beta)

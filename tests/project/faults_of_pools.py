@@ -122,9 +122,15 @@ FAULTS = (
     ),
     Fault(
         "weights of windows that do not hold a cell",
-        "windows = tuple(jnp.where(covered, each, fill) for each, (_, fill) in zip(windows, around, strict=True))",
+        "windows = tuple(jnp.where(covered, each, fill) for each, (_, fill) in zip(windows, filled, strict=True))",
         "pass",
         "test_extreme_numbers -k beside_large",
+    ),
+    Fault(
+        "cotangents of masked weights",
+        "factors = tuple(jnp.where(covered, factor, 0) for factor in factors)",
+        "pass",
+        "test_nan -k cotangents",
     ),
     Fault(
         "infinite ratios of absent cells",
