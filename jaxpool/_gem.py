@@ -16,13 +16,14 @@ from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._derivatives.in_turn import exponentials_order, with_zeros, without_uncovered
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift, parametric_pool
+from jaxpool._derivatives.powers import exponent_in_range
 from jaxpool._engine.operations import in_range
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._lp import Norm, exponent_in_range, norms, scaled_norm
+from jaxpool._lp import Norm, norms, scaled_norm
 
 
 def gem_pool(

@@ -18,9 +18,18 @@ from jaxpool._derivatives.in_turn import terms_order, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, ParametricPool, Shift, parametric_pool
-from jaxpool._derivatives.powers import even_power, log_magnitude, positive_power, power_of_two, signed_power
+from jaxpool._derivatives.powers import (
+    even_power,
+    exponent_in_range,
+    log_magnitude,
+    positive_power,
+    power_of_two,
+    relative_product,
+    relative_reciprocal,
+    signed_power,
+)
 from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.operations import Arrays, in_range
+from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import in_one_row
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
@@ -112,15 +121,6 @@ def norms(
     return norms.astype(dtype)
 
 
-def exponent_in_range(p: jax.Array | None, number: float | None, x: jax.Array) -> tuple[jax.Array | None, float | None]:
-    """The array p in the rank and dtype of x, or the number: within limits whose reciprocals are normal numbers."""
-    if number is not None:
-        return None, in_range(number, x.dtype)
-    assert p is not None
-    least = float(jnp.finfo(x.dtype).tiny)
-    return jnp.clip(lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim)), least, 1 / least), None
-
-
 # Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From
 # log y = log(Σ |x(i)|^p)/p,
 #
@@ -155,12 +155,12 @@ class Norm(ParametricPool):
         (x,), (y, *p) = cells, windows
         dead = (y == 0) | jnp.isinf(y)
         least = 4 * jnp.finfo(y.dtype).tiny
-        reciprocal = jnp.where(dead, 0, 1 / (0.25 * jnp.where(dead, 1, jnp.maximum(y, least))))
+        reciprocal = jnp.where(dead, 0, relative_reciprocal(0.25 * jnp.where(dead, 1, jnp.maximum(y, least))))
         return (jnp.where(jnp.isinf(x), 0, x * 0.25),), (reciprocal, *p)
 
     def weight(self, cells: Arrays, outputs: Arrays, parameter: Parameter) -> jax.Array:
         (quarter,), (reciprocal,), p = cells, outputs, parameter
-        ratio = quarter * reciprocal
+        ratio = relative_product(quarter, reciprocal)
         if not isinstance(p, float) or p < 2:
             # A ratio that underflows keeps its sign, which is the whole weight for p = 1.
             lost = (ratio == 0) & (quarter != 0) & (reciprocal != 0)
@@ -170,7 +170,7 @@ class Norm(ParametricPool):
 
     def slope(self, cells: Arrays, outputs: Arrays, parameter: jax.Array) -> jax.Array:
         # Absent cells are infinite.
-        ratio = jnp.where(jnp.isinf(cells[0]), 0, cells[0]) * outputs[0]
+        ratio = relative_product(jnp.where(jnp.isinf(cells[0]), 0, cells[0]), outputs[0])
         return even_power(ratio, parameter) * log_magnitude(ratio)
 
     def slope_factor(self, y: jax.Array, parameter: jax.Array) -> jax.Array:

@@ -1,7 +1,7 @@
 """Sums over the cells of windows, in which every pair of a window and a cell has a weight, and their derivatives.
 
 Norms, log-sum-exp and soft means are roots, logarithms or ratios of such sums. Here are the sums, for several weights
-with one exponential; the linear map of both modes; and weights whose derivatives are of the same kind.
+with one exponential, the linear map of both modes, and weights with derivatives of the same kind.
 """
 
 import abc
@@ -98,8 +98,8 @@ class PairMap(LinearMap):
                 # And the result, too: otherwise 0 would multiply a NaN, here or in a cotangent.
                 factors = tuple(jnp.where(covered, factor, 0) for factor in factors)
             total = reduce(jnp.add, map(jnp.multiply, cotangents, factors))
-            total = total if exponent is None else jnp.exp(exponent) * total
-            return total if covered is True else jnp.where(covered, total, 0)
+            sent = total if exponent is None else jnp.exp(exponent) * total
+            return sent if covered is True else jnp.where(covered, sent, 0)
 
         # All, and then one after the other: what is padded earlier would fill memory while others are computed.
         cotangents = tuple(materialize(each, *windows) for each in cotangents)
@@ -150,8 +150,7 @@ class ExponentialWeights(Weights):
 
     def exponent_and_factors(self, cells: Arrays, windows: Arrays) -> tuple[jax.Array, Arrays]:
         """The factors are 0 where the exponential is 0, as products in a factor may overflow there."""
-        exponent = self.exponent(*cells, *windows)
-        vanishes = exponent < jnp.log(jnp.finfo(exponent.dtype).tiny)
+        vanishes = (exponent := self.exponent(*cells, *windows)) < jnp.log(jnp.finfo(cells[0].dtype).tiny)
         return exponent, tuple(jnp.where(vanishes, 0, factor(*cells, *windows)) for factor in self.factors)
 
     def slopes(self, argument: int) -> "ExponentialWeights":
@@ -173,8 +172,8 @@ class _Slope:
         def differentiate(function: Elementwise) -> tuple[jax.Array, jax.Array]:
             return jax.jvp(lambda one: function(*before, one, *after), (argument,), (jnp.ones_like(argument),))
 
-        (factor, slope), (_, steepness) = differentiate(self.factor), differentiate(self.exponent)
-        return slope + factor * steepness
+        factor, slope = differentiate(self.factor)
+        return slope + factor * differentiate(self.exponent)[1]
 
 
 def _name(factor: Elementwise) -> str:
@@ -233,8 +232,8 @@ def _weighted_sums_jvp(weights: ExponentialWeights, window: Window, primals: Any
         return each if multiplicities is None else each * multiplicities
 
     def applied(weights: Weights, vector: jax.Array, mark: str = "") -> Arrays:
-        windows, like = (finite(shift), beta), y[: len(weights.each)]
-        return apply_linear_map(PairMap(weights, window, mark), vector, cells, windows, like=like)
+        pairs, windows = PairMap(weights, window, mark), (finite(shift), beta)
+        return apply_linear_map(pairs, vector, cells, windows, like=y[: len(weights.each)])
 
     terms = []
     if multiplicities is not None and not is_symbolic_zero(multiplicities_dot):

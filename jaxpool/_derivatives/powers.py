@@ -16,9 +16,19 @@ import numpy as np
 from jax import lax
 
 from jaxpool._derivatives.rules import custom_rule
+from jaxpool._engine.operations import in_range
 from jaxpool._engine.platforms import is_portable
 
 Exponent = float | jax.Array
+
+
+def exponent_in_range(p: jax.Array | None, number: float | None, x: jax.Array) -> tuple[jax.Array | None, float | None]:
+    """The array p in the rank and dtype of x, or the number: within limits whose reciprocals are normal numbers."""
+    if number is not None:
+        return None, in_range(number, x.dtype)
+    assert p is not None
+    least = float(jnp.finfo(x.dtype).tiny)
+    return jnp.clip(lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim)), least, 1 / least), None
 
 
 def even_power(base: jax.Array, exponent: Exponent) -> jax.Array:
@@ -78,7 +88,36 @@ def _quotient_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     value = quotient(*primals)
     _, divisor = primals
     dividend_dot, divisor_dot = tangents
-    return value, (dividend_dot - value * divisor_dot) / divisor
+    return value, quotient(dividend_dot - value * divisor_dot, divisor)
+
+
+# A power of x/y has derivatives in y of the order of 1/y, but 1/y has those of 1/y², which may overflow or vanish. So a
+# reciprocal r = 1/y that is computed once for many products has a relative tangent ṙ/r = -ẏ/y, and the products take it
+# as such: (x·r)˙ = ẋ·r + x·r·(ṙ/r). The two functions are of use together only.
+
+
+@custom_rule()
+def relative_reciprocal(divisor: jax.Array) -> jax.Array:
+    """The reciprocal, for `relative_product` alone."""
+    return 1 / divisor
+
+
+@relative_reciprocal.defjvp
+def _relative_reciprocal_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    return relative_reciprocal(*primals), -quotient(*tangents, *primals)
+
+
+@custom_rule()
+def relative_product(x: jax.Array, reciprocal: jax.Array) -> jax.Array:
+    """The quotient of x and what the reciprocal is of."""
+    return x * reciprocal
+
+
+@relative_product.defjvp
+def _relative_product_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (_, reciprocal), (x_dot, relative_dot) = primals, tangents
+    value = relative_product(*primals)
+    return value, relative_product(x_dot, reciprocal) + value * relative_dot
 
 
 def _as_operand(base: jax.Array, exponent: Exponent, signed: bool) -> jax.Array:

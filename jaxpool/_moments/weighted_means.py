@@ -95,7 +95,8 @@ class Ratios(Weights):
         """What the scales of cells are compared to: the largest exponent, or the reciprocal of the largest scale."""
         if self.exponents:
             return jnp.where(jnp.isneginf(largest), 0, largest)
-        return 1 / jnp.where(largest == 0, 1, largest)
+        # Constant: 0 times its derivative is NaN if its square overflows.
+        return 1 / jnp.where(largest == 0, 1, lax.stop_gradient(largest))
 
     def divisor_of_slopes(self, largest: jax.Array) -> jax.Array:
         """The same for derivatives: windows that hold a weight that is NaN pass nothing to cells."""

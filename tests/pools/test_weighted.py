@@ -105,6 +105,23 @@ def test_slopes_of_rows_without_weight() -> None:
     np.testing.assert_allclose(slopes, (x - y) / w.sum(), rtol=1e-12)
 
 
+def test_mixed_derivatives_for_weights_of_any_size() -> None:
+    x, w = np.array([1.0, 5.0, 2.0], np.float32), np.array([1.0, 2.0, 3.0], np.float32)
+
+    def in_both_orders(x: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+        of_x, of_w = (jax.grad(lambda x, w: weighted_pool(x, w, (3,)).sum(), number) for number in (0, 1))
+        return tuple(jac(of_x, 1)(x, w) for jac in (jax.jacfwd, jax.jacrev)) + tuple(
+            jac(of_w, 0)(x, w).T for jac in (jax.jacfwd, jax.jacrev)
+        )
+
+    derivatives = compiled_fast(in_both_orders)
+    # ∂²y/∂x(i)∂w(j) is 1/Σ w if i = j, less w(i)/(Σ w)².
+    expected = np.eye(3) / w.sum() - w[:, None] / w.sum() ** 2
+    for scale in (1.0, 2.0**-80, 2.0**80):
+        for found in derivatives(x, w * np.float32(scale)):
+            np.testing.assert_allclose(found * np.float32(scale), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_weights_may_be_wider_than_cells() -> None:
     x = np.array([1, 3], np.float32)
     for pool, given, expected in (

@@ -214,3 +214,28 @@ def test_second_derivatives_beside_large_cells(name: str, window: tuple[int, int
     backward, forward = compiled_fast(lambda x: (jax.jacrev(gradient)(x), jax.jacfwd(gradient)(x)))(x)
     assert np.isfinite(forward).all()
     np.testing.assert_allclose(backward, forward, rtol=1e-9, atol=1e-9)
+
+
+HOMOGENEOUS: dict[str, Any] = {
+    "norm": lambda x, p: jaxpool.lp_pool(x, 2.0, (3,)),
+    "norm, learnt": lambda x, p: jaxpool.lp_pool(x, p, (3,)),
+    "power mean": lambda x, p: jaxpool.gem_pool(x, p, (3,)),
+    "shares": lambda x, p: jaxpool.stochastic_pool(x, (3,)),
+}
+
+
+@pytest.mark.parametrize("name", HOMOGENEOUS)
+def test_second_derivatives_of_tiny_and_huge_cells(name: str) -> None:
+    # They are of the order of 1/x, where squares of 1/x are no numbers.
+    def gradient(x: jax.Array, p: jax.Array) -> Any:
+        return jax.grad(lambda x, p: HOMOGENEOUS[name](x, p).sum(), (0, 1))(x, p)
+
+    hessians = compiled_fast(lambda x, p: [jac(gradient, (0, 1))(x, p) for jac in (jax.jacfwd, jax.jacrev)])
+    x, p = np.array([3.0, 4.0, 1.0], np.float32), np.float32(2.0)
+    expected = hessians(x.astype(np.float64), np.float64(p))
+    for scale in (2.0**84, 2.0**-84):
+        # Of cells twice, of a cell and the exponent, and of the exponent twice.
+        factors = ((1 / scale, 1.0), (1.0, scale))
+        for found, exact in zip(hessians(x * np.float32(scale), p), expected, strict=True):
+            for factor, one, other in zip(*map(jax.tree.leaves, (factors, found, exact)), strict=True):
+                np.testing.assert_allclose(one / factor, other, rtol=1e-4, atol=1e-5)
