@@ -22,7 +22,7 @@ from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.in_turn import any_present, is_shared, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.rules import custom_rule
-from jaxpool._engine.maps import on_every_platform, sum_terms
+from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import is_portable
 from jaxpool._geometry.window import Window
@@ -127,11 +127,9 @@ class ExponentialPool(SumsOfCells):
             (x, exponential), (y, inverse, beta) = cells, windows
             return self.slope_of_pair(x, exponential * inverse, y, self.counts(sums), beta)
 
-        def sum_slopes(cells: Terms, windows: Terms) -> jax.Array:
-            return sum_terms(slope, list(zip(cells, fills, strict=True)), self.window, None, windows)
-
         exponentials, *_ = self.kept_terms(*cells)
-        return on_every_platform(sum_slopes, (x, exponentials), (values, 1 / mass, beta), in_stage=True)
+        filled = list(zip((x, exponentials), fills, strict=True))
+        return sum_terms(slope, filled, self.window, None, (values, 1 / mass, beta), in_stage=True)
 
     def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
         # Products with a smaller β may be subnormal, and so may quotients by a larger one.

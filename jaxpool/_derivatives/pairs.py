@@ -7,7 +7,7 @@ with one exponential, the linear map of both modes, and weights with derivatives
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from jax import lax
 
 from jaxpool._derivatives.in_turn import extremes_with_zeros
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero
-from jaxpool._engine.gather import Covered
+from jaxpool._engine.gather import Covered, where_covered
 from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import marked, materialize
@@ -89,25 +89,21 @@ class PairMap(LinearMap):
         count = len(cotangents)
 
         def send_to_cell(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-            windows, cotangents = windows[count:], windows[:count]
-            if covered is not True:
-                # As outside: otherwise 0 would multiply the infinite weight of a large cell, in a derivative of this.
-                windows = tuple(jnp.where(covered, each, fill) for each, (_, fill) in zip(windows, filled, strict=True))
-            exponent, factors = self.weights.exponent_and_factors(cells, windows)
-            if covered is not True:
-                # And the result, too: otherwise 0 would multiply a NaN, here or in a cotangent.
-                factors = tuple(jnp.where(covered, factor, 0) for factor in factors)
-            total = reduce(jnp.add, map(jnp.multiply, cotangents, factors))
-            sent = total if exponent is None else jnp.exp(exponent) * total
-            return sent if covered is True else jnp.where(covered, sent, 0)
+            held = partial(where_covered, covered)
+            # For a cell that it does not hold, a window is as one outside, and the factors and the result are 0. Else 0
+            # would multiply the infinite weight of a large cell, or a NaN, in a derivative of this or in a cotangent.
+            outputs = tuple(held(each, fill) for each, (_, fill) in zip(windows[count:], around[count:], strict=True))
+            exponent, factors = self.weights.exponent_and_factors(cells, outputs)
+            sent = [cotangent * held(factor, 0) for cotangent, factor in zip(windows[:count], factors, strict=True)]
+            total = sum(sent[1:], sent[0])
+            return held(total if exponent is None else jnp.exp(exponent) * total, 0)
 
         # All, and then one after the other: what is padded earlier would fill memory while others are computed.
         cotangents = tuple(materialize(each, *windows) for each in cotangents)
         windows = tuple(materialize(each, *cotangents) for each in windows)
         cells = tuple(marked(each, f"back {self.mark} {self.weights.name}") for each in cells)
         cells, windows = self.weights.prepared(cells, windows)
-        filled = self.weights.fill_windows(windows)
-        around = [*((each, 0.0) for each in cotangents), *filled]
+        around = [*((each, 0.0) for each in cotangents), *self.weights.fill_windows(windows)]
         return gather_windows(send_to_cell, around, self.window, self.weights.fill_cells(cells, self.window))
 
 
@@ -120,11 +116,14 @@ def sum_pairs(weights: Weights, cells: Sequence[Filled], windows: Arrays, window
         of_cells, of_windows = weight.prepared(tuple(cells), windows)
 
         def value(*cells: jax.Array) -> jax.Array:
-            exponent, (factor,) = weight.exponent_and_factors(cells[: len(fills)], of_windows)
-            return reduce(lax.mul, cells[len(fills) :], factor if exponent is None else jnp.exp(exponent) * factor)
+            exponent, (factor,) = weight.exponent_and_factors(cells, of_windows)
+            return factor if exponent is None else jnp.exp(exponent) * factor
 
-        filled = [*zip(of_cells, fills, strict=True), *([] if multiplicity is None else [(multiplicity, outside)])]
-        return sum_over_offsets(value, filled, window)
+        filled = list(zip(of_cells, fills, strict=True))
+        if multiplicity is None:
+            return sum_over_offsets(value, filled, window)
+        filled.append((multiplicity, outside))
+        return sum_over_offsets(lambda *cells: value(*cells[:-1]) * cells[-1], filled, window)
 
     arrays, sums = [array for array, _ in cells], ()
     for one in weights.each:
@@ -150,7 +149,8 @@ class ExponentialWeights(Weights):
 
     def exponent_and_factors(self, cells: Arrays, windows: Arrays) -> tuple[jax.Array, Arrays]:
         """The factors are 0 where the exponential is 0, as products in a factor may overflow there."""
-        vanishes = (exponent := self.exponent(*cells, *windows)) < jnp.log(jnp.finfo(cells[0].dtype).tiny)
+        exponent = self.exponent(*cells, *windows)
+        vanishes = exponent < jnp.log(jnp.finfo(exponent.dtype).tiny)
         return exponent, tuple(jnp.where(vanishes, 0, factor(*cells, *windows)) for factor in self.factors)
 
     def slopes(self, argument: int) -> "ExponentialWeights":
@@ -172,8 +172,8 @@ class _Slope:
         def differentiate(function: Elementwise) -> tuple[jax.Array, jax.Array]:
             return jax.jvp(lambda one: function(*before, one, *after), (argument,), (jnp.ones_like(argument),))
 
-        factor, slope = differentiate(self.factor)
-        return slope + factor * differentiate(self.exponent)[1]
+        (factor, slope), (_, steepness) = differentiate(self.factor), differentiate(self.exponent)
+        return slope + factor * steepness
 
 
 def _name(factor: Elementwise) -> str:

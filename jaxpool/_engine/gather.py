@@ -33,6 +33,11 @@ Covered = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]
 
 
+def where_covered(covered: Covered, array: jax.Array, outside: Any) -> jax.Array:
+    """The array where windows hold the cells, and what it is outside where they do not."""
+    return array if covered is True else jnp.where(covered, array, outside)
+
+
 def gather_windows(
     contribution: Contribution,
     outputs: Sequence[tuple[jax.Array, Any]],

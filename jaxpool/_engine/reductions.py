@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import in_tiles
-from jaxpool._engine.gather import Covered, gather_windows
+from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.platforms import known_platform, on_one_device
 from jaxpool._engine.stages import materialize, private_copy, separate_term
@@ -105,7 +105,7 @@ def spread_by_windows(cotangent: jax.Array, part: Window, weights: np.ndarray | 
 
     def contribution(weight: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
         sent = windows[0] if weights is None else windows[0] * weight
-        return sent if covered is True else jnp.where(covered, sent, jnp.zeros_like(sent))
+        return where_covered(covered, sent, jnp.zeros_like(sent))
 
     table = None if weights is None else weight_of
     return gather_windows(contribution, [(cotangent, 0)], part, table=table, pads_terms=adds_offsets(part))

@@ -27,11 +27,11 @@ numbers_along  an iota is a kernel of its own                          3 to 7 ke
 Figures are for JAX 0.12.0.1; benchmarks/README.md has more of them, and those of 0.10.2.
 """
 
-import dataclasses
 import functools
 import math
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -119,30 +119,41 @@ def all_hold(test: Callable[..., jax.Array], *arrays: jax.Array) -> jax.Array:
 
 
 def in_full_rows(lengths: str) -> Callable[..., Any]:
-    """Let a step of a selection compute rows that fill vectors, and crop them: for rows of 5 to 15 results.
+    """Let a step of a selection compute rows that fill vectors, and crop them: for short rows along the innermost axis.
 
     `lengths` is the attribute of a window's axis that is the length of the rows: "size" if a result is a cell, or
-    "output". The step is called with two arrays, the window and the reduction. Shorter rows would gain nothing, nor
-    would windows along one axis that move by more than a cell, bins, footprints and windows that share no cells.
+    "output". The step is called with two arrays, the window and the reduction.
     """
 
     def decorated(step: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(step)
         def in_rows(array: jax.Array, others: jax.Array | None, part: Window, op: Any) -> Any:
-            *before, last = part.axes
-            length = getattr(last, lengths)
-            short = 4 < length < 16 and length % 8 and last.axis == array.ndim - 1 and part.cells <= 16
-            if not short or not (before or last.stride == 1) or part.has_bins or part.has_footprint or part.tiles:
-                return step(array, others, part, op)
-            if not on_one_cpu(array):
-                return step(array, others, part, op)
-            full = Window((*before, dataclasses.replace(last, **{lengths: -(-length // 8) * 8})))
+            last = part.axes[-1]
+            is_in_rows = last.axis == array.ndim - 1 and on_one_cpu(array)
+            full = _with_full_rows(part, lengths) if is_in_rows else part
             results = step(array, others, full, op)
-            return jax.tree.map(lambda each: lax.slice_in_dim(materialize(each), 0, length, axis=last.axis), results)
+            if full == part:
+                return results
+            end = getattr(last, lengths)
+            return jax.tree.map(lambda each: lax.slice_in_dim(materialize(each), 0, end, axis=last.axis), results)
 
         return in_rows
 
     return decorated
+
+
+def _with_full_rows(part: Window, lengths: str) -> Window:
+    """The windows with rows of 8 or 16 results, if theirs are of 5 to 15.
+
+    Shorter rows would gain nothing, nor would windows along one axis that move by more than a cell, bins, footprints
+    and windows that share no cells.
+    """
+    *before, last = part.axes
+    length = getattr(last, lengths)
+    gains = 4 < length < 16 and part.cells <= 16 and (before or last.stride == 1)
+    if not gains or part.has_bins or part.has_footprint or part.tiles:
+        return part
+    return replace(part, axes=(*before, replace(last, **{lengths: -(-length // 8) * 8})))
 
 
 def _number(mark: str) -> jax.Array:

@@ -180,20 +180,16 @@ def test_blends_of_one_part_have_no_infinities_of_the_other() -> None:
             np.testing.assert_array_equal(pull_back(jnp.ones_like(values))[0], slopes)
 
 
-def _number(value: float) -> Any:
-    return np.array(value)
-
-
 # Windows of 2 cells with gaps between them, and overlapping ones. A number that is learnt is an array.
 BESIDE_LARGE_CELLS: dict[str, Any] = {
     "norm": partial(jaxpool.lp_pool, norm_type=500.0),
-    "norm, learnt": partial(jaxpool.lp_pool, norm_type=_number(500.0)),
+    "norm, learnt": partial(jaxpool.lp_pool, norm_type=np.array(500.0)),
     "power mean": partial(jaxpool.gem_pool, norm_type=500.0),
     "smooth": partial(jaxpool.smooth_max_pool, beta=20.0),
-    "smooth, negative": partial(jaxpool.smooth_max_pool, beta=_number(-20.0)),
+    "smooth, negative": partial(jaxpool.smooth_max_pool, beta=np.array(-20.0)),
     "smooth, of each window": partial(jaxpool.smooth_max_pool, beta=np.full(3, 20.0)),
     "mellowmax": partial(jaxpool.mellowmax_pool, beta=20.0),
-    "soft": partial(jaxpool.soft_pool, beta=_number(20.0)),
+    "soft": partial(jaxpool.soft_pool, beta=np.array(20.0)),
     "shares": jaxpool.stochastic_pool,
     "variance": jaxpool.var_pool,
 }
