@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._derivatives.exponentials import pool_exponentials
+from jaxpool._derivatives.exponentials import SlopesByPairs, pool_exponentials
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift
 from jaxpool._derivatives.rules import custom_rule
@@ -97,7 +97,7 @@ def mellowmax_pool(
 
 
 @dataclass(frozen=True)
-class _LogMeanExp(LogExponentials):
+class _LogMeanExp(SlopesByPairs, LogExponentials):
     is_mean = True
 
     def value(

@@ -173,7 +173,6 @@ def _wide(array: jax.Array) -> jax.Array:
 @dataclass(frozen=True)
 class _LogSumExp(LogExponentials):
     zero_allowed = False
-    slopes_by_pairs = False
 
     @property
     def platforms(self) -> tuple[str, ...]:

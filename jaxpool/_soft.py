@@ -12,7 +12,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._derivatives.exponentials import ExponentialPool, difference, pool_exponentials
+from jaxpool._derivatives.exponentials import SlopesByPairs, difference, pool_exponentials
 from jaxpool._derivatives.in_turn import (
     exponentials_order,
     extremes_with_zeros,
@@ -108,7 +108,7 @@ _State = tuple[jax.Array, jax.Array | None, jax.Array | None, jax.Array, jax.Arr
 
 
 @dataclass(frozen=True)
-class _SoftMeans(ExponentialPool):
+class _SoftMeans(SlopesByPairs):
     kept = 2
     # The derivative is a difference of terms of order β·x.
     largest_exponent = 16.0

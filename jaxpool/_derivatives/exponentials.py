@@ -28,15 +28,6 @@ from jaxpool._engine.platforms import is_portable
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_with
 
-# Notation: window o holds the n(o) cells W(o) with exponentials e(i) = exp(β·x(i)) and their sum S(o); w(i, o) is the
-# weight e(i)/S(o). A derivative by sums of e(i) and e(i)·x(i) loses digits where it is a difference of nearly equal
-# sums, as variances of cells far from 0 are. With the value y(o), these have only positive terms:
-#
-#     soft means: ∂y/∂β = Σ_{i ∈ W(o)} w(i, o)·(x(i) - y(o))²
-#     mellowmax:  ∂y/∂β = Σ_{i ∈ W(o)} (x(i) - y(o))²·μ(β·(x(i) - y(o)))/n(o)
-#
-# Each is a sum over pairs of a cell and a window, but needs no exponential of a pair.
-
 
 @dataclass(frozen=True)
 class ExponentialPool(SumsOfCells):
@@ -50,8 +41,6 @@ class ExponentialPool(SumsOfCells):
     dtype: np.dtype
 
     zero_allowed: ClassVar[bool] = True
-    # Whether ∂y/∂β is by pairs, or else by sums.
-    slopes_by_pairs: ClassVar[bool] = True
     # The largest β, as a share of the largest number.
     largest_beta: ClassVar[float] = 1.0
     largest_exponent: ClassVar[float] = 40.0
@@ -84,27 +73,57 @@ class ExponentialPool(SumsOfCells):
         return jnp.where(beta < 0, pool(-1.0), pool(1.0))
 
     def sharpness(self, beta: Terms) -> float | jax.Array:
-        """The β of terms and values, constant under differentiation if ∂y/∂β is by pairs."""
+        """The β of terms and values."""
         if beta:
-            return lax.stop_gradient(beta[0]) if self.slopes_by_pairs else beta[0]
+            return beta[0]
         assert self.number is not None
         return self.number
-
-    def slope_of_pair(self, x: jax.Array, weight: jax.Array, y: jax.Array, count: ArrayLike, beta: Any) -> jax.Array:
-        """The terms of ∂y/∂β: of cells and their weights, and of windows, their values and numbers of cells."""
-        raise NotImplementedError
 
     def parameters(self, *cells: jax.Array) -> Terms:
         return cells[1:]
 
+    def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
+        # Products with a smaller β may be subnormal, and so may quotients by a larger one.
+        limits = jnp.finfo(x.dtype)
+        magnitude = jnp.abs(jnp.asarray(self.sharpness(beta)))
+        return ((magnitude >= float(limits.tiny / limits.eps)) & (magnitude <= self.bounds(x.dtype)[1])).all()
+
+    def is_moderate(self, sums: Terms) -> jax.Array:
+        least, most = math.exp(-self.largest_exponent), math.exp(self.largest_exponent)
+        mass, *others = sums[: self.kept]
+        return reduce(jnp.logical_and, map(jnp.isfinite, others), (mass >= least) & (mass <= most))
+
+
+# Notation: window o holds the n(o) cells W(o) with exponentials e(i) = exp(β·x(i)) and their sum S(o); w(i, o) is the
+# weight e(i)/S(o). A derivative by sums of e(i) and e(i)·x(i) loses digits where it is a difference of nearly equal
+# sums, as variances of cells far from 0 are. With the value y(o), these have only positive terms:
+#
+#     soft means: ∂y/∂β = Σ_{i ∈ W(o)} w(i, o)·(x(i) - y(o))²
+#     mellowmax:  ∂y/∂β = Σ_{i ∈ W(o)} (x(i) - y(o))²·μ(β·(x(i) - y(o)))/n(o)
+#
+# Each is a sum over pairs of a cell and a window, but needs no exponential of a pair.
+
+
+@dataclass(frozen=True)
+class SlopesByPairs(ExponentialPool):
+    """A pool whose values are by sums of exponentials, and whose ∂y/∂β is by pairs."""
+
+    @abc.abstractmethod
+    def slope_of_pair(self, x: jax.Array, weight: jax.Array, y: jax.Array, count: ArrayLike, beta: Any) -> jax.Array:
+        """The terms of ∂y/∂β: of cells and their weights, and of windows, their values and numbers of cells."""
+
+    def sharpness(self, beta: Terms) -> float | jax.Array:
+        """The β of terms and values, constant under differentiation."""
+        return lax.stop_gradient(beta[0]) if beta else super().sharpness(beta)
+
     @property
     def has_derivative(self) -> bool:
         # In longer windows, pairs would take longer than one axis after the other.
-        return self.number is not None or not self.slopes_by_pairs or self.window.is_single or self.window.cells <= 64
+        return self.number is not None or self.window.is_single or self.window.cells <= 64
 
     @property
     def keeps_values(self) -> bool:
-        return self.number is None and self.slopes_by_pairs and self.has_derivative
+        return self.number is None and self.has_derivative
 
     def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
         values_dot = super().push_forward(cells, dots, sums[: self.kept])
@@ -130,17 +149,6 @@ class ExponentialPool(SumsOfCells):
         exponentials, *_ = self.kept_terms(*cells)
         filled = list(zip((x, exponentials), fills, strict=True))
         return sum_terms(slope, filled, self.window, None, (values, 1 / mass, beta), in_stage=True)
-
-    def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
-        # Products with a smaller β may be subnormal, and so may quotients by a larger one.
-        limits = jnp.finfo(x.dtype)
-        magnitude = jnp.abs(jnp.asarray(self.sharpness(beta)))
-        return ((magnitude >= float(limits.tiny / limits.eps)) & (magnitude <= self.bounds(x.dtype)[1])).all()
-
-    def is_moderate(self, sums: Terms) -> jax.Array:
-        least, most = math.exp(-self.largest_exponent), math.exp(self.largest_exponent)
-        mass, *others = sums[: self.kept]
-        return reduce(jnp.logical_and, map(jnp.isfinite, others), (mass >= least) & (mass <= most))
 
 
 def pool_exponentials(
