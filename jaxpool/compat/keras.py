@@ -11,13 +11,14 @@ last otherwise. They differ mostly where Keras is wrong or fails, on the CPU at 
 - float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
 - "same" counts cells in the dtype of the inputs: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is
   0.5.
-- Sums of small integers wrap: the average of uint8 200s is 8. Here it is 200. bool has averages too.
+- Sums of integers wrap: the average of uint8 200s is 8. Here it is 200, as cells become floats before they are added,
+  which rounds integers beyond 2²⁴. bool has averages too.
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - Adaptive maxima resolve a tie by the first column of a bin. Here the first cell in row-major order wins.
 - Edges of adaptive bins are computed in float32: for 14 cells in 7 bins the last average is NaN. Here it is right.
-- Not accepted are complex numbers under maxima, since they have no order, symbolic sizes along pooled axes, and the
-  tensors of a functional model that is being built: there, put the pool into a `keras.layers.Lambda` or the `call` of a
-  layer.
+- Not accepted are complex numbers under maxima, since they have no order, floats of 8 bits and integers of 4, arrays
+  without axes to pool, symbolic sizes along pooled axes, and the tensors of a functional model that is being built:
+  there, put the pool into a `keras.layers.Lambda` or the `call` of a layer.
 - Errors are TypeError and ValueError.
 
 As in Keras, a window larger than the array gives an empty output under "valid", and the default is no padding.

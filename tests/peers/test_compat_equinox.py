@@ -1,6 +1,7 @@
 """`jaxpool.compat.equinox` against `equinox.nn`: signatures, values, gradients, models, and where Equinox is wrong."""
 
 import copy
+import io
 import pickle
 import re
 from collections.abc import Iterator
@@ -161,10 +162,26 @@ def test_inside_of_models() -> None:
         np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5)
 
 
+def test_files_hold_the_same_numbers() -> None:
+    """What stands behind a pool in a file is found again, whichever library has written it."""
+
+    def network(library: Any, slope: float) -> Any:
+        layers = [library.MaxPool2d(2, 2), library.AvgPool2d(2), library.AdaptiveAvgPool2d(1)]
+        return equinox.nn.Sequential([*layers, equinox.nn.PReLU(slope), equinox.nn.Dropout(slope)])
+
+    for written, read in ((equinox.nn, compat), (compat, equinox.nn)):
+        file = io.BytesIO()
+        equinox.tree_serialise_leaves(file, network(written, 0.25))
+        file.seek(0)
+        loaded = equinox.tree_deserialise_leaves(file, network(read, 0.5))
+        assert loaded.layers[-2].negative_slope == loaded.layers[-1].p == 0.25
+
+
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_are_trees_without_leaves(name: str) -> None:
+def test_layers_are_trees(name: str) -> None:
     layer = getattr(compat, name)(2)
-    assert jax.tree.leaves(layer) == []
+    theirs = jax.tree_util.tree_leaves_with_path(getattr(equinox.nn, name)(2))
+    assert jax.tree_util.tree_leaves_with_path(layer) == [leaf for leaf in theirs if not callable(leaf[1])]
     assert layer == getattr(compat, name)(2) != getattr(compat, name)(1)
     assert hash(layer) == hash(getattr(compat, name)((2,) * layer.num_spatial_dims))
     assert pickle.loads(pickle.dumps(layer)) == copy.deepcopy(layer) == jax.tree.map(lambda leaf: leaf, layer) == layer

@@ -137,7 +137,8 @@ def test_maxima() -> None:
         Call(f"max_pool{rank}d", (2, *space), {"kernel_size": 2, "stride": 1, "padding": 1, "dilation": 2})
         for rank, (space, *_) in SPACES.items()
     ]
-    check([*calls, Call("max_pool2d", (0, 2, 4, 4), {"kernel_size": 2})])
+    no_stride = Call("max_pool2d", (1, 2, 6, 4), {"kernel_size": (3, 2), "stride": []})
+    check([*calls, no_stride, Call("max_pool2d", (0, 2, 4, 4), {"kernel_size": 2})])
 
 
 def test_averages() -> None:

@@ -54,8 +54,8 @@ class AdaptiveMaxPool1d(_Bins, rank=1):
 class AdaptiveMaxPool2d(_Bins, rank=2):
     """As `equinox.nn.AdaptiveMaxPool2d`; see `jaxpool.max_pool`.
 
-    Differs in modules (a dataclass without leaves), NaN (always wins), ties (the first cell wins), complex numbers
-    (refused), symbolic sizes of pooled axes (refused) and errors.
+    Differs in modules (a dataclass), NaN (always wins), ties (the first cell wins), complex numbers (refused), symbolic
+    sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveMaxPool2d
@@ -88,8 +88,8 @@ class AdaptiveAvgPool1d(_Bins, rank=1, averages=True):
 class AdaptiveAvgPool2d(_Bins, rank=2, averages=True):
     """As `equinox.nn.AdaptiveAvgPool2d`; see `jaxpool.avg_pool`.
 
-    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
-    quotients (rounded once), symbolic sizes of pooled axes (refused) and errors.
+    Differs in modules (a dataclass), 16-bit floats (summed in float32), integers (sums do not wrap), quotients (rounded
+    once), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AdaptiveAvgPool2d

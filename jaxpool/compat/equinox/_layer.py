@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import copy
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import jax
 from jax.typing import ArrayLike
@@ -11,15 +13,17 @@ from jaxpool._call import check_array
 
 
 class Layer:
-    """A layer, with its arguments as attributes. To JAX it is a pytree without leaves, equal if its arguments are."""
+    """A layer, with its arguments as attributes. To JAX it is a pytree, equal if its arguments are."""
 
     num_spatial_dims: ClassVar[int]
     _averages: ClassVar[bool]
+    # The attributes that are leaves.
+    _leaves: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, *, rank: int = 0, averages: bool = False) -> None:
         if rank:
             cls.num_spatial_dims, cls._averages = rank, averages
-            jax.tree_util.register_static(cls)
+            jax.tree_util.register_pytree_with_keys(cls, _flatten, _unflatten)
 
     @property
     def _name(self) -> str:
@@ -39,3 +43,14 @@ class Layer:
 
     def _pooled(self, x: jax.Array) -> jax.Array:
         raise NotImplementedError
+
+
+def _flatten(layer: Layer) -> tuple[list[tuple[Any, Any]], Layer]:
+    return [(jax.tree_util.GetAttrKey(name), getattr(layer, name)) for name in layer._leaves], layer
+
+
+def _unflatten(layer: Layer, leaves: Iterable[Any]) -> Layer:
+    made = copy.copy(layer)
+    for name, leaf in zip(layer._leaves, leaves, strict=True):
+        object.__setattr__(made, name, leaf)
+    return made

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 
@@ -22,6 +24,10 @@ class _Windows(Layer):
     stride: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     use_ceil: bool
+    # Equinox's reductions start from it, and files of its models hold it.
+    init: float = field(repr=False, compare=False)
+
+    _leaves: ClassVar[tuple[str, ...]] = ("init",)
 
     def __init__(self, kernel_size: Sizes, stride: Sizes = 1, padding: Padding = 0, use_ceil: bool = False) -> None:
         name, rank = self._name, self.num_spatial_dims
@@ -30,6 +36,7 @@ class _Windows(Layer):
         object.__setattr__(self, "stride", sizes(name, "stride", stride, rank, least=1))
         object.__setattr__(self, "padding", _pairs(name, padding, kernels))
         object.__setattr__(self, "use_ceil", check_flag(name, "use_ceil", use_ceil))
+        object.__setattr__(self, "init", 0 if self._averages else -math.inf)
 
     def _pooled(self, x: jax.Array) -> jax.Array:
         padding = []
@@ -56,8 +63,8 @@ class MaxPool1d(_Windows, rank=1):
 class MaxPool2d(_Windows, rank=2):
     """As `equinox.nn.MaxPool2d`; see `jaxpool.max_pool`.
 
-    Differs in modules (a dataclass without leaves), NaN (always wins), padding (takes no part), `use_ceil` (always
-    works), complex numbers (refused), symbolic sizes of pooled axes (refused) and errors.
+    Differs in modules (a dataclass), NaN (always wins), padding (takes no part), `use_ceil` (always works), complex
+    numbers (refused), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import MaxPool2d
@@ -91,8 +98,8 @@ class AvgPool1d(_Windows, rank=1, averages=True):
 class AvgPool2d(_Windows, rank=2, averages=True):
     """As `equinox.nn.AvgPool2d`; see `jaxpool.avg_pool`.
 
-    Differs in modules (a dataclass without leaves), 16-bit floats (summed in float32), integers (sums do not wrap),
-    quotients (rounded once), `use_ceil` (always works), symbolic sizes of pooled axes (refused) and errors.
+    Differs in modules (a dataclass), 16-bit floats (summed in float32), integers (sums do not wrap), quotients (rounded
+    once), `use_ceil` (always works), symbolic sizes of pooled axes (refused) and errors.
 
     Example:
         >>> from jaxpool.compat.equinox import AvgPool2d

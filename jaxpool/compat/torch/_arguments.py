@@ -59,15 +59,17 @@ def window_call(
     """Parse the call of a sliding-window pool along the last axes; `options` are those of `sliding`."""
     array = spatial(function, input, rank, complex_allowed=options.get("complex_allowed", False))
     kernels = per_axis(function, "kernel_size", kernel_size, rank)
-    strides = kernels if stride is None else per_axis(function, "stride", stride, rank)
+    strides = kernels
+    # Exported models write an empty list for None.
+    if stride is not None and not (isinstance(stride, Sequence) and not stride):
+        strides = per_axis(function, "stride", stride, rank)
     pads = per_axis(function, "padding", padding, rank, least=0)
     dilations = per_axis(function, "dilation", dilation, rank)
-    for kernel, pad, step in zip(kernels, pads, dilations, strict=True):
-        extent = step * (kernel - 1) + 1
-        if 2 * pad > extent:
+    for kernel, pad in zip(kernels, pads, strict=True):
+        if 2 * pad > kernel:
             raise ValueError(
-                f"{function}: padding {pad} is more than half of a window of {extent} cells; give at most "
-                f"{extent // 2}, or pool with jaxpool.{function[:-2]}, which takes any padding"
+                f"{function}: padding {pad} is more than half of a window of {kernel} cells; give at most "
+                f"{kernel // 2}, or pool with jaxpool.{function[:-2]}, which takes any padding"
             )
     return sliding(function, array, (kernels, strides, pads, dilations, ceil_mode, None), None, "jvp", **options)
 
