@@ -18,7 +18,7 @@ from jax import lax
 
 from jaxpool._derivatives.in_turn import over_parts
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
-from jaxpool._derivatives.powers import power_of_two
+from jaxpool._derivatives.powers import power_of_two, quotient
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
 from jaxpool._engine import gpu
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
@@ -80,6 +80,18 @@ class _Deviations(Weights):
         return jnp.where(near == -jnp.inf, 0, gap) if self.absent else gap
 
 
+@dataclass(frozen=True)
+class _Scales(Weights):
+    """The weights s(i)/s of all pairs, from s(i) and 1/s: P of a part may be as large or small as a cell."""
+
+    @property
+    def name(self) -> str:
+        return "scales"
+
+    def exponent_and_factors(self, cells: Arrays, windows: Arrays) -> tuple[None, Arrays]:
+        return None, (cells[0] * windows[0],)
+
+
 def scale_of(mean: jax.Array) -> jax.Array:
     """The scale s of a mean of differences, 1 if that is 0. A power of two, except for float64, see `_lp`."""
     magnitude = lax.stop_gradient(jnp.abs(mean))
@@ -117,7 +129,7 @@ def _merge(
             deviation = weights.deviation(given[: len(cells)], scaled, mean)
             added = deviation * inverse * deviation
             if squares is not None:
-                added += given[len(cells)] * scale_of(given[1]) * inverse
+                added += given[len(cells)] * (scale_of(given[1]) * inverse)
             return added if count is None else given[-1] * added
 
         return sum_over_offsets(square, filled(cells, squares, count), part) / total
@@ -147,9 +159,9 @@ def _merge_jvp(weights: _Deviations, part: Window, primals: Any, tangents: Any) 
     mean_dot = apply_linear_map(_Sums(part), vector, like=mean) / total
     (value_dot,) = apply_linear_map(PairMap(weights, part), vector, cells, (largest, mean), like=(value,))
     if squares is not None:
-        vector = squares_dot * scale_of(cells[1])
-        vector = vector if count is None else count * vector
-        value_dot += apply_linear_map(_Sums(part), vector, like=value) / scale_of(mean)
+        vector = squares_dot if count is None else count * squares_dot
+        scales = (scale_of(cells[1]),), (1 / scale_of(mean),)
+        value_dot += apply_linear_map(PairMap(_Scales(), part), vector, *scales, like=(value,))[0]
     return (largest, mean, value), (jnp.zeros_like(largest), mean_dot, value_dot / total)
 
 
@@ -198,8 +210,25 @@ def _value(state: _State, *, cells: float, correction: float, root: bool, unscal
     scale = scale_of(mean)
     if not root:
         return (squares * unscaled) * share * (scale * unscaled)
-    ratio = squares / scale * share
-    return jnp.where(ratio == 0, 0, lax.sqrt(jnp.where(ratio == 0, 1, ratio))) * scale * unscaled
+    is_zero = squares * share == 0
+    deviation = _scaled_root(jnp.where(is_zero, 1, squares * share), jnp.where(is_zero, 1, scale))
+    return jnp.where(is_zero, 0, deviation) * unscaled
+
+
+# The derivatives of y = √(P·s) in P are s/(2·y)·Ṗ, and those of s/(2·y), which is about 1: nothing in them is of the
+# order of P², which may overflow or vanish.
+
+
+@custom_rule()
+def _scaled_root(square: jax.Array, scale: jax.Array) -> jax.Array:
+    """The root of square·scale, where square/scale is about 1; the scale is constant."""
+    return lax.sqrt(square / scale) * scale
+
+
+@_scaled_root.defjvp
+def _scaled_root_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    root = _scaled_root(*primals)
+    return root, tangents[0] * quotient(primals[1] / 2, root)
 
 
 def moments_order(window: Window) -> tuple[Window, ...]:

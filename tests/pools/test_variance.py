@@ -82,6 +82,34 @@ def test_only_a_value_that_is_too_large_overflows() -> None:
     np.testing.assert_allclose(jaxpool.var_pool(large, (2,)), [1e38], rtol=1e-6)
 
 
+def test_large_windows_keep_numbers_of_any_size() -> None:
+    """A 5×7 window is merged from rows, whose variances may be no numbers where their deviations are."""
+    random = np.random.default_rng(0)
+    x, direction, weights = (random.standard_normal(shape) for shape in ((6, 9), (6, 9), (2, 3)))
+
+    def deviations(x: jax.Array, direction: jax.Array) -> tuple[jax.Array, ...]:
+        def total(x: jax.Array) -> jax.Array:
+            return (jaxpool.std_pool(x, (5, 7), 1, correction=1) * weights.astype(x.dtype)).sum()
+
+        slopes, curvature = jax.jvp(jax.grad(total), (x,), (direction,))
+        reverse = jax.grad(lambda x: jnp.vdot(jax.grad(total)(x), direction))(x)
+        return total(x), jax.jvp(total, (x,), (direction,))[1], slopes, curvature, reverse
+
+    evaluate = compiled_fast(deviations)
+    exact = evaluate(x, direction)
+    for scale in (1e-30, 1e-20, 1e20, 1e30, 1e36):
+        found = evaluate(np.float32(scale * x), np.float32(scale * direction))
+        for number, power in zip(range(5), (1, 1, 0, 0, 0), strict=True):
+            np.testing.assert_allclose(np.float64(found[number]) / scale**power, exact[number], rtol=1e-5, atol=2e-6)
+    # And with a step of the size of 1, whose curvature is of the size of 1/scale.
+    _, step, _, curvature, _ = evaluate(np.float32(1e-30 * x), np.float32(direction))
+    np.testing.assert_allclose(step, exact[1], rtol=1e-5)
+    np.testing.assert_allclose(np.float64(curvature) * 1e-30, exact[3], rtol=1e-5, atol=2e-6)
+    for scale in (1e-17, 1e18):
+        values = jaxpool.var_pool(np.float32(scale * x), (5, 7), 1)
+        np.testing.assert_allclose(np.float64(values) / scale**2, _windows(x, (5, 7), 1).var((-1, -2)), rtol=1e-5)
+
+
 def test_a_correction_leaves_no_value_to_windows_of_too_few_cells() -> None:
     x = np.array([1.0, 4.0, 9.0, 2.0, np.nan, 7.0])
     mask = np.array([True, True, True, False, False, False])

@@ -17,14 +17,26 @@ FAULTS = (
     ),
     Fault(
         "tangents of the variances of parts lost",
-        "        value_dot += apply_linear_map(_Sums(part), vector, like=value) / scale_of(mean)",
-        "        value_dot += 0 * apply_linear_map(_Sums(part), vector, like=value) / scale_of(mean)",
+        "value_dot += apply_linear_map(PairMap(_Scales(), part)",
+        "value_dot += 0 * apply_linear_map(PairMap(_Scales(), part)",
         "test_derivatives -k std_pool-many",
     ),
     Fault(
+        "variances of parts of large numbers",
+        "added += given[len(cells)] * (scale_of(given[1]) * inverse)",
+        "added += given[len(cells)] * scale_of(given[1]) * inverse",
+        "test_variance -k any_size",
+    ),
+    Fault(
+        "slopes of roots by squares",
+        "return root, tangents[0] * quotient(primals[1] / 2, root)",
+        "return root, tangents[0] / primals[1] * primals[1] ** 2 / 2 / root",
+        "test_variance -k any_size",
+    ),
+    Fault(
         "the slope of a root of 0",
-        "lax.sqrt(jnp.where(ratio == 0, 1, ratio))",
-        "lax.sqrt(ratio)",
+        "jnp.where(is_zero, 1, squares * share), jnp.where(is_zero, 1, scale)",
+        "squares * share, scale",
         "test_variance -k root_of_0",
     ),
     Fault(
