@@ -21,6 +21,9 @@ from jaxpool._engine.operations import encode
 
 Winner = tuple[jax.Array, jax.Array]
 
+# So that products of their numbers are within int32.
+MOST_BINS = 46340
+
 # Cells beyond every array. A box from one to the other has no sample at 0: that needs (k + 1/2)/N = 1/3 with integers.
 _FAR_BELOW, _FAR_ABOVE = -1e18, 2e18
 
@@ -69,18 +72,21 @@ def neighbours(positions: jax.Array, cells: int) -> tuple[jax.Array, jax.Array, 
 def bin_bounds(low: jax.Array, high: jax.Array, bins: int, cells: int) -> tuple[jax.Array, jax.Array]:
     """The first cell of each bin and the first cell after it: two arrays of shape (count, bins).
 
-    Of a box of l cells, bin o of m holds the cells u with ⌊o·l/m⌋ ≤ u < ⌈(o+1)·l/m⌉. All arithmetic is on integers
-    and stays within int32 however far away the corners are.
+    Of a box of l cells, bin o of m holds the cells u with ⌊o·l/m⌋ ≤ u < ⌈(o+1)·l/m⌉. With l = q·m + r these are
+    o·q + ⌊o·r/m⌋ and (o+1)·q + ⌈(o+1)·r/m⌉. All arithmetic is on integers and stays within int32, for up to `MOST_BINS`
+    bins and however far away the corners are.
     """
-    first, last = (_rounded(corner, 2**29 // bins) for corner in (low, high))
-    length = jnp.maximum(last - first + 1, 1)[:, None]
-    numbers = np.arange(bins, dtype=np.int32)[None]
-    start, end = first[:, None] + numbers * length // bins, first[:, None] - (-(numbers + 1) * length // bins)
+    first, last = _rounded(low)[:, None], _rounded(high)[:, None]
+    share, rest = jnp.divmod(jnp.maximum(last - first + 1, 1), bins)
+    numbers = np.arange(bins + 1, dtype=np.int32)[None]
+    low_edges, high_edges = numbers * rest // bins, -(-numbers * rest // bins)
+    start, end = first + (numbers * share + low_edges)[:, :-1], first + (numbers * share + high_edges)[:, 1:]
     return jnp.clip(start, 0, cells), jnp.clip(end, 0, cells)
 
 
-def _rounded(corner: jax.Array, limit: int) -> jax.Array:
-    """The nearest integer, with halves rounded away from 0; 0 for NaN."""
+def _rounded(corner: jax.Array) -> jax.Array:
+    """The nearest integer, with halves rounded away from 0, and at most 2^29 in magnitude; 0 for NaN."""
+    limit = 2**29
     whole = jnp.trunc(corner)
     whole += jnp.where(jnp.abs(corner - whole) >= 0.5, jnp.sign(corner), jnp.zeros_like(corner))
     return jnp.nan_to_num(jnp.clip(whole, -limit, limit)).astype(np.int32)

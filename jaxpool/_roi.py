@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._boxes import bin_bounds, finite, first_largest, neighbours, sample_positions, unknown
+from jaxpool._boxes import MOST_BINS, bin_bounds, finite, first_largest, neighbours, sample_positions, unknown
 from jaxpool._call import check_array, check_is_array
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
@@ -107,7 +107,7 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes |
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
-        ValueError: arguments do not fit x, or the pooled axes have too many cells for int32.
+        ValueError: arguments do not fit x, or there are too many cells or bins for int32.
 
     Derivative:
         ∂y[o]/∂x[i] = 1 if i is the winner of bin o, else 0; higher derivatives are 0, and there is none for the boxes,
@@ -150,6 +150,8 @@ def _pool(
     window = make_bins(function, array.shape, counts, axes)
     if core is _largest:
         window.check_positions_fit(function)
+        if max(counts) > MOST_BINS:
+            raise ValueError(f"{function}: output_size {max(counts)} is too large; give at most {MOST_BINS} bins")
     boxes = _check_boxes(function, boxes, len(axes))
     plan = tuple(sorted((a, count, n, n + len(axes)) for n, (a, count) in enumerate(zip(axes, counts, strict=True))))
     arrays, shape = (array, boxes), window.output_shape(array.shape)

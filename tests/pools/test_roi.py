@@ -69,6 +69,17 @@ def test_a_box_of_the_whole_array_has_adaptive_bins(bins: Any) -> None:
     np.testing.assert_array_equal(found[0], adaptive_max_pool(x, bins))
 
 
+def test_bins_of_long_boxes_are_exact() -> None:
+    """Of numbers of cells whose products with those of bins are beyond int32, and of boxes far beyond the array."""
+    for cells, low, high, bins in ((70_000, 0, 69_999, 40_000), (70_000, 69_000, 69_010, 46_340), (9, -2e8, 1e8, 999)):
+        found = roi_pool(jnp.arange(cells), jnp.array([[low, high]], float), (bins,))[0]
+        ends = [-(-(number + 1) * int(high - low + 1) // bins) for number in range(bins)]
+        starts = [number * int(high - low + 1) // bins for number in range(bins)]
+        held = [(low + start < cells and low + end > 0) for start, end in zip(starts, ends, strict=True)]
+        expected = [min(low + end, cells) - 1 if inside else 0 for end, inside in zip(ends, held, strict=True)]
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_averages_of_a_slope_are_its_values_at_the_centres() -> None:
     x = np.add.outer(2.0 * np.arange(8), -np.arange(9.0))
     found = roi_align(x, np.array([[1.5, 2, 5.5, 6.0]]), (2, 4), sampling_ratio=4)
@@ -239,7 +250,8 @@ WRONG_SAMPLES: list[Row] = [
 @pytest.mark.parametrize(
     ("function", "exception", "message", "arguments"),
     [(function, *row) for function in ("roi_align", "roi_pool") for row in WRONG]
-    + [("roi_align", *row) for row in WRONG_SAMPLES],
+    + [("roi_align", *row) for row in WRONG_SAMPLES]
+    + [("roi_pool", ValueError, "output_size 50000 is too large; give at most 46340", {"output_size": (2, 50000)})],
 )
 def test_wrong_arguments(function: str, exception: type[Exception], message: str, arguments: dict[str, Any]) -> None:
     check_wrong_call(function, exception, message, arguments)

@@ -48,7 +48,7 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         },
         {
             f"{INDEXED} top_k_pool_with_indices": "indices exceed int32",
-            "roi_pool": "the pooled axes have too many cells for int32",
+            "roi_pool": "there are too many cells or bins for int32",
             "max_unpool": "the output has too many cells for int32",
         },
     ),
