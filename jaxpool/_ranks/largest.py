@@ -1,7 +1,7 @@
 """The largest cells of every window: the core of top-k pooling and its rule.
 
-Their order is that of descending keys, in which NaN comes first: the k largest cells are those of the lowest ranks, and
-one selection finds all of them.
+Their order is that of descending keys, in which NaN comes first: the k largest cells are those of the lowest ranks.
+One selection, or one sort, finds all of them.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,14 @@ from jaxpool._derivatives.rules import (
 from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.stages import stage
+from jaxpool._engine.stages import many_kernels, stage
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._engine.winners import winner_positions
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.bisection import descending_keys, values_of_descending
 from jaxpool._ranks.order_statistics import Counts
 from jaxpool._ranks.selection import Rank, offsets_at_ranks, values_at_ranks
+from jaxpool._ranks.sorting import first_in_order, sorts_windows
 
 
 @core
@@ -91,8 +92,7 @@ class _Largest(CellSelector):
 
     def values(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> Arrays:
         keys = _masked(descending_keys(x), mask)
-        select = partial(values_at_ranks, window=self.window, ranks=self._ranks)
-        found = on_every_platform(select, keys, like=self._each_like(x, keys.dtype))
+        found = on_every_platform(self._keys, keys, like=self._each_like(x, keys.dtype))
         return tuple(
             _where_present(number, values_of_descending(each, x.dtype), counts, self.window, 0)
             for number, each in enumerate(found)
@@ -109,7 +109,15 @@ class _Largest(CellSelector):
         offsets = on_every_platform(self._offsets, keys, mask, like=like)
         return self.read.forward(x, offsets), (offsets,)
 
+    def _keys(self, keys: jax.Array) -> Arrays:
+        if sorts_windows(self.window, self.k):
+            return first_in_order(keys, None, self.window, self.k, self.window.cells)[0]
+        return values_at_ranks(keys, self.window, self._ranks)
+
     def _offsets(self, keys: jax.Array, mask: jax.Array | None) -> Arrays:
+        if sorts_windows(self.window, self.k):
+            present = present_cells(mask, self.window, keys.ndim)
+            return first_in_order(keys, present, self.window, self.k, self.window.cells)[1]
         values = stage(partial(values_at_ranks, window=self.window, ranks=self._ranks), keys)
         find = partial(offsets_at_ranks, window=self.window, ranks=self._ranks, most=self.window.cells)
         return stage(find, keys, present_cells(mask, self.window, keys.ndim), values)
@@ -137,11 +145,23 @@ class _ReadCells(LinearMap):
     window: Window
 
     def forward(self, x: jax.Array, offsets: Arrays, /) -> Arrays:
+        if sorts_windows(self.window, len(offsets)):
+            return tuple(jax.vmap(lambda each: read_at_offsets(x, each, self.window))(jnp.stack(offsets)))
         return tuple(read_at_offsets(x, each, self.window) for each in offsets)
 
     def transpose(self, cotangents: Arrays, offsets: Arrays, /) -> jax.Array:
         def route(cotangents: Arrays, offsets: Arrays) -> jax.Array:
             wide = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
-            return route_to_chosen(wide, offsets, self.window).astype(cotangents[0].dtype)
+            if not sorts_windows(self.window, len(offsets)):
+                return route_to_chosen(wide, offsets, self.window).astype(cotangents[0].dtype)
+            first = route_to_chosen(wide[:1], offsets[:1], self.window)
+            others = jnp.stack(wide[1:]), jnp.stack(offsets[1:])
+
+            def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:
+                number = many_kernels(number)
+                cotangent, offset = (lax.dynamic_index_in_dim(each, number, keepdims=False) for each in others)
+                return total + route_to_chosen([cotangent], [offset], self.window)
+
+            return lax.fori_loop(0, len(offsets) - 1, add_rank, first).astype(cotangents[0].dtype)
 
         return on_every_platform(route, cotangents, offsets, in_stage=not is_looped(self.window))

@@ -35,6 +35,18 @@ FAULTS = (
         "(equal < number).astype",
         "test_derivatives -k median or quantile",
     ),
+    Fault(
+        "padding sorted among the cells",
+        "(jnp.where(absent[0], most, offsets) if absent else offsets)",
+        "offsets",
+        "test_top_k -k sorted",
+    ),
+    Fault(
+        "the first of the sorted ranks alone has a gradient",
+        "return total + route_to_chosen([cotangent], [offset], self.window)",
+        "return total",
+        "test_top_k -k sorted",
+    ),
     Fault("NaN after all numbers", "np.array(np.nan, array.dtype)", "np.array(-np.inf, array.dtype)", "test_top_k"),
     Fault(
         "a position for a rank that is not there",
