@@ -23,7 +23,7 @@ from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, core, extended, sliding
 from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
 from jaxpool._engine.loops import is_looped
-from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._engine.maps import on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, identity
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
@@ -31,6 +31,7 @@ from jaxpool._geometry.window import Window
 from jaxpool._ranks import order_statistics as statistics
 from jaxpool._ranks.order_statistics import Counts, Quantiles
 from jaxpool._ranks.quantile_methods import Quantile, QuantileMethod, is_several, make_quantiles
+from jaxpool._ranks.sorting import read_ranks, route_ranks
 
 
 def median_pool(
@@ -231,7 +232,7 @@ class _MeansOfChosen(LinearMap):
     quantiles: Quantiles
 
     def forward(self, x: jax.Array, offsets: Arrays, counts: Counts, /) -> Arrays:
-        cells = [read_at_offsets(x, each, self.window) for each in offsets]
+        cells = read_ranks(x, offsets, self.window)
         means = statistics.ranks_in(counts, self.window, self.quantiles, x.ndim).means
         return tuple(statistics.weighted(cells, mean) for mean in means)
 
@@ -239,6 +240,6 @@ class _MeansOfChosen(LinearMap):
         def route(cotangents: Arrays, offsets: Arrays, counts: Counts) -> jax.Array:
             means = statistics.ranks_in(counts, self.window, self.quantiles, cotangents[0].ndim).means
             shares = statistics.shares_of_ranks(cotangents, means, len(offsets))
-            return route_to_chosen(shares, offsets, self.window).astype(cotangents[0].dtype)
+            return route_ranks(shares, offsets, self.window).astype(cotangents[0].dtype)
 
         return on_every_platform(route, cotangents, offsets, counts, in_stage=not is_looped(self.window))

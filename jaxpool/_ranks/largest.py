@@ -22,16 +22,16 @@ from jaxpool._derivatives.rules import (
     values_and_residuals,
 )
 from jaxpool._engine.loops import is_looped
-from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._engine.maps import on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.stages import many_kernels, stage
+from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._engine.winners import winner_positions
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.bisection import descending_keys, values_of_descending
 from jaxpool._ranks.order_statistics import Counts
 from jaxpool._ranks.selection import Rank, offsets_at_ranks, values_at_ranks
-from jaxpool._ranks.sorting import first_in_order, sorts_windows
+from jaxpool._ranks.sorting import lowest_cells, read_ranks, route_ranks, sorts_windows
 
 
 @core
@@ -111,13 +111,13 @@ class _Largest(CellSelector):
 
     def _keys(self, keys: jax.Array) -> Arrays:
         if sorts_windows(self.window, self.k):
-            return first_in_order(keys, None, self.window, self.k, self.window.cells)[0]
+            return lowest_cells(keys, None, self.window, self.k, self.window.cells)[0]
         return values_at_ranks(keys, self.window, self._ranks)
 
     def _offsets(self, keys: jax.Array, mask: jax.Array | None) -> Arrays:
         if sorts_windows(self.window, self.k):
             present = present_cells(mask, self.window, keys.ndim)
-            return first_in_order(keys, present, self.window, self.k, self.window.cells)[1]
+            return lowest_cells(keys, present, self.window, self.k, self.window.cells)[1]
         values = stage(partial(values_at_ranks, window=self.window, ranks=self._ranks), keys)
         find = partial(offsets_at_ranks, window=self.window, ranks=self._ranks, most=self.window.cells)
         return stage(find, keys, present_cells(mask, self.window, keys.ndim), values)
@@ -145,23 +145,11 @@ class _ReadCells(LinearMap):
     window: Window
 
     def forward(self, x: jax.Array, offsets: Arrays, /) -> Arrays:
-        if sorts_windows(self.window, len(offsets)):
-            return tuple(jax.vmap(lambda each: read_at_offsets(x, each, self.window))(jnp.stack(offsets)))
-        return tuple(read_at_offsets(x, each, self.window) for each in offsets)
+        return read_ranks(x, offsets, self.window)
 
     def transpose(self, cotangents: Arrays, offsets: Arrays, /) -> jax.Array:
         def route(cotangents: Arrays, offsets: Arrays) -> jax.Array:
             wide = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
-            if not sorts_windows(self.window, len(offsets)):
-                return route_to_chosen(wide, offsets, self.window).astype(cotangents[0].dtype)
-            first = route_to_chosen(wide[:1], offsets[:1], self.window)
-            others = jnp.stack(wide[1:]), jnp.stack(offsets[1:])
-
-            def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:
-                number = many_kernels(number)
-                cotangent, offset = (lax.dynamic_index_in_dim(each, number, keepdims=False) for each in others)
-                return total + route_to_chosen([cotangent], [offset], self.window)
-
-            return lax.fori_loop(0, len(offsets) - 1, add_rank, first).astype(cotangents[0].dtype)
+            return route_ranks(wide, offsets, self.window).astype(cotangents[0].dtype)
 
         return on_every_platform(route, cotangents, offsets, in_stage=not is_looped(self.window))

@@ -1,8 +1,11 @@
-"""Many ranks of every window at once, by sorting copies of its cells.
+"""Many ranks of every window at once, by sorting copies of its cells; and cells of many ranks read and routed in turn.
 
 A selection for each rank makes a program as long as there are ranks: for 32 of 257 cells it takes 5 seconds to compile.
 A sort is a single operation, but of copies of all cells of every window.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +13,9 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
+from jaxpool._engine.maps import read_at_offsets, route_to_chosen
 from jaxpool._engine.operations import Arrays, identity
+from jaxpool._engine.stages import many_kernels
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window
 
@@ -27,24 +32,52 @@ def sorts_windows(window: Window, ranks: int) -> bool:
     return ranks > _MOST_SELECTED_OF_SHARED and window.held <= _MOST_COPIES * ranks
 
 
-def first_in_order(
-    keys: jax.Array, present: jax.Array | None, window: Window, ranks: int, most: int
+def lowest_cells(
+    x: jax.Array, present: jax.Array | None, window: Window, count: int, most: int
 ) -> tuple[Arrays, Arrays]:
-    """The lowest keys of every window in ascending order, and their offsets, of a dtype that holds `most`.
+    """The lowest cells of every window in ascending order, and their offsets, of a dtype that holds `most`.
 
-    Equal keys are in the order of their offsets. Absent cells are behind all others, and their offset is the `most`.
+    Absent cells are behind all others, and their offset is the `most`.
     """
-    filled = [(keys, identity(lax.min, keys.dtype))]
+    lowest, absent, offsets = _sorted_windows(x, present, window)
+    offsets = offsets if absent is None else jnp.where(absent, most, offsets)
+    return _entries(lowest, range(count)), _entries(offsets.astype(np.min_scalar_type(most)), range(count))
+
+
+def cells_at_ranks(
+    x: jax.Array, present: jax.Array | None, window: Window, ranks: Sequence[Any]
+) -> tuple[Arrays, Arrays]:
+    """The cells of these ranks in every window, each one rank for all or one for each, and their offsets.
+
+    If a window holds NaN, all of them are its first NaN.
+    """
+    cells, _, offsets = _sorted_windows(x, present, window)
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        # The first of several, as they are equal to a sort.
+        first = jnp.argmax(jnp.isnan(cells), axis=-1, keepdims=True)
+        has_nan = jnp.isnan(cells[..., -1:])
+        cells = jnp.where(has_nan, jnp.nan, cells)
+        offsets = jnp.where(has_nan, jnp.take_along_axis(offsets, first, -1), offsets)
+    return _entries(cells, ranks), _entries(offsets.astype(np.min_scalar_type(window.cells - 1)), ranks)
+
+
+def _sorted_windows(
+    x: jax.Array, present: jax.Array | None, window: Window
+) -> tuple[jax.Array, jax.Array | None, jax.Array]:
+    """The cells of every window along a last axis in ascending order, which of them are absent, and their offsets.
+
+    Equal cells are in the order of their offsets, absent ones after those of the largest value, and NaN last.
+    """
+    filled = [(x, identity(lax.min, x.dtype))]
     if present is not None:
-        filled.append((jnp.broadcast_to(~present, keys.shape), True))
+        filled.append((jnp.broadcast_to(~present, x.shape), True))
     if window.has_bins:
         filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
         window = as_tiles(window)
     cells = [_cells_last(pad_windows(array, window, fill), window) for array, fill in filled]
     offsets = jnp.broadcast_to(np.array(window.numbers, np.int32), cells[0].shape)
-    lowest, *absent, offsets = lax.sort((*cells, offsets), num_keys=len(cells), is_stable=True)
-    offsets = (jnp.where(absent[0], most, offsets) if absent else offsets).astype(np.min_scalar_type(most))
-    return tuple(lowest[..., rank] for rank in range(ranks)), tuple(offsets[..., rank] for rank in range(ranks))
+    first, *absent, offsets = lax.sort((*cells, offsets), num_keys=len(cells), is_stable=True)
+    return first, absent[0] if absent else None, offsets
 
 
 def _cells_last(padded: jax.Array, window: Window) -> jax.Array:
@@ -54,3 +87,36 @@ def _cells_last(padded: jax.Array, window: Window) -> jax.Array:
         padded = jnp.moveaxis(jnp.take(padded, places, axis.axis, mode="clip"), axis.axis + 1, -1)
     cells = lax.collapse(padded, padded.ndim - len(window.axes))
     return cells[..., np.array(window.numbers)] if window.has_footprint else cells
+
+
+def _entries(cells: jax.Array, ranks: Sequence[Any]) -> Arrays:
+    """The entries at these places of the last axis."""
+
+    def entry(rank: Any) -> jax.Array:
+        if isinstance(rank, int):
+            return cells[..., rank]
+        places = jnp.broadcast_to(jnp.asarray(rank), cells.shape[:-1])[..., None]
+        return jnp.take_along_axis(cells, places, -1, mode="clip")[..., 0]
+
+    return tuple(map(entry, ranks))
+
+
+def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
+    """The cells at the offsets of each rank."""
+    if sorts_windows(window, len(offsets)):
+        return tuple(jax.vmap(lambda each: read_at_offsets(x, each, window))(jnp.stack(offsets)))
+    return tuple(read_at_offsets(x, each, window) for each in offsets)
+
+
+def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
+    """Send the cotangents of each rank to the cells at its offsets; one rank after the other if they are many."""
+    if not sorts_windows(window, len(offsets)):
+        return route_to_chosen(cotangents, offsets, window)
+    others = jnp.stack(cotangents[1:]), jnp.stack(offsets[1:])
+
+    def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:
+        number = many_kernels(number)
+        cotangent, offset = (lax.dynamic_index_in_dim(each, number, keepdims=False) for each in others)
+        return total + route_to_chosen([cotangent], [offset], window)
+
+    return lax.fori_loop(0, len(offsets) - 1, add_rank, route_to_chosen(cotangents[:1], offsets[:1], window))

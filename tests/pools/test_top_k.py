@@ -14,8 +14,6 @@ import pytest
 from jax import lax
 
 import jaxpool
-from jaxpool._call import sliding
-from jaxpool._ranks.sorting import sorts_windows
 from tests.harness.compilation import compiled_fast
 from tests.mistakes.errors import Traced, check_wrong_call
 from tests.random.call_checks import check
@@ -72,28 +70,6 @@ def test_large_windows() -> None:
     for masked in ({}, {"where": where}):
         parameters = {"kernel_size": (16, 16), "stride": (3, 2), "padding": (2, 2), "k": 2, **masked}
         check(Call("top_k_pool_with_indices", (14, 13), parameters, cells="nan"))
-
-
-SORTED: dict[str, dict[str, Any]] = {
-    "one window": {"kernel_size": jaxpool.whole, "k": 9},
-    "more than cells": {"kernel_size": (3, 4), "stride": (3, 4), "k": 14},
-    "bins": {"kernel_size": jaxpool.bins(2, 3), "k": 10},
-    "shared": {"kernel_size": (5, 4), "stride": (2, 1), "padding": (2, 1), "k": 17},
-    "gaps": {"kernel_size": (2, 9), "stride": (5, 1), "dilation": (3, 1), "k": 18},
-    "footprint": {"kernel_size": jaxpool.footprint(np.arange(28).reshape(4, 7) % 3 > 0), "stride": 2, "k": 17},
-}
-
-
-@pytest.mark.parametrize("cells", FLOAT_KINDS)
-@pytest.mark.parametrize("name", SORTED)
-def test_many_ranks_are_sorted(name: str, cells: str) -> None:
-    shape, parameters = (7, 10), {"axis": (0, 1), **SORTED[name]}
-    given = (parameters.get(each, other) for each, other in (("stride", None), ("padding", 0), ("dilation", 1)))
-    *_, window = sliding("", np.zeros(shape), (parameters["kernel_size"], *given, False, (0, 1)), None, "jvp")
-    assert sorts_windows(window, min(parameters["k"], window.held))
-    where = np.random.default_rng(2).random(shape) < 0.7
-    check(Call("top_k_pool", shape, parameters, cells=cells))
-    check(Call("top_k_pool_with_indices", shape, {**parameters, "where": where, "rule": "vjp"}, cells=cells))
 
 
 def test_values_with_indices_are_the_cells_named() -> None:

@@ -37,15 +37,15 @@ FAULTS = (
     ),
     Fault(
         "padding sorted among the cells",
-        "(jnp.where(absent[0], most, offsets) if absent else offsets)",
-        "offsets",
-        "test_top_k -k sorted",
+        "offsets = offsets if absent is None else jnp.where(absent, most, offsets)",
+        "pass",
+        "test_many_ranks",
     ),
     Fault(
         "the first of the sorted ranks alone has a gradient",
-        "return total + route_to_chosen([cotangent], [offset], self.window)",
+        "return total + route_to_chosen([cotangent], [offset], window)",
         "return total",
-        "test_top_k -k sorted",
+        "test_many_ranks",
     ),
     Fault("NaN after all numbers", "np.array(np.nan, array.dtype)", "np.array(-np.inf, array.dtype)", "test_top_k"),
     Fault(
