@@ -17,8 +17,8 @@ from jaxpool._engine.stages import materialize, separate_term, stage
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.quantile_methods import Quantile
-from jaxpool._ranks.selection import MOST_IN_NETWORK, Rank, offsets_at_ranks, values_at_ranks
-from jaxpool._ranks.sorting import cells_at_ranks, sorts_windows
+from jaxpool._ranks.selection import MOST_IN_NETWORK, Rank, offsets_at_ranks, sorts_windows, values_at_ranks
+from jaxpool._ranks.sorting import cells_at_ranks
 
 # The number of unmasked cells in each window; None if it is known while tracing.
 Counts = jax.Array | None

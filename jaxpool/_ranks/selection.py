@@ -1,4 +1,4 @@
-"""Cells of given ranks: their values in every window, and their offsets.
+"""Cells of given ranks: their values in every window, their offsets, and how they are read and their cotangents routed.
 
 The cell of rank r in a window is number r, counted from 0, when the cells are sorted by value and, among equal values,
 by their offset in the window. Zeros of either sign are equal. Absent cells (padding and masked cells) hold the largest
@@ -17,10 +17,10 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles, in_tiles
 from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
-from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.maps import read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.stages import many_kernels, materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.bisection import select_by_bisection
@@ -33,6 +33,10 @@ MOST_IN_NETWORK = 64
 _MOST_READS = 49
 # The most cells that bisection counts at once on a CPU. With 32 it takes up to twice as long, with 256 up to 5 times.
 _MOST_COUNTED_AT_ONCE = 128
+# The most ranks that are selected one by one, of windows that share no cells and of those that do.
+_MOST_SELECTED, _MOST_SELECTED_OF_SHARED = 8, 16
+# The most copies of shared cells for each result.
+_MOST_COPIES = 32
 
 
 class Rank(NamedTuple):
@@ -183,3 +187,31 @@ def offsets_at_ranks(
     found = fold_offsets(count_equal, ((start, start + first if first else start),) * len(sought), padded, window)
     dtype = np.min_scalar_type(window.cells - 1 if most is None else most)
     return tuple(offsets.astype(dtype) for _, offsets in found)
+
+
+def sorts_windows(window: Window, ranks: int) -> bool:
+    """Whether so many ranks are found by sorting."""
+    if window.tiles or window.has_bins:
+        return ranks > _MOST_SELECTED
+    return ranks > _MOST_SELECTED_OF_SHARED and window.held <= _MOST_COPIES * ranks
+
+
+def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
+    """The cells at the offsets of each rank."""
+    if sorts_windows(window, len(offsets)):
+        return tuple(jax.vmap(lambda each: read_at_offsets(x, each, window))(jnp.stack(offsets)))
+    return tuple(read_at_offsets(x, each, window) for each in offsets)
+
+
+def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
+    """Send the cotangents of each rank to the cells at its offsets; one rank after the other if they are many."""
+    if not sorts_windows(window, len(offsets)):
+        return route_to_chosen(cotangents, offsets, window)
+    others = jnp.stack(cotangents[1:]), jnp.stack(offsets[1:])
+
+    def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:
+        number = many_kernels(number)
+        cotangent, offset = (lax.dynamic_index_in_dim(each, number, keepdims=False) for each in others)
+        return total + route_to_chosen([cotangent], [offset], window)
+
+    return lax.fori_loop(0, len(offsets) - 1, add_rank, route_to_chosen(cotangents[:1], offsets[:1], window))

@@ -1,4 +1,4 @@
-"""Many ranks of every window at once, by sorting copies of its cells; and cells of many ranks read and routed in turn.
+"""Many ranks of every window at once, by sorting copies of its cells.
 
 A selection for each rank makes a program as long as there are ranks: for 32 of 257 cells it takes 5 seconds to compile.
 A sort is a single operation, but of copies of all cells of every window.
@@ -13,23 +13,9 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
-from jaxpool._engine.maps import read_at_offsets, route_to_chosen
 from jaxpool._engine.operations import Arrays, identity
-from jaxpool._engine.stages import many_kernels
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window
-
-# The most ranks that are selected one by one, of windows that share no cells and of those that do.
-_MOST_SELECTED, _MOST_SELECTED_OF_SHARED = 8, 16
-# The most copies of shared cells for each result.
-_MOST_COPIES = 32
-
-
-def sorts_windows(window: Window, ranks: int) -> bool:
-    """Whether so many ranks are found by sorting."""
-    if window.tiles or window.has_bins:
-        return ranks > _MOST_SELECTED
-    return ranks > _MOST_SELECTED_OF_SHARED and window.held <= _MOST_COPIES * ranks
 
 
 def lowest_cells(
@@ -99,24 +85,3 @@ def _entries(cells: jax.Array, ranks: Sequence[Any]) -> Arrays:
         return jnp.take_along_axis(cells, places, -1, mode="clip")[..., 0]
 
     return tuple(map(entry, ranks))
-
-
-def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
-    """The cells at the offsets of each rank."""
-    if sorts_windows(window, len(offsets)):
-        return tuple(jax.vmap(lambda each: read_at_offsets(x, each, window))(jnp.stack(offsets)))
-    return tuple(read_at_offsets(x, each, window) for each in offsets)
-
-
-def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
-    """Send the cotangents of each rank to the cells at its offsets; one rank after the other if they are many."""
-    if not sorts_windows(window, len(offsets)):
-        return route_to_chosen(cotangents, offsets, window)
-    others = jnp.stack(cotangents[1:]), jnp.stack(offsets[1:])
-
-    def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:
-        number = many_kernels(number)
-        cotangent, offset = (lax.dynamic_index_in_dim(each, number, keepdims=False) for each in others)
-        return total + route_to_chosen([cotangent], [offset], window)
-
-    return lax.fori_loop(0, len(offsets) - 1, add_rank, route_to_chosen(cotangents[:1], offsets[:1], window))

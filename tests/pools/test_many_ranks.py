@@ -10,7 +10,7 @@ import jaxpool
 from jaxpool._call import sliding
 from jaxpool._ranks.order_statistics import rank_count
 from jaxpool._ranks.quantile_methods import make_quantiles
-from jaxpool._ranks.sorting import sorts_windows
+from jaxpool._ranks.selection import sorts_windows
 from tests.harness.compilation import compiled_fast
 from tests.random.call_checks import check
 from tests.registry.calls import Call
