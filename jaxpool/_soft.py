@@ -153,7 +153,7 @@ def _pool(x: jax.Array, beta: jax.Array, mask: jax.Array | None, *, window: Wind
             largest = jnp.where((beta == 0) & jnp.isinf(smallest), largest + smallest, largest)
         return jnp.where(jnp.isinf(largest) | jnp.isnan(largest), largest, y)
 
-    parts = exponentials_order(window) if is_shared(beta, window) else (window,)
+    parts = exponentials_order(window) if is_shared(beta, window) else None
     return over_parts(partial(_pool_state, beta=beta, positive=positive), cells, mean, parts, x, mask, window)
 
 

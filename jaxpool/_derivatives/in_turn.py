@@ -179,17 +179,21 @@ def over_parts(
     step: Callable[..., Any],
     cells: Callable[[jax.Array], Any],
     value: Callable[[Any], jax.Array],
-    parts: Sequence[Window],
+    parts: Sequence[Window] | None,
     x: jax.Array,
     mask: jax.Array | None,
     window: Window,
 ) -> jax.Array:
     """Pool x over one part after the other; the mask, if any, tells in which cells NaN counts.
 
+    Without parts all cells of a window are pooled at once, which a parameter of each window requires.
+
     A state is what there is of every cell or window, in arrays: `cells(x)` makes the first one, `step(state, part)` the
     next, and `value` the result. `step(state, part, counts)` pools arrays stacked along a new first axis, whose entries
     stand for so many cells each.
     """
+    if parts is None:
+        return value(step(cells(x), window))
 
     def pool_in_turn(x: jax.Array) -> jax.Array:
         return value(last_state(step, cells(x), parts))

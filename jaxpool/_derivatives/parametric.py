@@ -168,13 +168,13 @@ def parametric_pool(
     """
     window, x, multiplicity = merge_whole_axes(pool.window, x, multiplicity)
     pool = replace(pool, window=window)
-    parts = pool.in_turn
+    parts: Sequence[Window] | None = pool.in_turn
     if parameter is not None:
         shape = window.output_shape(x.shape)
         if is_shared(parameter, window):
             shape = [1 if axis in window.pooled_axes else size for axis, size in enumerate(shape)]
         else:
-            parts = (window,)
+            parts = None
         x, parameter = vary_together(x, jnp.broadcast_to(parameter, shape))
 
     def pool_in_turn(x: jax.Array, parameter: jax.Array | None, multiplicity: jax.Array | None) -> jax.Array:

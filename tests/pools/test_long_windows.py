@@ -103,6 +103,25 @@ def test_nan_and_infinities_stay_in_their_windows(name: str) -> None:
     np.testing.assert_array_equal(values[0, ~holds], expected[0, ~holds])
 
 
+@pytest.mark.parametrize("pool", ["lp_pool", "gem_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool"])
+def test_a_number_for_each_window(pool: str) -> None:
+    x, numbers = jnp.asarray(distinct((40,), "numbers")), jnp.linspace(0.5, 3, 6)
+    weights = jnp.cos(jnp.arange(6))
+
+    def at_once(x: jax.Array, numbers: jax.Array) -> jax.Array:
+        return weights @ getattr(jaxpool, pool)(x, numbers, (35,), 1)
+
+    def one_by_one(x: jax.Array, numbers: jax.Array) -> jax.Array:
+        windows = jnp.stack([x[first : first + 35] for first in range(6)])
+        return (
+            weights
+            @ jax.vmap(lambda window, number: getattr(jaxpool, pool)(window, number, (35,)))(windows, numbers)[:, 0]
+        )
+
+    found, expected = (compiled_fast(jax.value_and_grad(total, (0, 1)))(x, numbers) for total in (at_once, one_by_one))
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-12), found, expected)
+
+
 def test_a_mean_of_few_cells_that_matter_keeps_its_digits() -> None:
     # The last cell of each first window is a piece by itself, and has all of the weight.
     x = np.zeros((64, 257), np.float32)
