@@ -26,6 +26,7 @@ from jaxpool._engine.maps import ReadChosen, on_every_platform, read_at_offsets
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.slices import replaces
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
 from jaxpool._geometry.footprint import Footprint, make_footprint
@@ -222,6 +223,8 @@ class _ReadHeights(LinearMap):
 
     def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
         shared = [axis for axis, size in enumerate(self.shape[:-1]) if size == 1]
+        # Materialized, or each height would find the winners again.
+        cotangent, offsets = materialize(cotangent), materialize(offsets)
 
         def total(number: jax.Array) -> jax.Array:
             sent = jnp.where(offsets == number, cotangent, 0)

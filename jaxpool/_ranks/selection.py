@@ -107,8 +107,8 @@ def _same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any
 
     start = jnp.zeros(first.shape, np.int32), jnp.full(first.shape, highest)
     at_most, above = fold_offsets(least_above, start, (padded,), window)
-    # No cell is above NaN.
-    return jnp.where(at_most > rank, first, above)
+    # No cell is above NaN. Materialized, or the next rank would evaluate it again for every cell.
+    return materialize(jnp.where(at_most > rank, first, above))
 
 
 def select_by_network(padded: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
