@@ -210,8 +210,9 @@ def _value(state: _State, *, cells: float, correction: float, root: bool, unscal
     scale = scale_of(mean)
     if not root:
         return (squares * unscaled) * share * (scale * unscaled)
-    is_zero = squares * share == 0
-    deviation = _scaled_root(jnp.where(is_zero, 1, squares * share), jnp.where(is_zero, 1, scale))
+    squares = squares * share
+    is_zero = squares == 0
+    deviation = _scaled_root(jnp.where(is_zero, 1, squares), jnp.where(is_zero, 1, scale))
     return jnp.where(is_zero, 0, deviation) * unscaled
 
 

@@ -150,10 +150,7 @@ def offsets_at_ranks(
     """
     highest = identity(lax.min, x.dtype)
     filled = [(x, highest), *([] if present is None else [(present, False)])]
-    if window.has_bins:
-        filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
-        window = as_tiles(window)
-    padded = tuple(pad_windows(array, window, fill) for array, fill in filled)
+    padded, window = pad_in_tiles(filled, window)
 
     def zeros(*arrays: jax.Array) -> jax.Array:
         # In int32: counting in bytes compiles to slower code.
@@ -187,6 +184,14 @@ def offsets_at_ranks(
     found = fold_offsets(count_equal, ((start, start + first if first else start),) * len(sought), padded, window)
     dtype = np.min_scalar_type(window.cells - 1 if most is None else most)
     return tuple(offsets.astype(dtype) for _, offsets in found)
+
+
+def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tuple[Arrays, Window]:
+    """Arrays, each with its fill, as `pad_windows` returns them, and the windows on them; bins become tiles."""
+    if window.has_bins:
+        filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
+        window = as_tiles(window)
+    return tuple(pad_windows(array, window, fill) for array, fill in filled), window
 
 
 def sorts_windows(window: Window, ranks: int) -> bool:

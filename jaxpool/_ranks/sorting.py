@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles
 from jaxpool._engine.operations import Arrays, identity
-from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._geometry.window import Window
+from jaxpool._ranks.selection import pad_in_tiles
 
 
 def lowest_cells(
@@ -57,10 +56,8 @@ def _sorted_windows(
     filled = [(x, identity(lax.min, x.dtype))]
     if present is not None:
         filled.append((jnp.broadcast_to(~present, x.shape), True))
-    if window.has_bins:
-        filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
-        window = as_tiles(window)
-    cells = [_cells_last(pad_windows(array, window, fill), window) for array, fill in filled]
+    padded, window = pad_in_tiles(filled, window)
+    cells = [_cells_last(array, window) for array in padded]
     offsets = jnp.broadcast_to(np.array(window.numbers, np.int32), cells[0].shape)
     first, *absent, offsets = lax.sort((*cells, offsets), num_keys=len(cells), is_stable=True)
     return first, absent[0] if absent else None, offsets
