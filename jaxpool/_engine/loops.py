@@ -10,7 +10,7 @@ different cells of the same row, so all axes are handled at once.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Arrays, Operation, identity, pad
+from jaxpool._engine.operations import Arrays, Operation, identity, merge_axis, pad, split_axis
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
 from jaxpool._engine.stages import many_kernels, materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.window import Window
+from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._sharding import vary_with
 
 # The most cells that are unrolled: of a window, and of a block of a larger one.
@@ -57,20 +57,20 @@ def fold_offsets(
 
     # Blocks are cut out of boxes, and the cells in them that a footprint leaves out change nothing.
     held = jnp.asarray(window.footprint.held.ravel()) if isinstance(window, FootprintWindow) else None
+    blocks = _Blocks(window, most_in_block)
     # A block at a known place is copied before the loop: after `start`, or those of all loops would be kept in memory.
-    padded = tuple(materialize(array, *jax.tree.leaves(start)) for array in padded)
+    split = [materialize(blocks.split(array), *jax.tree.leaves(start)) for array in padded]
 
     def fold_block(result: Any, first: Any, block: Window) -> Any:
-        starts = _starts(first, window, padded[0].ndim)
         # Otherwise the CPU compiler would compute the place of the block again at every cell, without vectorizing.
-        slices = [materialize(lax.dynamic_slice(array, starts, _block_shape(array.shape, block))) for array in padded]
+        cells = [materialize(blocks.read(array, first, block)) for array in split]
         for number, offset in enumerate(offsets_in(block)):
-            folded = step(result, tuple(at_offset(array, block, offset) for array in slices), first + number)
+            folded = step(result, tuple(at_offset(array, block, offset) for array in cells), first + number)
             result = folded if held is None else jax.tree.map(partial(jnp.where, held[first + number]), folded, result)
         return result
 
     start = jax.tree.map(lambda leaf: vary_with(leaf, *padded), start)
-    return _fold_blocks(fold_block, start, window, most_in_block)
+    return blocks.fold(fold_block, start)
 
 
 def select_in_loop(x: jax.Array, part: Window, op: Operation) -> Winner:
@@ -95,51 +95,125 @@ def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.A
     return jnp.broadcast_to(materialize(jnp.zeros((), dtype), *arrays), shape)
 
 
-def _fold_blocks(step: Callable[[Any, Any, Window], Any], start: Any, window: Window, most: int) -> Any:
-    """Fold `step(result, first, block)` over all blocks in row-major order; `first` is the number of the first cell.
+@dataclass(frozen=True)
+class _Blocks:
+    """A large window in blocks of at most `most` cells, and where they are in arrays.
 
-    One axis is cut into equal blocks and a remainder, of at most `most` cells. A block has one cell along the axes
-    before it, and all cells along the axes after it.
+    One axis is cut into equal blocks and a remainder. A block has one cell along the axes before it, and all cells
+    along the axes after it.
     """
-    kernels = [axis.kernel for axis in window.axes]
-    cut = next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > most)
-    outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
-    steps = -(-kernels[cut] // max(1, most // inner))
-    size = -(-kernels[cut] // steps)
-    whole, left = divmod(kernels[cut], size)
 
-    def block(cells: int) -> Window:
-        sizes = [1] * cut + [cells] + kernels[cut + 1 :]
-        return Window(tuple(replace(axis, kernel=each) for axis, each in zip(window.axes, sizes, strict=True)))
+    window: Window
+    most: int
 
-    def along_cut(number: Any, result: Any) -> Any:
-        first = number * (kernels[cut] * inner)
+    @property
+    def _kernels(self) -> list[int]:
+        return [axis.kernel for axis in self.window.axes]
 
-        def whole_block(index: Any, result: Any) -> Any:
-            return step(result, first + many_kernels(index) * (size * inner), block(size))
+    @property
+    def _cut(self) -> int:
+        """The number of the axis that is cut."""
+        kernels = self._kernels
+        return next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > self.most)
 
-        result = lax.fori_loop(0, whole, whole_block, result)
-        return step(result, first + whole * size * inner, block(left)) if left else result
+    @property
+    def _size(self) -> int:
+        """The cells of a block along the axis that is cut: about as many in each, and within one stride if possible."""
+        axis = self.window.axes[self._cut]
+        steps = -(-axis.kernel // max(1, self.most // math.prod(self._kernels[self._cut + 1 :])))
+        size = -(-axis.kernel // steps)
+        within = max(cells for cells in range(1, size + 1) if _lies_in_stride(axis, cells))
+        return within if 2 * within >= size else size
 
-    return lax.fori_loop(0, outer, along_cut, start) if outer > 1 else along_cut(0, start)
+    def fold(self, step: Callable[[Any, Any, Window], Any], start: Any) -> Any:
+        """Fold `step(result, first, block)` over all blocks in row-major order.
+
+        `first` is the number of the first cell. The windows of a `block` are those on its slice of the array.
+        """
+        kernels, cut, size = self._kernels, self._cut, self._size
+        outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
+        whole, left = divmod(kernels[cut], size)
+
+        def along_cut(number: Any, result: Any) -> Any:
+            first = number * (kernels[cut] * inner)
+
+            def whole_block(index: Any, result: Any) -> Any:
+                return step(result, first + many_kernels(index) * (size * inner), self._block(size))
+
+            result = lax.fori_loop(0, whole, whole_block, result)
+            return step(result, first + whole * size * inner, self._block(left)) if left else result
+
+        return lax.fori_loop(0, outer, along_cut, start) if outer > 1 else along_cut(0, start)
+
+    def _block(self, cells: int) -> Window:
+        cut = self._cut
+        sizes = [1] * cut + [cells] + self._kernels[cut + 1 :]
+        axes = []
+        for number, (axis, kernel) in enumerate(zip(self.window.axes, sizes, strict=True)):
+            block = replace(axis, kernel=kernel)
+            stride = block.extent if self._is_split(number) else axis.stride
+            size = (axis.output - 1) * stride + block.extent
+            axes.append(replace(block, stride=stride, size=size, low=0, high=0))
+        return Window(tuple(axes))
+
+    def _is_split(self, number: int) -> bool:
+        """Whether arrays are split along an axis: if the cells of a block lie in one stride there."""
+        axis = self.window.axes[number]
+        cells = 1 if number < self._cut else self._size if number == self._cut else axis.kernel
+        return axis.output > 1 and axis.stride > 1 and _lies_in_stride(axis, cells)
+
+    def split(self, array: jax.Array) -> jax.Array:
+        """Split axes into strides and the cells of each: one slice is then the cells of a block, and none between them.
+
+        The latter are nearly the whole array for a few windows that are large and far apart.
+        """
+        for number, axis in reversed([*enumerate(self.window.axes)]):
+            if self._is_split(number):
+                array = pad(array, {axis.axis: (0, -array.shape[axis.axis] % axis.stride)}, 0)
+                array = split_axis(array, axis.axis, axis.stride)
+        return array
+
+    def join(self, array: jax.Array, shape: Sequence[int]) -> jax.Array:
+        """Return an array of this shape from what `split` made of it."""
+        for number, axis in enumerate(self.window.axes):
+            if self._is_split(number):
+                array = merge_axis(array, axis.axis)
+                array = lax.slice_in_dim(array, 0, shape[axis.axis], 1, axis.axis)
+        return array
+
+    def read(self, array: jax.Array, first: Any, block: Window) -> jax.Array:
+        """The cells of a block in a split array."""
+        starts, sizes, shape = self._place(array, first, block)
+        return lax.dynamic_slice(array, starts, sizes).reshape(shape)
+
+    def add(self, array: jax.Array, first: Any, block: Window, terms: jax.Array) -> jax.Array:
+        """Add to the cells of a block in a split array."""
+        starts, sizes, _ = self._place(array, first, block)
+        total = lax.dynamic_slice(array, starts, sizes) + terms.reshape(sizes)
+        return lax.dynamic_update_slice(array, total, starts)
+
+    def _place(self, array: jax.Array, first: Any, block: Window) -> tuple[list[Any], list[int], list[int]]:
+        """Where the slice of a block starts in a split array, its sizes, and its shape without the split."""
+        starts, sizes, shape = list[Any]([np.int32(0)]) * array.ndim, [*array.shape], [*array.shape]
+        place_value, added = self.window.cells, 0
+        for number, (axis, on_slice) in enumerate(zip(self.window.axes, block.axes, strict=True)):
+            place_value //= axis.kernel
+            start = jnp.asarray(first // place_value % axis.kernel * axis.dilation, np.int32)
+            at = axis.axis + added
+            if self._is_split(number):
+                starts[at : at + 2] = start // axis.stride, start % axis.stride
+                sizes[at : at + 2] = axis.output, on_slice.extent
+                del shape[axis.axis]
+                added += 1
+            else:
+                starts[at], sizes[at] = start, on_slice.size
+            shape[axis.axis] = on_slice.size
+        return starts, sizes, shape
 
 
-def _block_shape(shape: Sequence[int], block: Window) -> list[int]:
-    """The shape of the cells that the windows hold at the offsets of a block."""
-    sizes = list(shape)
-    for axis in block.axes:
-        # An array that is constant along an axis may have size 1 there.
-        sizes[axis.axis] = (axis.output - 1) * axis.stride + axis.extent
-    return sizes
-
-
-def _starts(number: Any, window: Window, rank: int) -> list[Any]:
-    """Where a block starts along each axis, from the row-major number of its first cell in the window."""
-    starts, place_value = [jnp.zeros((), np.int32)] * rank, window.cells
-    for axis in window.axes:
-        place_value //= axis.kernel
-        starts[axis.axis] = jnp.asarray(number // place_value % axis.kernel * axis.dilation, np.int32)
-    return starts
+def _lies_in_stride(axis: WindowAxis, cells: int) -> bool:
+    """Whether each block of so many cells, counted from the first, lies in one stride."""
+    return cells == 1 or axis.extent <= axis.stride or axis.stride % (cells * axis.dilation) == 0
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
@@ -149,17 +223,13 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
     shape = list(cotangents[0].shape)
     for axis in window.axes:
         shape[axis.axis] = axis.low + axis.size + axis.overhang
-    zero = np.zeros((), cotangents[0].dtype)[()]
+    blocks, zero = _Blocks(window, MOST_IN_BLOCK), np.zeros((), cotangents[0].dtype)[()]
 
     def route_to_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
-        sizes = _block_shape(total.shape, block)
-        alone = Window(tuple(replace(axis, size=sizes[axis.axis], low=0, high=0) for axis in block.axes))
         # An offset in another block is the number of no cell in this one.
         within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
-        sums = route_by_comparison(cotangents, within, alone, lax.add)
-        starts = _starts(first, window, total.ndim)
-        return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sums.shape) + sums, starts)
+        return blocks.add(total, first, block, route_by_comparison(cotangents, within, block, lax.add))
 
     total = vary_with(zeros_after(shape, zero.dtype, window, *offsets), *cotangents, *offsets)
-    total = _fold_blocks(route_to_block, total, window, MOST_IN_BLOCK)
+    total = blocks.join(blocks.fold(route_to_block, blocks.split(total)), shape)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)

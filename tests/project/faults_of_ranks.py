@@ -3,6 +3,18 @@
 from tests.project.fault import Fault
 
 FAULTS = (
+    Fault(
+        "blocks of dilated windows beyond their stride",
+        "axis.stride % (cells * axis.dilation) == 0",
+        "axis.stride % cells == 0",
+        "test_loops",
+    ),
+    Fault(
+        "the first stride of a window for all its blocks",
+        "start // axis.stride, start % axis.stride",
+        "start * 0, start % axis.stride",
+        "test_loops",
+    ),
     Fault("lower for higher", "= upper if weight else lower", "= lower if weight else upper", "test_quantiles"),
     Fault(
         "a rank beside the whole one",
