@@ -22,9 +22,9 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, core, extended, sliding
 from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
-from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, identity
+from jaxpool._engine.window_offsets import is_looped
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window

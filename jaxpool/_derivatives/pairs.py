@@ -19,8 +19,8 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule,
 from jaxpool._engine.gather import Covered, where_covered
 from jaxpool._engine.maps import gather_windows, on_every_platform
 from jaxpool._engine.operations import Arrays
+from jaxpool._engine.reductions import sum_over_offsets
 from jaxpool._engine.stages import marked, materialize
-from jaxpool._engine.window_offsets import sum_over_offsets
 from jaxpool._geometry.window import Window
 
 # An array and its value outside.
@@ -88,7 +88,7 @@ class PairMap(LinearMap):
     def transpose(self, cotangents: Arrays, cells: Arrays, windows: Arrays, /) -> jax.Array:
         count = len(cotangents)
 
-        def send_to_cell(_: jax.Array | int, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        def send_to_cell(covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
             held = partial(where_covered, covered)
             # For a cell that it does not hold, a window is as one outside, and the factors and the result are 0. Else 0
             # would multiply the infinite weight of a large cell, or a NaN, in a derivative of this or in a cotangent.

@@ -14,14 +14,14 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import first_in_blocks, reduce_blocks
-from jaxpool._engine.loops import is_looped, route_to_chosen, select_in_loop
+from jaxpool._engine.loops import route_to_chosen, select_in_loop
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
 from jaxpool._engine.runs import reduce_footprint, spread_footprint
 from jaxpool._engine.slices import Numbers, Winner, pad_winners, route_by_comparison, select_by_slices
 from jaxpool._engine.stages import barrier, in_full_rows, marked, materialize, stage
-from jaxpool._engine.window_offsets import is_innermost, pad_windows
+from jaxpool._engine.window_offsets import is_innermost, is_looped, pad_windows
 from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window

@@ -14,7 +14,7 @@ from jax import lax
 
 from jaxpool._engine import winners
 from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
-from jaxpool._engine.loops import is_looped, route_to_chosen, select_in_loop
+from jaxpool._engine.loops import route_to_chosen, select_in_loop
 from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import (
@@ -34,7 +34,7 @@ from jaxpool._engine.slices import (
     select_by_slices,
     select_present_by_slices,
 )
-from jaxpool._engine.window_offsets import pad_windows
+from jaxpool._engine.window_offsets import is_looped, pad_windows
 from jaxpool._engine.winners import Masked, PlatformSelection, Winners
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window

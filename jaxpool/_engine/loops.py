@@ -22,18 +22,13 @@ from jax import lax
 from jaxpool._engine.operations import Arrays, Operation, identity, merge_axis, pad, split_axis
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
 from jaxpool._engine.stages import many_kernels, materialize
-from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
+from jaxpool._engine.window_offsets import at_offset, is_looped, offsets_in, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._sharding import vary_with
 
-# The most cells that are unrolled: of a window, and of a block of a larger one.
-_MOST_CELLS, MOST_IN_BLOCK = 64, 32
-
-
-def is_looped(window: Window) -> bool:
-    """Whether the program loops over blocks of the window: if it has more than 64 cells."""
-    return window.held > _MOST_CELLS
+# The most cells of a block of a large window, which are unrolled.
+MOST_IN_BLOCK = 32
 
 
 def fold_offsets(
@@ -49,7 +44,7 @@ def fold_offsets(
     """
     # Traced once for all offsets.
     step = jax.jit(step, inline=True)
-    if window.held <= max(_MOST_CELLS, most_in_block):
+    if not is_looped(window) or window.held <= most_in_block:
         result = start
         for number, offset in zip(window.numbers, offsets_in(window), strict=True):
             result = step(result, tuple(at_offset(array, window, offset) for array in padded), number)

@@ -6,7 +6,7 @@ of about r/2 lengths, and takes about 4·r reads for a window at a stride of 1, 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
 import jax
@@ -57,17 +57,11 @@ def reduce_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> ja
 
 
 def spread_footprint(cotangent: jax.Array, window: FootprintWindow) -> jax.Array:
-    """Send each output's cotangent to every cell of its window.
-
-    At strides of 1 the windows that hold a cell are themselves a window, with the mirrored footprint.
-    """
-    if any(axis.stride > 1 for axis in window.axes) or runs_of(window, True) is None:
+    """Send each output's cotangent to every cell of its window."""
+    holders = window.holders()
+    if holders is None or runs_of(window, True) is None:
         return spread_by_windows(cotangent, window)
-    axes = tuple(
-        replace(axis, size=axis.output, output=axis.size, low=axis.extent - 1 - axis.low, high=axis.extent - 1)
-        for axis in window.axes
-    )
-    return reduce_footprint(cotangent, FootprintWindow(axes, footprint=window.footprint.mirrored()), lax.add)
+    return reduce_footprint(cotangent, holders, lax.add)
 
 
 @lru_cache(maxsize=1024)

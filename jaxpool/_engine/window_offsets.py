@@ -8,7 +8,7 @@ them out of a block of a large window.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,11 +16,18 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, cells_at_place, copy_to_tiles
-from jaxpool._engine.blocks import fold, most_sharing, reduce_blocks
-from jaxpool._engine.operations import Arrays, pad
+from jaxpool._engine.operations import pad
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.stages import barrier, materialize
+from jaxpool._engine.stages import barrier
 from jaxpool._geometry.window import Window
+
+# The most cells of a window that are unrolled.
+_MOST_UNROLLED = 64
+
+
+def is_looped(window: Window) -> bool:
+    """Whether the program loops over blocks of the window, as `loops` does, if it has more than 64 cells."""
+    return window.held > _MOST_UNROLLED
 
 
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
@@ -67,71 +74,6 @@ def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...], fill: 
         # Along a sharded axis the compiler loses a single cell that is taken with a stride.
         strides[axis.axis] = axis.stride if axis.output > 1 else 1
     return lax.slice(padded, starts, limits, strides)
-
-
-def sum_terms(
-    term: Callable[[Arrays, Arrays], Any],
-    cells: Sequence[tuple[jax.Array, float]],
-    window: Window,
-    multiplicity: jax.Array | None,
-    windows: Sequence[Any],
-) -> Any:
-    """Σ multiplicity·term(cells, windows) over every window, one offset at a time.
-
-    The term gets one cell of every window, from each array that comes with its padding value, and arrays of windows. It
-    may be several arrays. Where the multiplicity is 0, it gets inf for the last of the cells, and its result is left
-    out.
-    """
-
-    def plain(*cells: jax.Array) -> Any:
-        return term(cells, tuple(windows))
-
-    def weighed(multiplicity: jax.Array, *cells: jax.Array) -> Any:
-        added = plain(*cells[:-1], jnp.where(multiplicity > 0, cells[-1], jnp.inf))
-        return jax.tree.map(lambda one: jnp.where(multiplicity > 0, multiplicity * one, 0), added)
-
-    if multiplicity is None:
-        return sum_over_offsets(plain, cells, window)
-    return sum_over_offsets(weighed, ((multiplicity, float(window.zeros)), *cells), window)
-
-
-def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, float]], window: Window) -> Any:
-    """Σ term(*cells) over every window; each array comes with its padding value, and the term may be several arrays.
-
-    Large windows that tile an array are not unrolled, nor is a single one that devices share: the term is evaluated for
-    all cells together.
-    """
-    devices = [most_sharing(axis) for axis in reversed(window.axes)] if window.tiles else []
-    if devices and (window.cells > (16 if window.is_single else 64) or max(devices) > 1):
-        blocks = [pad_windows(array, window, fill) for array, fill in cells]
-        if window.is_single:
-            terms = term(*blocks)
-            if is_innermost(window, blocks[0].shape):
-                # Computed while they are added, the terms of adjacent cells fill no vectors.
-                terms = jax.tree.map(materialize, terms)
-            return jax.tree.map(lambda each: reduce_blocks(each, window, lax.add), terms)
-        blocks = [_cells_first(array, window) for array in blocks]
-        for _ in window.axes:
-            term = jax.vmap(term)
-        axes = range(len(window.axes))
-        return jax.tree.map(lambda each: lax.squeeze(fold(each, axes, lax.add, devices), axes), term(*blocks))
-    # Traced once for all offsets.
-    term = jax.jit(term, inline=True)
-    total = None
-    for here in zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True):
-        added = term(*here)
-        total = added if total is None else jax.tree.map(jnp.add, total, added)
-    assert total is not None
-    return total
-
-
-def _cells_first(array: jax.Array, window: Window) -> jax.Array:
-    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first."""
-    for number, axis in enumerate(window.axes):
-        at = axis.axis + number
-        shape = (*array.shape[:at], axis.output, axis.kernel, *array.shape[at + 1 :])
-        array = jnp.moveaxis(array.reshape(shape), at + 1, 0)
-    return array
 
 
 def is_innermost(window: Window, shape: Sequence[int], *, channels: int = 16) -> bool:

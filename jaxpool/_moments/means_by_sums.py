@@ -15,10 +15,10 @@ from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_
 from jaxpool._derivatives.pairs import PairMap, Weights
 from jaxpool._derivatives.powers import reciprocal
 from jaxpool._derivatives.rules import with_rule
-from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.stages import all_hold, materialize
+from jaxpool._engine.window_offsets import is_looped
 from jaxpool._geometry.window import Window
 from jaxpool._moments.weighted_means import Ratios, exact_means
 

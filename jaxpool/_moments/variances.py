@@ -24,8 +24,7 @@ from jaxpool._engine import gpu
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import default_platform, known_platform
-from jaxpool._engine.reductions import reduce_by_slices
-from jaxpool._engine.window_offsets import sum_over_offsets
+from jaxpool._engine.reductions import reduce_by_slices, sum_over_offsets
 from jaxpool._geometry.window import Window
 
 # Notation: window o holds the cells, or parts, i with n(i) cells, the largest c(i), the mean r(i) less c(i), and the

@@ -22,7 +22,7 @@ from jaxpool._derivatives.rules import apply_linear_map, custom_rule
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import is_portable
-from jaxpool._engine.window_offsets import sum_over_offsets
+from jaxpool._engine.reductions import sum_over_offsets
 from jaxpool._geometry.window import Window
 from jaxpool._moments.variances import largest_cells, moments_order
 

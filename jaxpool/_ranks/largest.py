@@ -21,11 +21,10 @@ from jaxpool._derivatives.rules import (
     selected_values,
     values_and_residuals,
 )
-from jaxpool._engine.loops import is_looped
 from jaxpool._engine.maps import on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.stages import stage
-from jaxpool._engine.window_offsets import present_cells
+from jaxpool._engine.window_offsets import is_looped, present_cells
 from jaxpool._engine.winners import winner_positions
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.bisection import descending_keys, values_of_descending

@@ -13,6 +13,8 @@ from tests.registry.calls import Call
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
+# Not symmetric, so that the windows that hold a cell are another footprint.
+FOOTPRINT = jaxpool.footprint(np.arange(110).reshape(10, 11) % 4 > 0)
 # More than 64 cells each. Blocks are rows or parts of rows, of windows that share cells, share none, or leave gaps.
 WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "tiles": ((19, 27), {"kernel_size": (9, 9)}),
@@ -23,7 +25,7 @@ WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "dilated rows apart": ((20, 60), {"kernel_size": (3, 23), "stride": (7, 50), "dilation": 2, "padding": (0, 11)}),
     "line": ((300,), {"kernel_size": (130,), "stride": 60, "padding": 20}),
     "cubes": ((11, 6, 9), {"kernel_size": (5, 4, 5), "stride": (5, 2, 3), "padding": (1, 0, 1)}),
-    "footprint": ((23, 26), {"kernel_size": jaxpool.footprint(np.arange(110).reshape(10, 11) % 4 > 0), "stride": 6}),
+    "footprint": ((23, 26), {"kernel_size": FOOTPRINT, "stride": 6}),
 }
 
 
@@ -33,6 +35,38 @@ def test_values_indices_and_derivatives(name: str, cells: str) -> None:
     shape, parameters = WINDOWS[name]
     check(Call("median_pool", shape, {**parameters}, cells=cells))
     check(Call("top_k_pool_with_indices", shape, {**parameters, "k": 2}, cells=cells))
+
+
+FOOTPRINTS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "every place": (
+        (2, 14, 12),
+        {"kernel_size": FOOTPRINT, "stride": 1, "padding": (2, 3)},
+    ),
+    "dilated": ((22, 20), {"kernel_size": FOOTPRINT, "stride": 1, "dilation": (2, 1)}),
+    "every other place": ((13, 15), {"kernel_size": FOOTPRINT, "stride": 2}),
+}
+WEIGHTED: dict[str, dict[str, Any]] = {
+    "lp_pool": {"norm_type": 2.5},
+    "gem_pool": {"norm_type": np.array(3.3)},
+    "smooth_max_pool": {"beta": 30.0},
+    "mellowmax_pool": {"beta": np.array(40.0)},
+    "soft_pool": {"beta": 30.0},
+    "stochastic_pool": {},
+    "weighted_pool": {"weights": None},
+    "attention_pool": {"logits": None},
+    "std_pool": {},
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+@pytest.mark.parametrize("geometry", FOOTPRINTS)
+def test_sums_over_large_footprints(geometry: str, name: str) -> None:
+    shape, parameters = FOOTPRINTS[geometry]
+    random = np.random.default_rng(3)
+    own = {key: random.normal(size=shape) ** 2 if value is None else value for key, value in WEIGHTED[name].items()}
+    check(Call(name, shape, {**parameters, **own, "axis": (-2, -1)}, cells="distinct"))
+    masked = {"where": random.random(shape) < 0.8, "rule": "vjp"}
+    check(Call(name, shape, {**parameters, **own, **masked, "axis": (-2, -1)}, cells="ties"))
 
 
 @pytest.mark.parametrize("kernel_size", [(64, 64), (2, 512)])

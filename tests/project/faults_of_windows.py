@@ -47,8 +47,8 @@ FAULTS = (
     ),
     Fault(
         "footprints sent back in the same direction",
-        "footprint=window.footprint.mirrored()",
-        "footprint=window.footprint",
+        "footprint=self.footprint.mirrored()",
+        "footprint=self.footprint",
         "test_kernel_sizes -k large",
     ),
     Fault(
