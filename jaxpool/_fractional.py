@@ -41,8 +41,9 @@ def fractional_max_pool(
     """Fractional max pooling: the largest cell of every window, where windows start at random positions and overlap.
 
     Formula along an axis of n cells, m windows of k cells and a sample u: y[o] = max over j of x[s(o) + j], 0 ≤ j < k,
-    with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are PyTorch's.
-    With several axes a window is the product of its axes' windows.
+    with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are PyTorch's,
+    but that no two start at one cell, as rounding may have it for u just below 1. With several axes a window is the
+    product of its axes' windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

@@ -63,7 +63,7 @@ def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array
         alpha = samples.dtype.type(room) / samples.dtype.type(count - 1)
         steps = (samples + numbers.astype(samples.dtype)) * alpha
         starts = jnp.where(numbers < count - 1, steps.astype(np.int32) - (samples * alpha).astype(np.int32), starts)
-    # Samples in [0, 1) give such starts, up to rounding on axes of thousands of cells; for others this enforces them.
+    # Samples in [0, 1) give such starts, but for rounding on long axes and just below 1; for others this enforces them.
     return lax.cummax(jnp.clip(starts - numbers, 0, room - count + 1), axis.axis) + numbers
 
 

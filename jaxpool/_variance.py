@@ -37,7 +37,8 @@ def var_pool(
 
     Formula along an axis: y[o] = Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c), 0 ≤ j < kernel_size,
     with n[o] the cells that take part and m[o] their mean. It is never negative and exactly 0 for equal cells. A cell
-    of the window is first subtracted from all its cells, so that a mean far from 0 costs no digits. If n ≤ c, y is 0.
+    of the window is first subtracted from all its cells, so that a mean far from 0 costs no digits. If n ≤ c, y is 0,
+    of finite cells.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -97,7 +98,7 @@ def std_pool(
 
     Formula along an axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j <
     kernel_size, with n[o] the cells that take part and m[o] their mean: the root of `var_pool`. Squares are scaled, so
-    that y overflows only if it is too large itself. If n ≤ c, y is 0.
+    that y overflows only if it is too large itself. If n ≤ c, y is 0, of finite cells.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

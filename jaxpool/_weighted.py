@@ -149,6 +149,9 @@ def _pool(
 ) -> jax.Array:
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
     given = check_array(function, weights, name)
+    if given.shape != array.shape:
+        # Cotangents of an entry that cells share are added in the dtype of sums.
+        given = given.astype(accumulation_dtype(given.dtype))
     given = fit_to_cells(function, name, given, array.shape, window.pooled_axes, "one")
     return _means(array, (mask, given), window, name == "logits", rule)
 

@@ -6,7 +6,7 @@ exponentials of the cells themselves do.
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, ClassVar
@@ -125,9 +125,9 @@ class SlopesByPairs(ExponentialPool):
     def keeps_values(self) -> bool:
         return self.number is None and self.has_derivative
 
-    def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
+    def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
         values_dot = super().push_forward(cells, dots, sums[: self.kept])
-        return values_dot + self._slopes(cells, sums) * dots[1] if self.keeps_values else values_dot
+        return values_dot + self._slopes(cells, sums) * dots[1] if self.keeps_values and 1 in dots else values_dot
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         x_bar, *others_bar = super().pull_back(cells, values_bar, sums[: self.kept])

@@ -9,7 +9,7 @@ agree, and to exchange borders again for the exact pool; inside `jax.shard_map`,
 """
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -24,8 +24,8 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule,
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import any_in_batch
 from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
+from jaxpool._engine.reductions import terms_of_cells
 from jaxpool._engine.stages import in_one_row, in_slabs, materialize
-from jaxpool._engine.window_offsets import is_innermost
 from jaxpool._geometry.window import Window
 
 Terms = tuple[jax.Array, ...]
@@ -104,11 +104,19 @@ class SumsOfCells(abc.ABC):
     def value_of_kept(self, cells: Terms, sums: Terms) -> jax.Array:
         return self.value_of_sums(sums, self.counts(sums), *self.parameters(*cells))
 
-    def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
-        """The tangent of the values, from moderate sums."""
-        _, terms_dot = jax.jvp(self.kept_terms, cells, dots)
+    def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
+        """The tangent of the values, from moderate sums and the tangents of the cells with these numbers.
+
+        A tangent of 0 for the others would meet their slopes, which may overflow.
+        """
+
+        def value(varying: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
+            return self.value_of_kept(_with_varying(cells, varying), sums)
+
+        varying = {number: cells[number] for number in dots}
+        _, terms_dot = jax.jvp(lambda each: self.kept_terms(*_with_varying(cells, each)), (varying,), (dots,))
         sums_dot = tuple(reduce_windows(materialize(term), self.window, lax.add) for term in terms_dot)
-        return jax.jvp(self.value_of_kept, (cells, sums), (dots, sums_dot))[1]
+        return jax.jvp(value, (varying, sums), (dots, sums_dot))[1]
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         """The cotangents of the cells, from moderate sums."""
@@ -194,8 +202,7 @@ class _Derivative(LinearMap):
             return jax.jvp(self.of_varying(arrays[:count]), self.chosen(arrays[:count]), arrays[count:])[1]
 
         def push_sums(*arrays: jax.Array) -> jax.Array:
-            dots = self.with_varying(tuple(map(jnp.zeros_like, cells)), arrays[count:])
-            return self.pool.push_forward(arrays[:count], dots, sums)
+            return self.pool.push_forward(arrays[:count], self.by_number(arrays[count:]), sums)
 
         if not (self.pool.has_derivative and _takes_sums(self.pool)):
             return push_exact(*cells, *dots)
@@ -217,32 +224,22 @@ class _Derivative(LinearMap):
     def chosen(self, arrays: Terms) -> Terms:
         return tuple(arrays[number] for number in self.varying)
 
-    def with_varying(self, arrays: Terms, varying: Terms) -> Terms:
-        given = dict(zip(self.varying, varying, strict=True))
-        return tuple(given.get(number, array) for number, array in enumerate(arrays))
+    def by_number(self, arrays: Terms) -> dict[int, jax.Array]:
+        return dict(zip(self.varying, arrays, strict=True))
 
     def of_varying(self, cells: Terms) -> Callable[..., jax.Array]:
         """The exact pool as a function of the cells that vary."""
-        return lambda *varying: self.pool.exact(*self.with_varying(cells, varying))
+        return lambda *varying: self.pool.exact(*_with_varying(cells, self.by_number(varying)))
+
+
+def _with_varying(cells: Terms, varying: Mapping[int, jax.Array]) -> Terms:
+    """The cells, in which those with these numbers are replaced."""
+    return tuple(varying.get(number, array) for number, array in enumerate(cells))
 
 
 def _takes_sums(pool: SumsOfCells) -> bool:
     """Whether sums are judged: in a lowering for such a platform and one device; JAX differentiates exact pools."""
     return known_platform() in pool.platforms and lowered_for_one_device()
-
-
-def terms_of_cells(terms: Callable[..., Terms], cells: Terms, window: Window) -> Terms:
-    """The terms of all cells, in memory if that is faster than to evaluate them in the loop that sums them."""
-    return tuple(map(materialize, in_one_row(terms, *cells))) if _keeps_terms(window, cells[0].shape) else terms(*cells)
-
-
-def _keeps_terms(window: Window, shape: Sequence[int]) -> bool:
-    """Whether terms of cells are computed before the loop that sums them over windows, instead of in it.
-
-    Windows that share cells would compute them again. Without overlap a separate loop takes up to 1.9 times as long,
-    except along the innermost axis, where terms of a slice with a stride are not computed in vectors.
-    """
-    return not window.tiles or is_innermost(window, shape)
 
 
 def if_moderate(moderate: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], *arrays: Any) -> Any:

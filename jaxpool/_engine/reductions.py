@@ -21,7 +21,7 @@ from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.platforms import known_platform, on_one_device
-from jaxpool._engine.stages import materialize, private_copy, separate_term
+from jaxpool._engine.stages import in_one_row, materialize, private_copy, separate_term
 from jaxpool._engine.window_offsets import (
     at_offset,
     cells_at_offsets,
@@ -130,6 +130,16 @@ def adds_offsets(window: Window) -> bool:
     strides_are_1 = all(axis.stride == 1 for axis in window.axes)
     few_cells = len(window.axes) > 1 and window.cells <= 4 and not window.has_bins
     return strides_are_1 and few_cells and known_platform() == "cpu" and on_one_device()
+
+
+def terms_of_cells(terms: Callable[..., Arrays], cells: Arrays, window: Window) -> Arrays:
+    """The terms of all cells, in memory if that is faster than to evaluate them in the loop that sums them.
+
+    Windows that share cells would compute them again. Without overlap a separate loop takes up to 1.9 times as long,
+    except along the innermost axis, where terms of a slice with a stride are not computed in vectors.
+    """
+    keeps_terms = not window.tiles or is_innermost(window, cells[0].shape)
+    return tuple(map(materialize, in_one_row(terms, *cells))) if keeps_terms else terms(*cells)
 
 
 def sum_terms(

@@ -1,6 +1,7 @@
 """Means with weights from another array as ratios of two sums over windows, if these lose nothing, else exactly."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,14 +103,16 @@ class _MeansBySums(SumsOfCells):
 
         return all_hold(test, x, weights)
 
-    def push_forward(self, cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
-        (x, weights), (x_dot, weights_dot) = cells, dots
-        weight, weight_dot = jax.jvp(self.weight, (weights,), (weights_dot,))
-        direct = reduce_windows(materialize(weight * x_dot), self.window, lax.add)
-        (of_weights,) = PairMap(_Gaps(), self.window).forward(
-            materialize(weight_dot), (x,), (self.value_of_kept(cells, sums),)
-        )
-        return (direct + of_weights) * reciprocal(sums[0])
+    def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
+        x, weights = cells
+        terms = list[jax.Array]()
+        if 0 in dots:
+            terms.append(reduce_windows(materialize(self.weight(weights) * dots[0]), self.window, lax.add))
+        if 1 in dots:
+            _, weight_dot = jax.jvp(self.weight, (weights,), (dots[1],))
+            means = (self.value_of_kept(cells, sums),)
+            terms += PairMap(_Gaps(), self.window).forward(materialize(weight_dot), (x,), means)
+        return sum(terms[1:], terms[0]) * reciprocal(sums[0])
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         x, weights = cells

@@ -18,7 +18,7 @@ from jax import lax
 from jaxpool._derivatives.in_turn import exponentials_order, last_state
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
 from jaxpool._derivatives.powers import power_of_two, reciprocal
-from jaxpool._derivatives.rules import apply_linear_map, custom_rule
+from jaxpool._derivatives.rules import apply_linear_map, custom_rule, is_symbolic_zero
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays
 from jaxpool._engine.platforms import is_portable
@@ -42,8 +42,7 @@ from jaxpool._moments.variances import largest_cells, moments_order
 # Values and Ṫ of cells are computed from the weights or logits themselves: a GPU would store h and t for every cell.
 # Only t(i)·ẋ(i), which might overflow, needs them.
 
-# h and c; t; m as those of x and of weights, which are there for their derivatives alone, of weights where c is finite;
-# for cells their weights or logits.
+# h and c; t; m as those of x and of weights (where c is finite), for derivatives alone; of cells, weights or logits.
 _State = tuple[Arrays, jax.Array, Arrays, jax.Array | None]
 
 
@@ -155,7 +154,7 @@ def _merge(
     return near, total, (_constant(0.0, near[1]),) * 2
 
 
-@_merge.defjvp
+@partial(_merge.defjvp, symbolic_zeros=True)
 def _merge_jvp(ratios: Ratios, part: Window, primals: Any, tangents: Any) -> Any:
     (cells, _, _, given), (_, mass_dot, moments_dot, _) = primals, tangents
     near, total, moments = _merge(ratios, *primals, part)
@@ -167,12 +166,17 @@ def _moments(
     ratios: Ratios, mass: jax.Array, moments: Arrays, cells: Arrays, near: Arrays, of_cells: bool, part: Window
 ) -> tuple[jax.Array, Arrays]:
     """Σ ρ·t, and Σ ρ·m and Σ ρ·(m + t·(c - C)), linear in t and m; the t of cells are weights, of scale 1."""
-    like = (near[1],) * 2
+
+    def sums(pairs: PairMap, array: jax.Array, count: int = 1) -> Arrays:
+        # A tangent of 0 would meet reciprocals of scales, which may overflow.
+        if is_symbolic_zero(array):
+            return (jax.custom_derivatives.zero_from_primal(near[1], symbolic_zeros=True),) * count
+        return apply_linear_map(pairs, array, cells, near, like=(near[1],) * count)
+
     both = PairMap(replace(ratios, powers=(0, 1), scaled=ratios.exponents or not of_cells), part)
-    masses, of_masses = apply_linear_map(both, mass, cells, near, like=like)
-    own = PairMap(ratios, part, "moments")
-    of_x, *of_weights = (apply_linear_map(own, each, cells, near, like=like[:1])[0] for each in moments[: 2 - of_cells])
-    if of_weights:
+    masses, of_masses = sums(both, mass, 2)
+    of_x, *of_weights = (sums(PairMap(ratios, part, "moments"), each)[0] for each in moments[: 2 - of_cells])
+    if of_weights and not is_symbolic_zero(of_weights[0]):
         # Of parts whose means are finite, too.
         of_masses += jnp.where(jnp.isfinite(near[1]), of_weights[0], 0)
     return masses, (of_x, of_masses)
@@ -185,11 +189,10 @@ def exact_means(x: jax.Array, weights: jax.Array, window: Window, exponents: boo
     known = jnp.where(jnp.isnan(weights), 0, weights)
     if exponents:
         scales, mass = lax.stop_gradient(known), _one(known)
-        scaled = mass
     else:
         scales, mass = _scale(lax.stop_gradient(jnp.abs(known))), known
-        # A product with x neither overflows nor vanishes.
-        scaled = known * (1 / jnp.where(scales == 0, 1, scales))
+    # A product with x neither overflows nor vanishes.
+    scaled = mass if exponents else known * (1 / jnp.where(scales == 0, 1, scales))
     moment = scaled * _offset(x)
     cells = (scales, lax.stop_gradient(x)), mass, (moment, jnp.zeros_like(moment)), weights
     return _value(last_state(partial(_merge_state, ratios=ratios), cells, parts))
@@ -209,8 +212,7 @@ def _scale(magnitude: jax.Array) -> jax.Array:
     least = _least(magnitude.dtype)
     scale = jnp.clip(magnitude, least, 1 / least)
     # Not for float64, whose bits TPUs do not expose.
-    scale = power_of_two(scale) if magnitude.dtype == np.float32 else scale
-    return jnp.where(magnitude == 0, 0, scale)
+    return jnp.where(magnitude == 0, 0, power_of_two(scale) if magnitude.dtype == np.float32 else scale)
 
 
 def _least(dtype: Any) -> float:

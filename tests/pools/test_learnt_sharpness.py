@@ -116,3 +116,29 @@ def test_second_derivatives_beside_absent_cells() -> None:
         hessian(lambda x, p: mean(x[:3], p) + mean(x[2:], p)),
     )
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12), ended, expected)
+
+
+# Numbers and weights that are constant, and whose own derivatives overflow.
+CONSTANT: dict[str, tuple[Any, list[float], list[float]]] = {
+    "smooth": (jaxpool.smooth_max_pool, [1.0, 2.0], [1e-20]),
+    "mellowmax": (jaxpool.mellowmax_pool, [1e20, -1e20], [1e-20]),
+    "soft": (jaxpool.soft_pool, [1e20, -1e20], [1e-20]),
+    "weighted": (jaxpool.weighted_pool, [1e10, 2e10], [1e-30, 1e-30]),
+    "attention": (jaxpool.attention_pool, [3e38, -3e38], [1.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+@pytest.mark.parametrize("name", CONSTANT)
+def test_tangents_leave_out_slopes_of_constants(name: str, platform: str) -> None:
+    pool, cells, constants = CONSTANT[name]
+    # A window of two cells, and one that is merged from parts.
+    for kernel_size in ((1, 2), (10, 2)):
+        x = np.broadcast_to(np.float32(cells), kernel_size)
+        with only_for(platform):
+            tangent = jax.jvp(partial(pool_of_cells, pool, constants, kernel_size), (x,), (np.ones_like(x),))[1]
+        np.testing.assert_allclose(tangent, 1, rtol=1e-5)
+
+
+def pool_of_cells(pool: Any, constants: list[float], kernel_size: tuple[int, int], x: jax.Array) -> jax.Array:
+    return pool(x, np.float32(constants), kernel_size)

@@ -127,3 +127,18 @@ def test_cotangents_of_boxes_are_summed_in_float32(pool: Any) -> None:
     (gradient,) = jax.vjp(lambda x: pool(x, boxes, (1,)), x)[1](cotangent)
     assert gradient.dtype == jnp.bfloat16
     assert gradient.tolist() == [264]
+
+
+@pytest.mark.parametrize("pool", [jaxpool.weighted_pool, jaxpool.attention_pool])
+def test_cotangents_of_shared_weights_are_summed_in_float32(pool: Any) -> None:
+    random = np.random.default_rng(0)
+    x, weights = random.uniform(0, 1, (64, 64)), random.uniform(0.5, 1.5, (1, 64))
+    x, weights = x.astype(jnp.bfloat16), weights.astype(jnp.bfloat16)
+
+    def gradient(x: jax.Array, weights: jax.Array) -> jax.Array:
+        return jax.grad(lambda weights: pool(x, weights, (2, 2)).astype(np.float32).sum())(weights)
+
+    found, expected = gradient(x, weights), gradient(x.astype(np.float32), weights.astype(np.float32))
+    error = np.abs(found.astype(np.float32) - expected)
+    # Half a unit of the terms, whose sums may be near 0.
+    assert (error <= 2.0**-8 * (np.abs(expected) + 0.05)).all()
