@@ -22,14 +22,7 @@ from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.operations import Arrays, Operation, identity
 from jaxpool._engine.platforms import known_platform, on_one_device
 from jaxpool._engine.stages import in_one_row, materialize, private_copy, separate_term
-from jaxpool._engine.window_offsets import (
-    at_offset,
-    cells_at_offsets,
-    is_innermost,
-    is_looped,
-    offsets_in,
-    pad_windows,
-)
+from jaxpool._engine.window_offsets import at_offset, cells_at_offsets, is_innermost, is_looped, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_with
 
