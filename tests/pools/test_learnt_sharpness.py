@@ -134,11 +134,11 @@ def test_tangents_leave_out_slopes_of_constants(name: str, platform: str) -> Non
     pool, cells, constants = CONSTANT[name]
     # A window of two cells, and one that is merged from parts.
     for kernel_size in ((1, 2), (10, 2)):
-        x = np.broadcast_to(np.float32(cells), kernel_size)
+        x = np.broadcast_to(np.asarray(cells, np.float32), kernel_size)
         with only_for(platform):
             tangent = jax.jvp(partial(pool_of_cells, pool, constants, kernel_size), (x,), (np.ones_like(x),))[1]
         np.testing.assert_allclose(tangent, 1, rtol=1e-5)
 
 
 def pool_of_cells(pool: Any, constants: list[float], kernel_size: tuple[int, int], x: jax.Array) -> jax.Array:
-    return pool(x, np.float32(constants), kernel_size)
+    return pool(x, np.asarray(constants, np.float32), kernel_size)
