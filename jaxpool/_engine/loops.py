@@ -11,7 +11,7 @@ different cells of the same row, so all axes are handled at once.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -105,13 +105,13 @@ class _Blocks:
     def _kernels(self) -> list[int]:
         return [axis.kernel for axis in self.window.axes]
 
-    @property
+    @cached_property
     def _cut(self) -> int:
         """The number of the axis that is cut."""
         kernels = self._kernels
         return next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > self.most)
 
-    @property
+    @cached_property
     def _size(self) -> int:
         """The cells of a block along the axis that is cut: about as many in each, and within one stride if possible."""
         axis = self.window.axes[self._cut]
@@ -218,13 +218,13 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
     shape = list(cotangents[0].shape)
     for axis in window.axes:
         shape[axis.axis] = axis.low + axis.size + axis.overhang
-    blocks, zero = _Blocks(window, MOST_IN_BLOCK), np.zeros((), cotangents[0].dtype)[()]
+    blocks = _Blocks(window, MOST_IN_BLOCK)
 
     def route_to_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
         # An offset in another block is the number of no cell in this one.
         within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
         return blocks.add(total, first, block, route_by_comparison(cotangents, within, block, lax.add))
 
-    total = vary_with(zeros_after(shape, zero.dtype, window, *offsets), *cotangents, *offsets)
+    total = vary_with(zeros_after(shape, cotangents[0].dtype, window, *offsets), *cotangents, *offsets)
     total = blocks.join(blocks.fold(route_to_block, blocks.split(total)), shape)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)

@@ -1,9 +1,10 @@
-"""Reductions of windows, sums with a weight for each offset among them, and the transposes of sums.
+"""Reductions of windows, sums of terms and sums with a weight for each offset among them, and the transposes of sums.
 
 A reduction combines shifted slices, or is `lax.reduce_window`, the reference. The transpose of a sum adds, for every
-cell, the windows that hold it, or is a windowed sum of the cotangents with zeros between them. A weighted sum is a
-correlation with a separable kernel: the weight of a cell is a product of one number per axis. These are Python numbers,
-constant in the traced program.
+cell, the windows that hold it, or is a windowed sum of the cotangents with zeros between them. A sum of terms is one of
+elementwise functions of the cells at each offset, and of arrays of windows. A weighted sum is a correlation with a
+separable kernel: the weight of a cell is a product of one number per axis. These are Python numbers, constant in the
+traced program.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.blocks import fold, most_sharing, reduce_blocks
 from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.loops import fold_offsets
-from jaxpool._engine.operations import Arrays, Operation, identity
+from jaxpool._engine.operations import Arrays, Operation, identity, split_axis
 from jaxpool._engine.platforms import known_platform, on_one_device
 from jaxpool._engine.stages import in_one_row, materialize, private_copy, separate_term
 from jaxpool._engine.window_offsets import at_offset, cells_at_offsets, is_innermost, is_looped, offsets_in, pad_windows
@@ -200,8 +201,7 @@ def _cells_first(array: jax.Array, window: Window) -> jax.Array:
     """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first."""
     for number, axis in enumerate(window.axes):
         at = axis.axis + number
-        shape = (*array.shape[:at], axis.output, axis.kernel, *array.shape[at + 1 :])
-        array = jnp.moveaxis(array.reshape(shape), at + 1, 0)
+        array = jnp.moveaxis(split_axis(array, at, axis.kernel), at + 1, 0)
     return array
 
 
