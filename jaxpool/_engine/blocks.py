@@ -7,7 +7,7 @@ of about log n levels, so its rounding error grows slowly with n.
 
 import math
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from jaxpool._engine.operations import (
     split_axis,
     values_of,
 )
-from jaxpool._engine.platforms import most_devices, on_one_cpu
+from jaxpool._engine.platforms import most_devices
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -85,19 +85,15 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence
 
 
 def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
-    """Combine cells that are adjacent in memory, or slices that are far apart, in steps of at most `MOST_COMBINED`."""
+    """Combine slices that are far apart in memory, in steps of at most `MOST_COMBINED`."""
     reads = 1
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
-            rows = adjacent_rows(array.shape, axis) if on_one_cpu(array) else None
-            if rows is not None:
-                array, reads = materialize(_combine_rows(array, rows, op)), 1
-                continue
             width = -(-cells // MOST_COMBINED)
             count = -(-cells // width)
             if reads * count > MOST_COMBINED:
                 array, reads = materialize(array), 1
-            array, reads = reduce(op, _slices(array, axis, width, op)), reads * count
+            array, reads = combine(op, _slices(array, axis, width, op)), reads * count
     return array
 
 
@@ -121,25 +117,6 @@ def _to_ordered(array: jax.Array, op: Operation) -> jax.Array:
     keys = keys_of(array)
     limits = jnp.iinfo(keys.dtype)
     return jnp.where(array != array, np.array(limits.max if op is lax.max else limits.min, keys.dtype)[()], keys)
-
-
-def adjacent_rows(shape: Sequence[int], axis: int) -> int | None:
-    """How many adjacent rows of 8 cells each step combines in a fold of an axis; None for slices far apart.
-
-    Memory is then read in order: a last axis of 3136 cells takes 0.6 to 0.75 times as long. Rows of other lengths take
-    up to twice as long as slices, and along other axes slices are fast.
-    """
-    cells = shape[axis]
-    if axis != len(shape) - 1 or cells < 256:
-        return None
-    return max((rows for rows in range(8, MOST_COMBINED + 1) if cells % (8 * rows) == 0), default=None)
-
-
-def _combine_rows(array: jax.Array, rows: int, op: Operation) -> jax.Array:
-    """Cut the last axis into blocks of so many rows of 8 cells, and combine the rows of each block."""
-    *others, cells = array.shape
-    blocks = lax.split(array.reshape(*others, cells // (8 * rows), rows, 8), [1] * rows, len(others) + 1)
-    return combine(op, blocks).reshape(*others, cells // rows)
 
 
 def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.Array]:
