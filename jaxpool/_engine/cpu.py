@@ -84,16 +84,10 @@ def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool
     """Whether shifted slices reduce this window, instead of `lax.reduce_window`.
 
     For windows that do not overlap, including a single window, slices are faster; for sums, up to 16 cells. For maxima
-    and minima correctness decides: there `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more. For
-    overlapping windows slices are up to 4 times faster along the innermost axis at strides of 1 and 2, and elsewhere up
-    to 3 times slower.
+    and minima correctness decides: there `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more.
     """
-    if reduces_at_once(part, op, shape):
-        return True
     overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
-    if not overlap and (op is not lax.add or part.cells <= 16):
-        return True
-    return is_innermost(part, shape) and part.axes[-1].stride <= 2 and part.cells <= 16
+    return reduces_at_once(part, op, shape) or (not overlap and (op is not lax.add or part.cells <= 16))
 
 
 def folds_pieces(part: Window) -> bool:
@@ -166,8 +160,6 @@ def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) ->
     if len(part.axes) == 1 and part.cells > 8 * part.axes[0].stride:
         # Padded before the winners are found, it would fill memory until then. Other windows take longer this way.
         array = materialize(array, offsets)
-    if compares_floats(part, array):
-        offsets = offsets.astype(np.float32)
     # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
     step = partial(route_by_comparison, part=part, op=op)
     if is_stage(part, array.shape):
@@ -227,15 +219,6 @@ def is_stage(part: Window, shape: Sequence[int]) -> bool:
     """
     several_steps = part.cells > (64 if part.tiles else 4)
     return several_steps and (len(part.axes) > 1 or is_innermost(part, shape))
-
-
-def compares_floats(part: Window, array: jax.Array) -> bool:
-    """Whether cotangents are routed by offsets in float32, as wide as themselves, in place of bytes.
-
-    Loops that interleave the cells of windows along the innermost axis are then computed in vectors: 2×2 at stride 2
-    takes 0.3 to 0.6 times as long. Where windows overlap it takes up to 1.7 times as long.
-    """
-    return part.tiles and array.dtype == np.float32 and part.cells <= 2**24 and is_innermost(part, array.shape)
 
 
 def routes_in_pieces(part: Window) -> bool:
