@@ -129,7 +129,8 @@ def _values(window: Window, op: Operation, x: jax.Array, heights: jax.Array, mas
     """Only the values, without the winners, for calls without derivatives."""
     if is_portable():
         return _select(window, op, x, heights, mask)[0]
-    return on_every_platform(partial(_extremes_of_sums, window, op), x, heights, mask)
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
+    return on_every_platform(partial(_extremes_of_sums, window, op), x, heights, mask, like=like)
 
 
 @custom_rule((0, 1))
@@ -138,7 +139,9 @@ def _select(
 ) -> tuple[jax.Array, jax.Array]:
     """The values, and the row-major offsets of the winners."""
     given = jax.tree.map(lax.stop_gradient, (x, heights)) if is_portable() else (x, heights)
-    values, offsets = on_every_platform(partial(_first_winners, window, op), *given, mask)
+    shape, dtypes = window.output_shape(x.shape), (x.dtype, no_offset(window).dtype)
+    like = tuple(jax.ShapeDtypeStruct(shape, dtype) for dtype in dtypes)
+    values, offsets = on_every_platform(partial(_first_winners, window, op), *given, mask, like=like)
     if is_portable():
         values = read_at_offsets(x, offsets, window) + _sign(op) * _at_offsets(heights, offsets)
     return values, offsets

@@ -151,8 +151,9 @@ def _sum_slopes(
     def slope(cells: Arrays, windows: Arrays) -> jax.Array:
         return pool.slope(cells, windows[:-1], windows[-1])
 
+    like, *_ = outputs
     cells, outputs = pool.prepared(cells, outputs)
-    return sum_terms(slope, pool.fill_cells(cells, part), part, multiplicity, outputs, in_stage=True)
+    return sum_terms(slope, pool.fill_cells(cells, part), part, multiplicity, outputs, in_stage=True, like=like)
 
 
 # Cells, and their multiplicities, if any.

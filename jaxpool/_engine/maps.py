@@ -190,19 +190,22 @@ def sum_terms(
     windows: Sequence[jax.Array | None] = (),
     *,
     in_stage: bool = False,
+    like: Any = None,
 ) -> Any:
-    """Σ multiplicity·term(cells, windows) over every window; see `reductions.sum_terms`."""
+    """Σ multiplicity·term(cells, windows) over every window; see `reductions.sum_terms`, and `on_every_platform`."""
     fills = [fill for _, fill in cells]
 
     def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None, others: Sequence[Any]) -> Any:
         return reductions.sum_terms(term, list(zip(arrays, fills, strict=True)), window, multiplicity, others)
 
-    return on_every_platform(summed, [array for array, _ in cells], multiplicity, list(windows), in_stage=in_stage)
+    arrays = [array for array, _ in cells]
+    return on_every_platform(summed, arrays, multiplicity, list(windows), in_stage=in_stage, like=like)
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset; 0 at the offset that no cell has."""
-    return on_every_platform(lambda x, offsets: slices.read_winners(x, (offsets,), (window,)), x, offsets)
+    like = jax.ShapeDtypeStruct(offsets.shape, x.dtype)
+    return on_every_platform(lambda x, offsets: slices.read_winners(x, (offsets,), (window,)), x, offsets, like=like)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
