@@ -14,7 +14,6 @@ materialize    so is a result that two loops read                      max gradi
   with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
 marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
-all_hold       a test of all cells is evaluated in short rows          attention 14×14, channels first: 0.5   CPU
 in_full_rows   short rows of selections go cell by cell, all of them   max gradients of 14×14 planes 0.4      CPU
 barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
 in_slabs       a branch that is not taken has its memory reserved      smooth 5×5 gradients 8.3 to 4 inputs   all
@@ -103,19 +102,6 @@ def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     # After the reshape too, so that results share work.
     results = function(*(materialize(rows(array)) for array in arrays))
     return jax.tree.map(lambda result: materialize(result).reshape(shape), results)
-
-
-def all_hold(test: Callable[..., jax.Array], *arrays: jax.Array) -> jax.Array:
-    """Whether an elementwise test of arrays of one shape is true everywhere.
-
-    On a CPU, rows that do not fill vectors are tested as one long row, in a half to a quarter of the time, and by the
-    maximum of bytes, in a half of that of booleans.
-    """
-    if not on_one_cpu(*arrays):
-        return test(*arrays).all()
-    if arrays[0].shape[-1] % 8:
-        arrays = tuple(materialize(array.reshape(-1)) for array in arrays)
-    return (~test(*arrays)).astype(np.uint8).max(initial=0) == 0
 
 
 def in_full_rows(lengths: str) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ from jaxpool._derivatives.powers import reciprocal
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.stages import all_hold, materialize
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import is_looped
 from jaxpool._geometry.window import Window
 from jaxpool._moments.weighted_means import Ratios, exact_means
@@ -95,13 +95,8 @@ class _MeansBySums(SumsOfCells):
 
     def are_moderate(self, x: jax.Array, weights: jax.Array, /) -> jax.Array:
         """Products neither overflow nor vanish; a weight is 0 only where that is exact."""
-
-        def test(x: jax.Array, weights: jax.Array) -> jax.Array:
-            if self.exponents:
-                return _is_moderate(x) & ((weights == -jnp.inf) | (weights > -80))
-            return _is_moderate(x) & _is_moderate(weights)
-
-        return all_hold(test, x, weights)
+        allowed = (weights == -jnp.inf) | (weights > -80) if self.exponents else _is_moderate(weights)
+        return (_is_moderate(x) & allowed).all()
 
     def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
         x, weights = cells

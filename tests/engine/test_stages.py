@@ -16,7 +16,7 @@ from jax.interpreters import mlir
 
 import jaxpool
 from jaxpool._engine.platforms import inside
-from jaxpool._engine.stages import all_hold, in_one_row, materialize, stage
+from jaxpool._engine.stages import in_one_row, materialize, stage
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
 from tests.registry.cases import distinct
@@ -162,20 +162,6 @@ def test_elementwise_functions_in_one_row(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(total, x + y)
     reshaped = "reshape" in str(jax.make_jaxpr(both)(x, y))
     assert reshaped == (len(shape) > 0 and 0 not in shape and shape[-1] % 8 != 0)
-
-
-@pytest.mark.parametrize("shape", [(0, 7), (3, 5), (4, 16)])
-def test_tests_hold_for_all_cells(shape: tuple[int, ...]) -> None:
-    def positive(x: jax.Array) -> jax.Array:
-        with inside("cpu", 1):
-            return all_hold(lambda x, y: (x > 0) & (y > 0), x, x)
-
-    x = np.ones(shape)
-    assert jax.jit(positive)(x)
-    for index in np.ndindex(*shape):
-        x[index] = np.nan
-        assert not jax.jit(positive)(x)
-        x[index] = 1
 
 
 @pytest.mark.parametrize(("size", "rows"), [(4, 4), (7, 8), (13, 16), (16, 16), (17, 17)])
