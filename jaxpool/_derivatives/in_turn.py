@@ -92,21 +92,13 @@ def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[ja
     """The array, the mask and the windows with zeros in the padding, which may become real cells.
 
     They do if windows also hold cells beyond the padding, which never count; if axes are pooled one after the other, as
-    padding along one axis then holds the pool of zeros along another; with a footprint, whose zeros are not those of
-    one axis after the other; and where that takes less time.
+    padding along one axis then holds the pool of zeros along another; and with a footprint, whose zeros are not those
+    of one axis after the other.
     """
     beyond, in_turn = any(axis.overhang > axis.high for axis in window.axes), len(exponentials_order(window)) > 1
-    if beyond or in_turn or window.has_footprint or _extends_by_zeros(window, x.shape):
+    if beyond or in_turn or window.has_footprint:
         return with_zeros_in_padding(x, mask, window)
     return x, mask, replace(window, zeros=True)
-
-
-def _extends_by_zeros(window: Window, shape: Sequence[int]) -> bool:
-    """Whether zeros in the padding become real cells: on a CPU, if windows run along the innermost axis.
-
-    There the branches at its ends, and at those of arrays padded for the backward pass, take up to twice as long.
-    """
-    return default_platform() == "cpu" and window.axes[-1].axis == len(shape) - 1
 
 
 def extremes_with_zeros(x: jax.Array, window: Window, op: Operation) -> jax.Array:
