@@ -232,9 +232,9 @@ def _scaled_root_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]
 
 
 def moments_order(window: Window) -> tuple[Window, ...]:
-    """The windows that are merged in turn, the last axis first."""
+    """The windows that are merged in turn, the first axis first."""
     most = gpu.MOST_TERMS if default_platform() == "cpu" else gpu.MOST_READS
-    return (window,) if window.cells <= most else window.split()
+    return (window,) if window.cells <= most else window.split()[::-1]
 
 
 def _merge_state(state: _State, part: Window, counts: Sequence[int] = (), *, weights: _Deviations) -> _State:
