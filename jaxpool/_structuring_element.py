@@ -212,7 +212,9 @@ def _first_winners(
 
     shape = window.output_shape(x.shape)
     start = zeros_after(shape, x.dtype, window, *padded)
-    return fold_offsets(take_better, (start, jnp.full_like(start, none, none.dtype)), padded, window)
+    values, offsets = fold_offsets(take_better, (start, jnp.full_like(start, none, none.dtype)), padded, window)
+    # In the loop of what reads both, every step would evaluate the one before it for each: exponentially long code.
+    return materialize(values), materialize(offsets)
 
 
 @dataclass(frozen=True)

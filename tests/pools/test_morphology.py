@@ -1,5 +1,6 @@
 """Morphology: against SciPy, and against the definition for masks, ties, NaN and derivatives of cells and heights."""
 
+import time
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy import ndimage
 import jaxpool
 from jaxpool import morphology
 from tests.harness.checks import check_gradient_and_hessian, cubed
-from tests.harness.compilation import compiled_fast
+from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference.morphology import extremes
 from tests.registry.cases import distinct, mask
 
@@ -137,6 +138,20 @@ def test_large_elements_and_small_floats() -> None:
     found = morphology.dilation(*halves)
     exact = morphology.dilation(*(array.astype(np.float32) for array in halves))
     np.testing.assert_array_equal(found, exact.astype(jnp.bfloat16))
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+def test_steps_are_compiled_once(dtype: Any) -> None:
+    x, heights = jnp.linspace(-1, 1, 40).astype(dtype), jnp.linspace(0, 1, 14)
+    with_tangent = compiled_as_usual(
+        lambda x: jax.jvp(lambda x: jax.nn.relu(morphology.dilation(x, heights)), (x,), (jnp.ones_like(x),))
+    )
+    start = time.process_time()
+    values, _ = with_tangent(x)
+    # Each step again for every result would take a minute, and four times as long for another cell.
+    assert time.process_time() - start < 10
+    wide = morphology.dilation(x.astype(np.float32), heights.astype(dtype).astype(np.float32))
+    np.testing.assert_array_equal(values, jax.nn.relu(wide).astype(dtype))
 
 
 def test_batches_programs_and_portable_ones() -> None:
