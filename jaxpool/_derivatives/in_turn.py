@@ -92,11 +92,12 @@ def with_zeros(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[ja
     """The array, the mask and the windows with zeros in the padding, which may become real cells.
 
     They do if windows also hold cells beyond the padding, which never count; if axes are pooled one after the other, as
-    padding along one axis then holds the pool of zeros along another; and with a footprint, whose zeros are not those
-    of one axis after the other.
+    padding along one axis then holds the pool of zeros along another; in pieces, which lie within the array; and with a
+    footprint, whose zeros are not those of one axis after the other.
     """
-    beyond, in_turn = any(axis.overhang > axis.high for axis in window.axes), len(exponentials_order(window)) > 1
-    if beyond or in_turn or window.has_footprint:
+    first, *others = exponentials_order(window)
+    beyond = any(axis.overhang > axis.high for axis in window.axes)
+    if beyond or others or is_in_pieces(first) or window.has_footprint:
         return with_zeros_in_padding(x, mask, window)
     return x, mask, replace(window, zeros=True)
 
