@@ -59,7 +59,7 @@ FAULTS = (
     ),
     Fault(
         "zeros of the axes pooled before left out",
-        "if beyond or in_turn or",
+        "if beyond or others or",
         "if beyond or",
         "test_padded_zeros -k after_the_other",
     ),
