@@ -77,7 +77,10 @@ class _MeansBySums(SumsOfCells):
         return exact_means(x, weights, window, self.exponents)
 
     def terms(self, x: jax.Array, weights: jax.Array, /) -> Terms:
-        weight = self.weight(weights)
+        """Weights and products: NaN for cells whose product may overflow or vanish, which no pass has to look for."""
+        # A weight is 0 only where that is exact.
+        allowed = (weights == -jnp.inf) | (weights > -80) if self.exponents else _is_moderate(weights)
+        weight = jnp.where(allowed & _is_moderate(x), self.weight(weights), jnp.nan)
         return weight, weight * x
 
     def weight(self, weights: jax.Array) -> jax.Array:
@@ -92,11 +95,6 @@ class _MeansBySums(SumsOfCells):
         if not self.exponents:
             return jnp.isfinite(total)
         return (total == 0) | ((total >= math.exp(-40)) & (total <= math.exp(40)))
-
-    def are_moderate(self, x: jax.Array, weights: jax.Array, /) -> jax.Array:
-        """Products neither overflow nor vanish; a weight is 0 only where that is exact."""
-        allowed = (weights == -jnp.inf) | (weights > -80) if self.exponents else _is_moderate(weights)
-        return (_is_moderate(x) & allowed).all()
 
     def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
         x, weights = cells
