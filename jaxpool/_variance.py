@@ -16,6 +16,7 @@ from jaxpool._engine.window_offsets import present_cells, with_zeros_in_padding
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._moments.moderate_variances import Variances
 from jaxpool._moments.variances import variances
 
 
@@ -190,7 +191,8 @@ def _variances(
     present = present_cells(mask, window, x.ndim)
     if present is not None:
         x += jnp.where(jnp.isinf(x), jnp.nan, 0)
-    if mask is not None:
-        x = jnp.where(mask, x, -jnp.inf)
-    count = None if present is None else present.astype(x.dtype)
-    return variances(x, mask, count, window, correction, root, rule).astype(dtype)
+    if mask is None:
+        return Variances(window, correction, root)(x, rule).astype(dtype)
+    assert present is not None
+    x = jnp.where(mask, x, -jnp.inf)
+    return variances(x, mask, present.astype(x.dtype), window, correction, root, rule).astype(dtype)

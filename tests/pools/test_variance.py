@@ -1,6 +1,7 @@
 """Variances and standard deviations: digits far from 0, equal cells, the ends of the range, corrections and errors."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 import jaxpool
+from jaxpool._geometry.window import make_window
+from jaxpool._moments.moderate_variances import Variances
 from tests.harness.compilation import compiled_fast
 from tests.mistakes.errors import COMPLEX, Row, check_wrong_call
 from tests.reference import oracle
@@ -108,6 +111,40 @@ def test_large_windows_keep_numbers_of_any_size() -> None:
     for scale in (1e-17, 1e18):
         values = jaxpool.var_pool(np.float32(scale * x), (5, 7), 1)
         np.testing.assert_allclose(np.float64(values) / scale**2, _windows(x, (5, 7), 1).var((-1, -2)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation", "ceil_mode"),
+    [
+        ((3, 3), 2, 1, 1, False),
+        ((3, 3), 1, 0, 2, False),
+        ((3, 4), (1, 3), 1, 1, True),
+        ((7, 7), 7, 0, 1, False),
+        ((6, 5), 1, (3, 2), 1, False),
+        ((5, 9), 1, 2, 1, False),
+    ],
+    ids=str,
+)
+def test_one_loop_has_the_exact_variances(
+    kernel: Any, stride: Any, padding: Any, dilation: int, ceil_mode: bool
+) -> None:
+    """Of padding, dilation, a last window beyond the array, and axes in turn; and NaN where squares lose digits."""
+    window = make_window("std_pool", (2, 15, 14), kernel, stride, padding, dilation, ceil_mode, (1, 2))
+    random = np.random.default_rng(0)
+    x = (100 + random.standard_normal((2, 15, 14))).astype(np.float32)
+    for correction, root in ((1.0, False), (0.0, True)):
+        pool = Variances(window, correction, root)
+        found, exact = compiled_fast(pool.moderate)(x), compiled_fast(pool.exact)(x.astype(np.float64))
+        np.testing.assert_allclose(found, exact, rtol=2e-6)
+        assert not compiled_fast(pool.moderate)(np.full_like(x, 0.1)).any()
+        for factor in (1e-20, 1e20, np.nan, np.inf):
+            spoilt = np.concatenate([x[:1], factor * (x[1:] - 100)])
+            is_nan = np.isnan(compiled_fast(pool.moderate)(spoilt))
+            assert is_nan[1].all()
+            assert not is_nan[0].any()
+            if np.isfinite(factor) and root:
+                values = compiled_fast(lambda x, pool=pool: pool(x, "jvp"))(np.float32(spoilt))
+                np.testing.assert_allclose(values[1] / factor, exact[1], rtol=2e-5)
 
 
 def test_a_correction_leaves_no_value_to_windows_of_too_few_cells() -> None:

@@ -16,6 +16,18 @@ FAULTS = (
         "test_variance -k digits",
     ),
     Fault(
+        "variances of parts lost in one loop",
+        "return gap, sum(excess[1:], gap * gap)",
+        "return gap, gap * gap",
+        "test_variance -k one_loop",
+    ),
+    Fault(
+        "squares that vanish in one loop",
+        "(largest >= least) & (largest <= 1 / least)",
+        "(largest <= 1 / least)",
+        "test_variance -k one_loop",
+    ),
+    Fault(
         "tangents of the variances of parts lost",
         "value_dot += apply_linear_map(PairMap(_Scales(), part)",
         "value_dot += 0 * apply_linear_map(PairMap(_Scales(), part)",
