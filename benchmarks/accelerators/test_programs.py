@@ -1,4 +1,4 @@
-"""The programs of a dozen pools do not grow: kernels, bytes and cycles stay within the stored bounds.
+"""The programs of a dozen pools do not grow: kernels, bytes, cycles and temporaries stay within the stored bounds.
 
 Those of TPU chips that share a batch are as cheap as that of one.
 

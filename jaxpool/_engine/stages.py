@@ -197,11 +197,12 @@ def in_slabs(function: Callable[..., Any], window: Window, *arrays: jax.Array) -
     """The function of the arrays, for one slab of the first axis after the other, unless that is pooled.
 
     Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs of 64 KiB and more, exact
-    pools hardly need more than the sums. Windows of up to 64 cells at strides need little without slabs, too.
+    pools hardly need more than the sums. On a CPU windows of up to 64 cells at strides need little without slabs.
     """
     size, *_ = shape = arrays[0].shape
     count = 1
-    needs_little = window.cells <= 64 and any(axis.stride > 1 for axis in window.axes)
+    is_strided = any(axis.stride > 1 for axis in window.axes)
+    needs_little = known_platform() == "cpu" and window.cells <= 64 and is_strided
     # Sizes are symbols in programs exported for any size.
     if not needs_little and 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
         most = min(8, arrays[0].dtype.itemsize * math.prod(shape) // 2**16)
