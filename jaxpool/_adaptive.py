@@ -47,7 +47,7 @@ def adaptive_max_pool(
         ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 if i is the winner of bin o, else 0; higher derivatives are 0. Ties: the first winner in x's
+        ∂y[o]/∂x[i] = 1 if i is the winner of bin o, else 0; higher derivatives are 0. Ties: the first winner in
         row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Masked cells never win, not even
         against -inf. A bin that `where` empties is 0 with derivative 0.
 
@@ -90,7 +90,7 @@ def adaptive_max_pool_with_indices(
 
     Derivative:
         That of `adaptive_max_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first
-        winner in x's row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A bin that `where`
+        winner in row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A bin that `where`
         empties has the value 0, the index -1 and derivative 0.
 
     Example:
@@ -172,7 +172,7 @@ def global_max_pool(
         ValueError: arguments do not fit x, a pooled axis has no cells, or `rule` is unknown.
 
     Derivative:
-        ∂y/∂x[i] = 1 if i is the winner, else 0; higher derivatives are 0. Ties: the first winner in x's row-major order
+        ∂y/∂x[i] = 1 if i is the winner, else 0; higher derivatives are 0. Ties: the first winner in row-major order
         takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Masked cells never win, not even against -inf.
         Where `where` leaves no cell, y is 0 with derivative 0.
 

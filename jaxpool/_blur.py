@@ -127,9 +127,9 @@ def max_blur_pool(
 
     Derivative:
         ∂y[o]/∂x[i] is the sum of the weights, in output o, of the maxima that cell i wins; higher derivatives are 0.
-        Ties: the first winner in x's row-major order takes all. NaN wins over numbers and reaches the outputs that hold
-        it; NaNs tie, as +0 and -0 do. Maxima of windows that `where` empties are absent, as in `blur_pool`; an output
-        with no others is 0 with derivative 0.
+        Ties: the first winner in row-major order takes all. NaN wins over numbers and reaches the outputs that hold it;
+        NaNs tie, as +0 and -0 do. Maxima of windows that `where` empties are absent, as in `blur_pool`; an output with
+        no others is 0 with derivative 0.
 
     Example:
         >>> jaxpool.max_blur_pool(jnp.array([0.0, 4.0, 8.0, 8.0, 0.0]), (2,))

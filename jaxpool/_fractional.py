@@ -73,8 +73,8 @@ def fractional_max_pool(
     Derivative:
         ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0, and there is none for the
         samples. A cell that wins several windows gets the sum of their cotangents, in float32 for 16-bit floats. Ties:
-        the first winner in x's row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window
-        that `where` empties is 0 with derivative 0.
+        the first winner in row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window that
+        `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])
@@ -131,8 +131,8 @@ def fractional_max_pool_with_indices(
 
     Derivative:
         That of `fractional_max_pool` for the values: 1 at the winner, else 0; none for the indices and the samples.
-        Ties: the first winner in x's row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A
-        window that `where` empties has the value 0, the index -1 and derivative 0.
+        Ties: the first winner in row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window
+        that `where` empties has the value 0, the index -1 and derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])

@@ -62,7 +62,7 @@ def max_pool(
         ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0. Ties: the first winner in x's
+        ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0. Ties: the first winner in
         row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Padding and masked cells never win,
         not even against -inf. A window that `where` empties is 0 with derivative 0.
 
@@ -114,7 +114,7 @@ def min_pool(
         ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0. Ties: the first winner in x's
+        ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0. Ties: the first winner in
         row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Padding and masked cells never win,
         not even against +inf. A window that `where` empties is 0 with derivative 0.
 
@@ -166,7 +166,7 @@ def max_pool_with_indices(
         ValueError: arguments do not fit x, `rule` is unknown, a window holds only padding, or indices exceed int32.
 
     Derivative:
-        That of `max_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first winner in x's
+        That of `max_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first winner in
         row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window that `where` empties has
         the value 0, the index -1 and derivative 0.
 
@@ -218,7 +218,7 @@ def min_pool_with_indices(
         ValueError: arguments do not fit x, `rule` is unknown, a window holds only padding, or indices exceed int32.
 
     Derivative:
-        That of `min_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first winner in x's
+        That of `min_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first winner in
         row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window that `where` empties has
         the value 0, the index -1 and derivative 0.
 

@@ -73,8 +73,8 @@ def median_pool(
 
     Derivative:
         ∂y/∂x[i] = 1 if i is the middle cell, 1/2 if it is one of the middle two, else 0; higher derivatives are 0.
-        Ties: equal cells are sorted in x's row-major order. +0 and -0 tie. NaN: a window with NaN is NaN, and its first
-        NaN takes all. A mean of infinities of both signs is NaN. A window that `where` empties is 0 with derivative 0.
+        Ties: equal cells are sorted in row-major order. +0 and -0 tie. NaN: a window with NaN is NaN, and its first NaN
+        takes all. A mean of infinities of both signs is NaN. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> jaxpool.median_pool(jnp.array([[1.0, 9.0, 2.0, 2.0], [3.0, 4.0, 5.0, 80.0]]), (2, 3), stride=1)
@@ -140,9 +140,9 @@ def quantile_pool(
 
     Derivative:
         ∂y/∂x[i] = 1-w at the cell that is s[⌊h⌋], w at the one that is s[⌊h⌋ + 1], 0 elsewhere (1 at the one cell of
-        methods that do not average); higher derivatives are 0. Ties: equal cells are sorted in x's row-major order, so
-        that q = 1 takes the last of equal maxima. +0 and -0 tie. NaN: a window with NaN is NaN, and its first NaN takes
-        all. A mean of infinities of both signs is NaN. A window that `where` empties is 0 with derivative 0.
+        methods that do not average); higher derivatives are 0. Ties: equal cells are sorted in row-major order, so that
+        q = 1 takes the last of equal maxima. +0 and -0 tie. NaN: a window with NaN is NaN, and its first NaN takes all.
+        A mean of infinities of both signs is NaN. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 10.0, 20.0, 30.0, 40.0, 90.0])

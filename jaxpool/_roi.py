@@ -111,10 +111,10 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes |
 
     Derivative:
         ∂y[o]/∂x[i] = 1 if i is the winner of bin o, else 0; higher derivatives are 0, and there is none for the boxes,
-        which are rounded. Ties: the first winner in x's row-major order takes all. NaN wins over numbers; NaNs tie, as
-        +0 and -0 do. A box with a NaN has NaN in all of its bins, if x has floats, and passes no derivative; an
-        infinite corner counts as one far away. Empty bins pass no derivative. For 16-bit floats, the cotangents of a
-        cell are summed in float32; a GPU may add them in any order.
+        which are rounded. Ties: the first winner in row-major order takes all. NaN wins over numbers; NaNs tie, as +0
+        and -0 do. A box with a NaN has NaN in all of its bins, if x has floats, and passes no derivative; an infinite
+        corner counts as one far away. Empty bins pass no derivative. For 16-bit floats, the cotangents of a cell are
+        summed in float32; a GPU may add them in any order.
 
     Example:
         >>> x = jnp.arange(16.0).reshape(4, 4)

@@ -57,9 +57,9 @@ def top_k_pool(
 
     Derivative:
         ∂y[…, r]/∂x[i] = 1 where i is the cell that is s[r], 0 elsewhere; higher derivatives are 0. Ties: equal cells
-        are sorted in x's row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the first
-        NaN first. A rank that a window does not have is 0 with derivative 0; those of a window that `where` empties are
-        of this kind.
+        are sorted in row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the first NaN
+        first. A rank that a window does not have is 0 with derivative 0; those of a window that `where` empties are of
+        this kind.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0, 7.0, 7.0])
@@ -120,7 +120,7 @@ def top_k_pool_with_indices(
 
     Derivative:
         That of `top_k_pool` for the values: 1 at the cell of each rank, 0 elsewhere; none for the indices. Ties: equal
-        cells are sorted in x's row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the
+        cells are sorted in row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the
         first NaN first. A rank that a window does not have has the value 0, the index -1 and derivative 0; those of a
         window that `where` empties are of this kind.
 

@@ -48,7 +48,7 @@ def dilation(
         ValueError: arguments do not fit x, `rule` is unknown, or the element holds no cell of x at some place.
 
     Derivative:
-        ∂y/∂x is 1 at the winner, else 0, and ∂y/∂b[j] is 1 for the height of the winner. Ties: the first winner in x's
+        ∂y/∂x is 1 at the winner, else 0, and ∂y/∂b[j] is 1 for the height of the winner. Ties: the first winner in
         row-major order takes all. NaN wins over numbers. Where `where` or the heights leave no cell, the value is 0
         with derivative 0.
 

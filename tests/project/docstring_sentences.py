@@ -111,12 +111,10 @@ SENTENCES: dict[str, dict[str, Choice]] = {
             INDEXED: "That of `{values}` for the values: 1 at the winner, else 0; none for the indices{constant}."
         },
         "Ties: the first": {
-            f"{WINNERS} {INDEXED} mixed_pool max_blur_pool global_max_pool": "Ties: the first winner in x's "
+            f"{WINNERS} {INDEXED} mixed_pool max_blur_pool global_max_pool": "Ties: the first winner in "
             "row-major order takes {everything}."
         },
-        "Ties: equal cells": {
-            "median_pool quantile_pool k": "Ties: equal cells are sorted in x's row-major order{last}."
-        },
+        "Ties: equal cells": {"median_pool quantile_pool k": "Ties: equal cells are sorted in row-major order{last}."},
         "Ties: for p = inf": {
             "norm_type": "Ties: for p = inf, the first of the largest {magnitudes} in row-major order takes all."
         },
