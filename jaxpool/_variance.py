@@ -17,7 +17,6 @@ from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._moments.moderate_variances import Variances
-from jaxpool._moments.variances import variances
 
 
 def var_pool(
@@ -188,11 +187,8 @@ def _variances(
     if include_pad and window.has_padding:
         x, mask, window = with_zeros_in_padding(x, mask, window)
     x = without_uncovered(x, window, learnt=False)
-    present = present_cells(mask, window, x.ndim)
-    if present is not None:
+    if present_cells(mask, window, x.ndim) is not None:
         x += jnp.where(jnp.isinf(x), jnp.nan, 0)
-    if mask is None:
-        return Variances(window, correction, root)(x, rule).astype(dtype)
-    assert present is not None
-    x = jnp.where(mask, x, -jnp.inf)
-    return variances(x, mask, present.astype(x.dtype), window, correction, root, rule).astype(dtype)
+    if mask is not None:
+        x = jnp.where(mask, x, -jnp.inf)
+    return Variances(window, correction, root)(x, mask, rule).astype(dtype)

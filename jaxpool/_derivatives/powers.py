@@ -160,3 +160,9 @@ def _power_jvp(number: float | None, signed: bool, primals: Any, tangents: Any) 
 def reciprocal(total: jax.Array) -> jax.Array:
     """1/total, or 0 where that is 0."""
     return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
+
+
+def corrected_share(number: Any, correction: float) -> jax.Array:
+    """number/(number - correction), or 0 where no cell is left after the correction."""
+    left = number - correction
+    return jnp.where(left > 0, number / jnp.where(left > 0, left, 1), 0)

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._derivatives.moderate_sums import if_moderate
+from jaxpool._derivatives.powers import corrected_share
 from jaxpool._derivatives.rules import custom_rule, with_rule
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays, combine
@@ -47,25 +48,24 @@ class Variances:
     correction: float
     root: bool
 
-    def __call__(self, x: jax.Array, rule: str) -> jax.Array:
-        """The values for x without a mask, by one loop if that is faster and loses nothing."""
-        if default_platform() == "cpu" and self._parts() and not may_be_shared(x):
+    def __call__(self, x: jax.Array, mask: jax.Array | None, rule: str) -> jax.Array:
+        """The values; without a mask by one loop, if that is faster and loses nothing. Absent cells are -inf."""
+        if mask is None and default_platform() == "cpu" and self._parts() and not may_be_shared(x):
             return with_rule(rule, partial(_by_one_loop, self))(x)
-        return self.exact(x, rule)
+        return self.exact(x, mask, rule)
 
-    def exact(self, x: jax.Array, rule: str = "jvp") -> jax.Array:
+    def exact(self, x: jax.Array, mask: jax.Array | None = None, rule: str = "jvp") -> jax.Array:
         """The values for any data, with their derivatives."""
-        present = present_cells(None, self.window, x.ndim)
+        present = present_cells(mask, self.window, x.ndim)
         count = None if present is None else present.astype(x.dtype)
-        return variances(x, None, count, self.window, self.correction, self.root, rule)
+        return variances(x, mask, count, self.window, self.correction, self.root, rule)
 
     def moderate(self, x: jax.Array) -> jax.Array:
         """The values by one loop for each part, NaN where differences are not moderate."""
         first, *others = self._parts()
         *_, variance = reduce(_merge, others, _merge((x,), first))
         number = np.asarray(self.window.counts(x.ndim, padding=False), x.dtype)
-        left = number - self.correction
-        value = variance * np.where(left > 0, number / np.where(left > 0, left, 1), 0)
+        value = variance * corrected_share(number, self.correction)
         return jnp.sqrt(value) if self.root else value
 
     def _parts(self) -> tuple[Window, ...]:

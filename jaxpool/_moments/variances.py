@@ -18,7 +18,7 @@ from jax import lax
 
 from jaxpool._derivatives.in_turn import over_parts
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
-from jaxpool._derivatives.powers import power_of_two, quotient
+from jaxpool._derivatives.powers import corrected_share, power_of_two, quotient
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
 from jaxpool._engine import gpu
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
@@ -204,9 +204,7 @@ def _value(state: _State, *, cells: float, correction: float, root: bool, unscal
     (_, mean), squares, count = state
     assert squares is not None, "a window has an axis"
     total = jnp.asarray(cells, mean.dtype) if count is None else count
-    left = total - correction
-    share = jnp.where(left > 0, total / jnp.where(left > 0, left, 1), 0)
-    scale = scale_of(mean)
+    share, scale = corrected_share(total, correction), scale_of(mean)
     if not root:
         return (squares * unscaled) * share * (scale * unscaled)
     squares = squares * share

@@ -143,7 +143,7 @@ def test_one_loop_has_the_exact_variances(
             assert is_nan[1].all()
             assert not is_nan[0].any()
             if np.isfinite(factor) and root:
-                values = compiled_fast(lambda x, pool=pool: pool(x, "jvp"))(np.float32(spoilt))
+                values = compiled_fast(lambda x, pool=pool: pool(x, None, "jvp"))(np.float32(spoilt))
                 np.testing.assert_allclose(values[1] / factor, exact[1], rtol=2e-5)
 
 

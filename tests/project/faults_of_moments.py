@@ -59,8 +59,8 @@ FAULTS = (
     ),
     Fault(
         "a correction of windows with too few cells",
-        "share = jnp.where(left > 0, total / jnp.where(left > 0, left, 1), 0)",
-        "share = total / left",
+        "return jnp.where(left > 0, number / jnp.where(left > 0, left, 1), 0)",
+        "return number / left",
         "test_variance -k correction",
     ),
     Fault(
