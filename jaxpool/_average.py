@@ -185,9 +185,9 @@ def averages(
     divisor = None if divisor is None else in_range(divisor, x.dtype)
     counts = cells_counted(mask, window, include_pad, x.ndim) if divisor is None else np.asarray(divisor)
     is_one_number = isinstance(counts, np.ndarray) and counts.size == 1
-    quotients = _Quotients(window, float(counts.item()) if is_one_number else 1.0)
+    quotients = _Quotients(window, dtype, float(counts.item()) if is_one_number else 1.0)
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
-    values = with_rule(rule, partial(apply_linear_map, quotients, like=like))(x)
+    values = with_rule(rule, partial(apply_linear_map, quotients, like=like))(x.astype(dtype))
     if not is_one_number:
         values = divide(values, jnp.asarray(counts).astype(jnp.finfo(x.dtype).dtype))
     return values.astype(dtype)
@@ -218,14 +218,16 @@ def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, ran
 @dataclass(frozen=True)
 class _Quotients(LinearMap):
     window: Window
+    # The dtype of the cells.
+    dtype: np.dtype
     divisor: float
 
     def forward(self, x: jax.Array, /) -> jax.Array:
         sums = reduce_windows(x, self.window, lax.add)
-        return sums if self.divisor == 1 else _quotient(sums, np.asarray(self.divisor, jnp.finfo(x.dtype).dtype))
+        return sums if self.divisor == 1 else _quotient(sums, np.asarray(self.divisor, jnp.finfo(sums.dtype).dtype))
 
     def transpose(self, quotients_bar: jax.Array, /) -> jax.Array:
-        return spread(quotients_bar, self.window, self.divisor)
+        return spread(quotients_bar, self.window, self.divisor).astype(self.dtype)
 
 
 @dataclass(frozen=True)

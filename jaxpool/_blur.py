@@ -174,10 +174,10 @@ def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) ->
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
-    averages = _linear(x, window, rule)
+    averages = _linear(x.astype(dtype), window, rule)
     if mask is not None:
         kept = pad_real(mask, window, True).astype(jnp.finfo(x.dtype).dtype)
-        weights = _WeightedSums(window.after_padding()).forward(kept)
+        weights = correlate(kept, window.after_padding(), _weights(window))
         averages = divide(averages, jnp.where(weights == 0, 1, weights))
     elif any(axis.overhang > axis.high for axis in window.axes):
         averages = divide(averages, jnp.asarray(_weights_held(window, x.ndim), jnp.finfo(x.dtype).dtype))
@@ -188,8 +188,8 @@ def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
     if jnp.iscomplexobj(x):
         # An infinite complex number times a real one is not the product of two complex numbers.
         return lax.complex(_linear(x.real, window, rule), _linear(x.imag, window, rule))
-    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
-    return with_rule(rule, partial(apply_linear_map, _WeightedSums(window), like=like))(x)
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), accumulation_dtype(x.dtype))
+    return with_rule(rule, partial(apply_linear_map, _WeightedSums(window, x.dtype), like=like))(x)
 
 
 def _weights_held(window: Window, rank: int) -> np.ndarray:
@@ -218,9 +218,11 @@ def _weights(window: Window) -> list[list[float]]:
 @dataclass(frozen=True)
 class _WeightedSums(LinearMap):
     window: Window
+    # The dtype of the cells.
+    dtype: np.dtype
 
     def forward(self, x: jax.Array, /) -> jax.Array:
         return correlate(x, self.window, _weights(self.window))
 
     def transpose(self, sums_bar: jax.Array, /) -> jax.Array:
-        return transpose_correlation(sums_bar, self.window, _weights(self.window))
+        return transpose_correlation(sums_bar, self.window, _weights(self.window)).astype(self.dtype)

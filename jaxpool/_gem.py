@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._derivatives.in_turn import exponentials_order, with_zeros, without_uncovered
+from jaxpool._derivatives.moderate_sums import Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift, parametric_pool
 from jaxpool._derivatives.powers import exponent_in_range
 from jaxpool._engine.operations import in_range
@@ -23,7 +25,7 @@ from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._lp import Norm, norms, scaled_norm
+from jaxpool._lp import Norm, SumsOfPowers, norms, scaled_norm, takes_powers
 
 
 def gem_pool(
@@ -176,6 +178,10 @@ def _power_means(
         x = jnp.where(x <= least, np.array(least, x.dtype), x)
     largest = float(jnp.finfo(x.dtype).max)
     if number is not None and math.log(window.held) / number < math.log(largest) / 4:
+        if mask is None and takes_powers(number, x.dtype):
+            # ε need not be a number of the dtype.
+            cells = x.astype(dtype) if least is None else x
+            return pool_by_sums_of_cells(_Means(window, number, include_pad), rule, cells).astype(dtype)
         counts = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(x.dtype)
         values = norms(x, mask, None, window, number, rule)
         if number > largest:
@@ -190,6 +196,26 @@ def _power_means(
     p, number = exponent_in_range(p, number, x)
     counted = None if present is None else present.astype(x.dtype)
     return parametric_pool(x, p, _PowerMean(window, number), rule, counted).astype(dtype)
+
+
+@dataclass(frozen=True)
+class _Means(SumsOfPowers):
+    """The means by norms, with or without zeros in the padding."""
+
+    include_pad: bool
+
+    def exact(self, x: jax.Array, /) -> jax.Array:
+        norms = super().exact(x)
+        # Cotangents divided before the norms exist would fill memory while these are computed.
+        return materialize(divide(norms, jnp.asarray(self.counts((norms,)))), norms)
+
+    def counts(self, sums: Terms) -> np.ndarray:
+        """n^(1/p) for every window."""
+        counts = np.asarray(cells_counted(None, self.window, self.include_pad, sums[0].ndim))
+        return (counts ** (1 / self.p)).astype(sums[0].dtype)
+
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
+        return divide(super().value_of_sums(sums, counts), jnp.asarray(counts))
 
 
 @dataclass(frozen=True)

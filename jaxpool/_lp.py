@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -106,6 +106,8 @@ def norms(
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
+    if takes_powers(number, x.dtype):
+        return pool_by_sums_of_cells(SumsOfPowers(window, number), rule, x.astype(dtype))
     x = without_uncovered(x, window, learnt=p is not None)
     if number is not None and number > float(jnp.finfo(x.dtype).max):
         # Not jnp.abs, whose derivative at 0 is 1.
@@ -114,10 +116,7 @@ def norms(
         norms = jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0)
     else:
         p, number = exponent_in_range(p, number, x)
-        if number is not None and number.is_integer() and number <= 8 and x.dtype == np.float32:
-            norms = pool_by_sums_of_cells(_SumsOfPowers(window, number), rule, x)
-        else:
-            norms = parametric_pool(x, p, Norm(window, number), rule)
+        norms = parametric_pool(x, p, Norm(window, number), rule)
     return norms.astype(dtype)
 
 
@@ -183,9 +182,14 @@ _LEAST_TERM = 2.0**-120
 _LEAST_SUM, _LARGEST_SUM = 2.0**-80, 2.0**80
 
 
+def takes_powers(number: float | None, dtype: Any) -> TypeGuard[float]:
+    """Whether norms with this exponent are by sums of powers: of float32, for a small whole one."""
+    return number is not None and number.is_integer() and number <= 8 and dtype == np.float32
+
+
 @dataclass(frozen=True)
-class _SumsOfPowers(SumsOfCells):
-    """The norm as the root of a sum of powers, of float32 for a small whole p; moderate powers lose no digits."""
+class SumsOfPowers(SumsOfCells):
+    """The norm as the root of a sum of powers; moderate powers lose no digits."""
 
     p: float
 

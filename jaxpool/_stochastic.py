@@ -14,7 +14,6 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_key
 from jaxpool._call import core, extended, sliding, widened
-from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.powers import quotient
 from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, custom_rule, selected_values
@@ -106,8 +105,7 @@ def _mean_draws(x: jax.Array, mask: jax.Array | None, window: Window, rule: str)
     x, mask, window, dtype = widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
-    x = without_uncovered(x, window, learnt=False)
-    return pool_by_sums_of_cells(_Means(window), rule, x).astype(dtype)
+    return pool_by_sums_of_cells(_Means(window), rule, x.astype(dtype))
 
 
 @dataclass(frozen=True)

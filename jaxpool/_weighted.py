@@ -12,7 +12,6 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, check_array, core, extended, fit_to_cells, sliding, widened
-from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
@@ -181,5 +180,6 @@ def _means(
     weights, _, _ = extended(weights, None, window)
     x, mask, window, dtype = widened(x, mask, window)
     x, weights = vary_together(x.astype(wide), weights)
-    x, weights = (without_uncovered(each, window, learnt=False) for each in (x, weights))
+    if accumulation_dtype(dtype) == wide:
+        x = x.astype(dtype)
     return weighted_means(x, weights, mask, window, exponents, rule).astype(dtype)

@@ -1,8 +1,8 @@
 """The cost of a compiled program, from its text: kernels, bytes moved through main memory, the compiler's own cycles.
 
 Bytes are counted as if every kernel read each cell that it needs once and wrote each result once: what a slice leaves
-out is not read, and an array updated in place is neither read nor written as a whole. For a conditional the branch that
-moves least counts, since the others are for rare input; `rarely` has the most expensive one.
+out is not read, and an array updated in place is neither read nor written as a whole. For a conditional the branch with
+the fewest kernels counts, since the others are for rare input; `rarely` has the most expensive one.
 """
 
 import re
@@ -93,7 +93,7 @@ class _Reader:
 
     def _branches(self, instruction: Instruction) -> Costs:
         names = instruction.called("branch_computations", "true_computation", "false_computation")
-        branches = sorted((self.run(name) for name in names), key=lambda branch: (branch.moved, branch.cycles))
+        branches = sorted((self.run(name) for name in names), key=lambda branch: (branch.kernels, branch.moved))
         least, most = branches[0], max(branch.rarely for branch in branches)
         return Costs(**{field.name: getattr(least, field.name) for field in fields(Costs)} | {"rarely": most})
 

@@ -192,14 +192,13 @@ def _pool(
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
-    x = without_uncovered(x, window, learnt=beta is not None)
     if number is not None:
         (least, most), sign = family.bounds(x.dtype), math.copysign(1, number)
         pool = family(window, min(max(abs(number), least), most), dtype)
         if mask is None:
-            values = sign * pool_by_sums_of_cells(pool, rule, sign * x)
+            values = sign * pool_by_sums_of_cells(pool, rule, (sign * x).astype(dtype))
         else:
-            values = sign * pool.pool_present(sign * x, mask, None, rule)
+            values = sign * pool.pool_present(sign * without_uncovered(x, window, learnt=False), mask, None, rule)
     else:
         assert beta is not None
         pool, beta = family(window, None, dtype), lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim))
@@ -209,7 +208,7 @@ def _pool(
             beta = jnp.broadcast_to(beta, (batch, *beta.shape[1:]))
             values = pool_by_sums_of_cells(pool, rule, x, vary_with(beta, x))
         else:
-            values = pool.pool_signed(x, mask, beta, rule)
+            values = pool.pool_signed(without_uncovered(x, window, learnt=True), mask, beta, rule)
     if mask is not None:
         values = jnp.where(any_present(mask, window), values, 0)
     elif window.has_footprint and not (held := window.counts(x.ndim, padding=True)).all():

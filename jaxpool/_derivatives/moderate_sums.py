@@ -9,7 +9,7 @@ agree, and to exchange borders again for the exact pool; inside `jax.shard_map`,
 """
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -20,9 +20,10 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
-from jaxpool._engine.operations import any_in_batch
+from jaxpool._engine.operations import accumulation_dtype, if_all
 from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 from jaxpool._engine.reductions import terms_of_cells
 from jaxpool._engine.stages import in_one_row, in_slabs, materialize
@@ -36,7 +37,6 @@ class SumsOfCells(abc.ABC):
     """A pool as a function of sums of terms, and the exact pool; static in the traced program."""
 
     window: Window
-
     # How many of the sums are kept for derivatives; the value of these sums alone has the same derivatives.
     kept: ClassVar[int]
     # Whether sums pay off on a CPU for tiles of few cells, too.
@@ -58,6 +58,17 @@ class SumsOfCells(abc.ABC):
         """Whether derivatives get the values as a last sum."""
         return False
 
+    def cells_to_sum(self, *cells: jax.Array) -> Terms:
+        """The cells in the dtype of their sums; those that no window holds pass nothing back."""
+        # Within each branch, as the arrays that branches get and return are in memory on a TPU.
+        parameters = self.parameters(*cells)
+        wide = (each.astype(accumulation_dtype(each.dtype)) for each in cells[: len(cells) - len(parameters)])
+        return *(without_uncovered(each, self.window, learnt=bool(parameters)) for each in wide), *parameters
+
+    def exact_values(self, *cells: jax.Array) -> jax.Array:
+        """The values in the dtype of the cells."""
+        return self.exact(*self.cells_to_sum(*cells)).astype(cells[0].dtype)
+
     @abc.abstractmethod
     def exact(self, *cells: Any, **_: Any) -> jax.Array:
         """The values of the windows for any data, with their derivatives."""
@@ -78,9 +89,9 @@ class SumsOfCells(abc.ABC):
     def is_moderate(self, sums: Terms) -> jax.Array:
         """Which sums have neither overflowed nor lost digits."""
 
-    def are_moderate(self, *cells: Any, **_: Any) -> jax.Array | None:
+    def are_moderate(self, *cells: Any, **_: Any) -> jax.Array | bool:
         """Whether all cells may be in such sums, if these do not show it."""
-        return None
+        return True
 
     def kept_terms(self, *cells: Any, **_: Any) -> Terms:
         return terms_of_cells(self.terms, cells, self.window)[: self.kept]
@@ -105,18 +116,14 @@ class SumsOfCells(abc.ABC):
         return self.value_of_sums(sums, self.counts(sums), *self.parameters(*cells))
 
     def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
-        """The tangent of the values, from moderate sums and the tangents of the cells with these numbers.
-
-        A tangent of 0 for the others would meet their slopes, which may overflow.
-        """
-
-        def value(varying: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
-            return self.value_of_kept(_with_varying(cells, varying), sums)
-
+        """The tangent of the values, from moderate sums and the tangents of the cells with these numbers."""
+        # A tangent of 0 for the others would meet their slopes, which may overflow.
         varying = {number: cells[number] for number in dots}
         _, terms_dot = jax.jvp(lambda each: self.kept_terms(*_with_varying(cells, each)), (varying,), (dots,))
         sums_dot = tuple(reduce_windows(materialize(term), self.window, lax.add) for term in terms_dot)
-        return jax.jvp(value, (varying, sums), (dots, sums_dot))[1]
+        return jax.jvp(
+            lambda each, sums: self.value_of_kept(_with_varying(cells, each), sums), (varying, sums), (dots, sums_dot)
+        )[1]
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         """The cotangents of the cells, from moderate sums."""
@@ -129,9 +136,9 @@ class SumsOfCells(abc.ABC):
 
 
 def pool_by_sums_of_cells(pool: SumsOfCells, rule: str, *cells: jax.Array) -> jax.Array:
-    """Pool arrays without absent cells, by sums of their cells if that pays off and loses nothing."""
+    """Pool arrays without absent cells, by sums of their cells if that pays off and loses nothing; in x's dtype."""
     if default_platform() not in pool.platforms or may_be_shared(*cells):
-        return with_rule(rule, pool.exact)(*cells)
+        return with_rule(rule, pool.exact_values)(*cells)
     return with_rule(rule, lambda *cells: _values_and_sums(pool, *cells)[0])(*cells)
 
 
@@ -148,30 +155,30 @@ def pool_by_sums_of_cells(pool: SumsOfCells, rule: str, *cells: jax.Array) -> ja
 @custom_rule((0,))
 def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
     """The values, the sums, and whether the values come from the sums: whether all of them are moderate."""
+    shape, dtype = pool.window.output_shape(cells[0].shape), cells[0].dtype
+    like, summed = (jax.ShapeDtypeStruct(shape, each) for each in (dtype, accumulation_dtype(dtype)))
 
     def pool_on_platform(*cells: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
         if not _takes_sums(pool):
-            values = pool.exact(*cells)
+            values = pool.exact_values(*cells)
             # Not jnp.zeros: residuals vary over devices, as those of other platforms do.
-            return values, (jnp.zeros_like(values),) * pool.kept, jnp.zeros_like(values, shape=(), dtype=bool)
-        moderate = pool.is_moderate(sums := pool.sums(*cells)).all()
-        if (of_cells := pool.are_moderate(*cells)) is not None:
-            moderate &= of_cells
+            sums = (jnp.zeros_like(values, dtype=summed.dtype),) * pool.kept
+            return values, sums, jnp.zeros_like(values, shape=(), dtype=bool)
+        wide = pool.cells_to_sum(*cells)
+        moderate = pool.is_moderate(sums := pool.sums(*wide)).all() & pool.are_moderate(*wide)
         # Infinite sums would look like mistakes. Apart from the values, whose branch no derivative should evaluate.
         kept = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 
-        def pool_sums(cells: Terms, sums: Terms) -> jax.Array:
+        def pool_sums(*cells: jax.Array) -> jax.Array:
             counts, count = jnp.broadcast_to(pool.counts(sums), sums[0].shape), len(sums)
             rows = *sums, counts, *pool.parameters(*cells)
-            return in_one_row(lambda *rows: pool.value_of_sums(rows[:count], *rows[count:]), *rows)
+            values = in_one_row(lambda *rows: pool.value_of_sums(rows[:count], *rows[count:]), *rows)
+            return values.astype(dtype)
 
-        def pool_exact(cells: Terms, _: Terms) -> jax.Array:
-            return in_slabs(pool.exact, pool.window, *cells)
+        return if_all(moderate, pool_sums, partial(in_slabs, pool.exact_values, pool.window), *cells), kept, moderate
 
-        return if_moderate(moderate, pool_sums, pool_exact, cells, sums), kept, moderate
-
-    like = jax.ShapeDtypeStruct(pool.window.output_shape(cells[0].shape), cells[0].dtype)
-    return on_every_platform(pool_on_platform, *cells, like=(like, (like,) * pool.kept, jax.ShapeDtypeStruct((), bool)))
+    kinds = like, (summed,) * pool.kept, jax.ShapeDtypeStruct((), bool)
+    return on_every_platform(pool_on_platform, *cells, like=kinds)
 
 
 @partial(_values_and_sums.defjvp, symbolic_zeros=True)
@@ -199,37 +206,37 @@ class _Derivative(LinearMap):
         count = len(cells)
 
         def push_exact(*arrays: jax.Array) -> jax.Array:
-            return jax.jvp(self.of_varying(arrays[:count]), self.chosen(arrays[:count]), arrays[count:])[1]
+            return jax.jvp(partial(self.exact, arrays[:count]), self.chosen(arrays[:count]), arrays[count:])[1]
 
         def push_sums(*arrays: jax.Array) -> jax.Array:
-            return self.pool.push_forward(arrays[:count], self.by_number(arrays[count:]), sums)
+            cells = self.pool.cells_to_sum(*arrays[:count])
+            dots = {n: dot.astype(cells[n].dtype) for n, dot in zip(self.varying, arrays[count:], strict=True)}
+            return self.pool.push_forward(cells, dots, sums).astype(arrays[0].dtype)
 
-        if not (self.pool.has_derivative and _takes_sums(self.pool)):
-            return push_exact(*cells, *dots)
-        return if_moderate(moderate, push_sums, partial(in_slabs, push_exact, self.pool.window), *cells, *dots)
+        return self.choose(moderate, push_sums, push_exact, *cells, *dots)
 
     def transpose(self, values_bar: jax.Array, cells: Terms, sums: Terms, moderate: jax.Array, /) -> Terms:
         count = len(cells)
 
         def pull_exact(*arrays: jax.Array) -> Terms:
-            return jax.vjp(self.of_varying(arrays[:count]), *self.chosen(arrays[:count]))[1](arrays[count])
+            return jax.vjp(partial(self.exact, arrays[:count]), *self.chosen(arrays[:count]))[1](arrays[count])
 
         def pull_sums(*arrays: jax.Array) -> Terms:
-            return self.chosen(self.pool.pull_back(arrays[:count], arrays[count], sums))
+            cells, pull_back = jax.vjp(self.pool.cells_to_sum, *arrays[:count])
+            return self.chosen(pull_back(self.pool.pull_back(cells, arrays[count].astype(sums[0].dtype), sums)))
 
+        return self.choose(moderate, pull_sums, pull_exact, *cells, values_bar)
+
+    def choose(self, moderate: jax.Array, by_sums: Any, exact: Any, *arrays: jax.Array) -> Any:
         if not (self.pool.has_derivative and _takes_sums(self.pool)):
-            return pull_exact(*cells, values_bar)
-        return if_moderate(moderate, pull_sums, partial(in_slabs, pull_exact, self.pool.window), *cells, values_bar)
+            return exact(*arrays)
+        return if_all(moderate, by_sums, partial(in_slabs, exact, self.pool.window), *arrays)
 
     def chosen(self, arrays: Terms) -> Terms:
         return tuple(arrays[number] for number in self.varying)
 
-    def by_number(self, arrays: Terms) -> dict[int, jax.Array]:
-        return dict(zip(self.varying, arrays, strict=True))
-
-    def of_varying(self, cells: Terms) -> Callable[..., jax.Array]:
-        """The exact pool as a function of the cells that vary."""
-        return lambda *varying: self.pool.exact(*_with_varying(cells, self.by_number(varying)))
+    def exact(self, cells: Terms, *varying: jax.Array) -> jax.Array:
+        return self.pool.exact_values(*_with_varying(cells, dict(zip(self.varying, varying, strict=True))))
 
 
 def _with_varying(cells: Terms, varying: Mapping[int, jax.Array]) -> Terms:
@@ -240,8 +247,3 @@ def _with_varying(cells: Terms, varying: Mapping[int, jax.Array]) -> Terms:
 def _takes_sums(pool: SumsOfCells) -> bool:
     """Whether sums are judged: in a lowering for such a platform and one device; JAX differentiates exact pools."""
     return known_platform() in pool.platforms and lowered_for_one_device()
-
-
-def if_moderate(moderate: jax.Array, by_sums: Callable[..., Any], exact: Callable[..., Any], *arrays: Any) -> Any:
-    """The function `by_sums` of the arrays if all sums are moderate, else the other: one of them for a whole batch."""
-    return lax.cond(~any_in_batch(~moderate), by_sums, exact, *arrays)

@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxpool._derivatives.rules import LinearMap
 from jaxpool._engine import cpu, gather, gpu, loops, reductions, slices, tpu, winners
@@ -51,9 +52,18 @@ _CORRELATION_ORDERS = {"cpu": Window.split, "gpu": gpu.correlation_order, "tpu":
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing."""
-    lowerings = {platform: partial(reduce, window=window, op=op) for platform, reduce in _REDUCTIONS.items()}
-    return by_platform(x, **lowerings, like=jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype))
+    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing.
+
+    Sums of 16-bit floats are float32.
+    """
+    dtype = accumulation_dtype(x.dtype) if op is lax.add else x.dtype
+
+    def reduced(x: jax.Array, lowering: Callable[[jax.Array, Window, Operation], jax.Array]) -> jax.Array:
+        # A lowering for TPUs chooses when to widen cells.
+        return lowering(x if lowering is tpu.reduce_windows else x.astype(dtype), window, op)
+
+    lowerings = {platform: partial(reduced, lowering=each) for platform, each in _REDUCTIONS.items()}
+    return by_platform(x, **lowerings, like=jax.ShapeDtypeStruct(window.output_shape(x.shape), dtype))
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:

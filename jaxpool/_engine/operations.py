@@ -154,12 +154,17 @@ def numbers_of(shape: Sequence[int], axes: Sequence[int], dtype: Any) -> jax.Arr
     return encode(iotas, [shape[axis] for axis in axes[1:]])
 
 
+def if_all(conditions: jax.Array, usual: Callable[..., Any], rare: Callable[..., Any], *arrays: Any) -> Any:
+    """The function `usual` of the arrays if all conditions hold, else `rare`: one of them for a whole batch."""
+    return lax.cond(_all_in_batch(conditions.all()), usual, rare, *arrays)
+
+
 @custom_vmap
-def any_in_batch(condition: jax.Array) -> jax.Array:
-    """The condition; for a batch, whether it holds anywhere in it: one answer, for which one branch is taken."""
+def _all_in_batch(condition: jax.Array) -> jax.Array:
+    """The condition; for a batch, whether it holds everywhere in it."""
     return condition
 
 
-@any_in_batch.def_vmap
-def _any_in_batch(size: int, batched: Any, condition: jax.Array) -> tuple[jax.Array, bool]:
-    return any_in_batch(condition.any(0)), False
+@_all_in_batch.def_vmap
+def _of_batch(size: int, batched: Any, condition: jax.Array) -> tuple[jax.Array, bool]:
+    return _all_in_batch(condition.all(0)), False

@@ -20,7 +20,7 @@ from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.blocks import fold, most_sharing, reduce_blocks
 from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.loops import fold_offsets
-from jaxpool._engine.operations import Arrays, Operation, identity, split_axis
+from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity, split_axis
 from jaxpool._engine.platforms import known_platform, on_one_device
 from jaxpool._engine.stages import in_one_row, materialize, private_copy, separate_term
 from jaxpool._engine.window_offsets import at_offset, cells_at_offsets, is_innermost, is_looped, offsets_in, pad_windows
@@ -206,11 +206,14 @@ def _cells_first(array: jax.Array, window: Window) -> jax.Array:
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
-    """Sum every window with a weight for each offset; padded cells are 0."""
+    """Sum every window with a weight for each offset, 16-bit floats in float32; padded cells are 0."""
     for number, (part, of_cells) in enumerate(_parts(window, weights, order)):
         x = materialize(x) if number and _sums_in_stages(window) else x
-        table = of_cells.astype(x.dtype)
-        terms = [cells * weight for cells, weight in zip(cells_at_offsets(x, part, 0), table, strict=True)]
+        # Widened after it is sliced: a wider array would be in memory.
+        dtype = accumulation_dtype(x.dtype)
+        table = of_cells.astype(dtype)
+        cells = (each.astype(dtype) for each in cells_at_offsets(x, part, 0))
+        terms = [each * weight for each, weight in zip(cells, table, strict=True)]
         if len(set(of_cells)) == 1:
             terms = list(map(separate_term, terms))
         x = reduce(lax.add, terms)

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import gpu, winners
-from jaxpool._engine.operations import Operation, accumulation_dtype, any_in_batch, identity
+from jaxpool._engine.operations import Operation, accumulation_dtype, identity, if_all
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reductions import (
     native_reduce_window,
@@ -28,14 +28,20 @@ _MOST_SLICES = 64
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
+    """Reduce every window of x by `op`: `lax.max`, `lax.min` or `lax.add`. Sums of 16-bit floats are float32."""
+    dtype = accumulation_dtype(x.dtype) if op is lax.add else x.dtype
+    if _slices_bins(window):
+        # The first axis first: rows are then added whole. The other order takes 4 to 7 times the cycles. Bins are
+        # widened after they are sliced, as a wider array would be in memory.
+        for part in reversed(window.split()):
+            if part.has_bins:
+                x = _reduce_bins(x, part, op, dtype)
+            else:
+                x = reduce_by_reduce_window(x.astype(dtype), part, op)
+        return x
+    x = x.astype(dtype)
     if window.has_footprint:
         return gpu.reduce_windows(x, window, op)
-    if _slices_bins(window):
-        # The first axis first: rows are then added whole. The other order takes 4 to 7 times the cycles.
-        for part in reversed(window.split()):
-            x = _reduce_bins(x, part, op) if part.has_bins else reduce_by_reduce_window(x, part, op)
-        return x
     for part in gpu.order(window):
         if gpu.reduces_whole_axes(part):
             x = gpu.reduce_by_axes(x, part, op)
@@ -63,14 +69,14 @@ def _slices_bins(window: Window) -> bool:
     return window.has_bins and on_one_device() and all(axis.output <= _MOST_SLICES for axis in window.axes)
 
 
-def _reduce_bins(x: jax.Array, part: Window, op: Operation) -> jax.Array:
-    """Reduce every bin along one axis."""
+def _reduce_bins(x: jax.Array, part: Window, op: Operation, dtype: Any) -> jax.Array:
+    """Reduce every bin along one axis, in this dtype."""
     (axis,) = part.axes
     bins = [
         lax.slice_in_dim(x, start, start + count, 1, axis.axis)
         for start, count in zip(axis.starts.tolist(), axis.counts(padding=False).tolist(), strict=True)
     ]
-    reduced = [lax.reduce(cells, identity(op, x.dtype), op, (axis.axis,)) for cells in bins]
+    reduced = [lax.reduce(cells.astype(dtype), identity(op, dtype), op, (axis.axis,)) for cells in bins]
     return lax.concatenate([lax.expand_dims(each, (axis.axis,)) for each in reduced], axis.axis)
 
 
@@ -120,4 +126,4 @@ def send_to_winners(
     exact = partial(winners.send_to_winners, x=x, selection=gpu.SELECTION, window=window, op=op)
     if not (on_one_device() or all(axis.extent < 2 * axis.stride for axis in window.axes)):
         return exact(cotangent)
-    return lax.cond(any_in_batch((~jnp.isfinite(values)).any()), exact, native, cotangent)
+    return if_all(jnp.isfinite(values), native, exact, cotangent)

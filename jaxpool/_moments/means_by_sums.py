@@ -31,9 +31,9 @@ def weighted_means(
     if mask is not None:
         x, weights = jnp.where(mask, x, 0), jnp.where(mask, weights, Ratios(exponents).absent)
     pool = _MeansBySums(window, exponents)
-    if x.dtype == np.float32:
+    if weights.dtype == np.float32:
         return pool_by_sums_of_cells(pool, rule, x, weights)
-    return with_rule(rule, pool.exact)(x, weights)
+    return with_rule(rule, pool.exact_values)(x, weights)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._derivatives.moderate_sums import if_moderate
 from jaxpool._derivatives.powers import corrected_share
 from jaxpool._derivatives.rules import custom_rule, with_rule
 from jaxpool._engine.maps import on_every_platform
-from jaxpool._engine.operations import Arrays, combine
+from jaxpool._engine.operations import Arrays, combine, if_all
 from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 from jaxpool._engine.stages import in_slabs, materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows, present_cells
@@ -88,7 +87,7 @@ def _by_one_loop(pool: Variances, x: jax.Array) -> jax.Array:
             return pool.exact(x)
         values = materialize(pool.moderate(x))
         exact = partial(in_slabs, pool.exact, pool.window)
-        return if_moderate((values == values).all(), lambda _, values: values, lambda x, _: exact(x), x, values)
+        return if_all(values == values, lambda _, values: values, lambda x, _: exact(x), x, values)
 
     like = jax.ShapeDtypeStruct(pool.window.output_shape(x.shape), x.dtype)
     return on_every_platform(pool_on_platform, x, like=like)

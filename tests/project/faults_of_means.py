@@ -119,7 +119,7 @@ FAULTS = (
     ),
     Fault(
         "derivatives by sums that are not moderate",
-        "if_moderate(moderate, pull_sums, partial(in_slabs, pull_exact, self.pool.window), *cells, values_bar)",
+        "self.choose(moderate, pull_sums, pull_exact, *cells, values_bar)",
         "pull_sums(*cells, values_bar)",
         "test_sums_of_cells -k large_cell",
     ),
