@@ -29,6 +29,8 @@ NAMES = (
     ("tpu", f"avg 31×31/1 padded 15 forward, float32, {_LAST}"),
     ("tpu", f"sum 3×3/2 padded 1 gradient, float32, {_LAST}"),
     ("tpu", f"smooth 3×3/2 gradient, float32, {_LAST}"),
+    ("tpu", f"gem 3×3/2 forward, bfloat16, {_LAST}"),
+    ("tpu", f"blur 3×3/2 forward, bfloat16, {_LAST}"),
     ("tpu", f"adaptive avg 10×10 bins forward, float32, {_LAST}"),
     ("tpu", f"adaptive avg 10×10 bins gradient, float32, {_LAST}"),
     ("gpu", "network stem, max 3×3/2 padded 1, bfloat16, 64×224×224×3, channels last"),
