@@ -118,6 +118,18 @@ FAULTS = (
         "test_sums_of_cells -k norms",
     ),
     Fault(
+        "sums of 16-bit terms",
+        "wide = (each.astype(accumulation_dtype(each.dtype)) for each in cells[: len(cells) - len(parameters)])",
+        "wide = cells[: len(cells) - len(parameters)]",
+        "test_small_floats",
+    ),
+    Fault(
+        "weights of cells that no window holds",
+        "*(without_uncovered(each, self.window, learnt=bool(parameters)) for each in wide), *parameters",
+        "*wide, *parameters",
+        "test_nan",
+    ),
+    Fault(
         "derivatives by sums that are not moderate",
         "self.choose(moderate, pull_sums, pull_exact, *cells, values_bar)",
         "pull_sums(*cells, values_bar)",
