@@ -60,7 +60,7 @@ class SumsOfCells(abc.ABC):
 
     def cells_to_sum(self, *cells: jax.Array) -> Terms:
         """The cells in the dtype of their sums; those that no window holds pass nothing back."""
-        # Within each branch, as the arrays that branches get and return are in memory on a TPU.
+        # For use within branches: on a TPU, all arrays that a branch gets or returns are in memory.
         parameters = self.parameters(*cells)
         wide = (each.astype(accumulation_dtype(each.dtype)) for each in cells[: len(cells) - len(parameters)])
         return *(without_uncovered(each, self.window, learnt=bool(parameters)) for each in wide), *parameters
