@@ -25,6 +25,7 @@ _LAST, _FIRST = "32×112×112×64, channels last", "32×64×112×112, channels f
 NAMES = (
     # First, since it takes longer to compile than all the others.
     ("tpu", "network stem, max 3×3/2 padded 1, bfloat16, 64×224×224×3, channels last"),
+    ("tpu", "network DenseNet head, global avg, bfloat16, 128×14×14×512, channels last"),
     ("tpu", f"max 3×3/2 padded 1 forward, bfloat16, {_FIRST}"),
     ("tpu", f"avg 31×31/1 padded 15 forward, float32, {_LAST}"),
     ("tpu", f"sum 3×3/2 padded 1 gradient, float32, {_LAST}"),
