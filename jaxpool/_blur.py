@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._average import divide
-from jaxpool._call import core, sliding, widened
+from jaxpool._call import core, in_own_dtype, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import correlate, transpose_correlation
@@ -171,10 +171,10 @@ def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: W
 
 @core
 def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
-    x, mask, window, dtype = widened(x, mask, window)
+    given, (x, mask, window, dtype) = x, widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
-    averages = _linear(x.astype(dtype), window, rule)
+    averages = _linear(in_own_dtype(x, given), window, rule)
     if mask is not None:
         kept = pad_real(mask, window, True).astype(jnp.finfo(x.dtype).dtype)
         weights = correlate(kept, window.after_padding(), _weights(window))
@@ -218,8 +218,7 @@ def _weights(window: Window) -> list[list[float]]:
 @dataclass(frozen=True)
 class _WeightedSums(LinearMap):
     window: Window
-    # The dtype of the cells.
-    dtype: np.dtype
+    dtype: np.dtype  # of the cells
 
     def forward(self, x: jax.Array, /) -> jax.Array:
         return correlate(x, self.window, _weights(self.window))

@@ -209,3 +209,8 @@ def widened(
     """
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     return *extended(x.astype(accumulation_dtype(dtype)), mask, window), dtype
+
+
+def in_own_dtype(wide: jax.Array, x: jax.Array) -> jax.Array:
+    """The array of `widened` in x's own dtype, for maps that widen it; not with copies, whose cotangents are added."""
+    return wide.astype(x.dtype) if wide.shape == x.shape and jnp.issubdtype(x.dtype, jnp.inexact) else wide

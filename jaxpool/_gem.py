@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jaxpool._adaptive import keep_axes
 from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
-from jaxpool._call import Call, core, over_whole_axes, padding_counts, sliding, widened
+from jaxpool._call import Call, core, in_own_dtype, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._derivatives.in_turn import exponentials_order, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift, parametric_pool
@@ -172,7 +172,7 @@ def _power_means(
     least: float | None,
     rule: str,
 ) -> jax.Array:
-    x, mask, window, dtype = widened(x, mask, window)
+    given, (x, mask, window, dtype) = x, widened(x, mask, window)
     if least is not None:
         least = in_range(least, x.dtype)
         x = jnp.where(x <= least, np.array(least, x.dtype), x)
@@ -180,7 +180,7 @@ def _power_means(
     if number is not None and math.log(window.held) / number < math.log(largest) / 4:
         if mask is None and takes_powers(number, x.dtype):
             # ε need not be a number of the dtype.
-            cells = x.astype(dtype) if least is None else x
+            cells = in_own_dtype(x, given) if least is None else x
             return pool_by_sums_of_cells(_Means(window, number, include_pad), rule, cells).astype(dtype)
         counts = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(x.dtype)
         values = norms(x, mask, None, window, number, rule)

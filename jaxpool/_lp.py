@@ -12,7 +12,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_parameter
-from jaxpool._call import core, sliding, widened
+from jaxpool._call import core, in_own_dtype, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.in_turn import terms_order, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
@@ -103,11 +103,11 @@ def norms(
     x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str
 ) -> jax.Array:
     """The norm of every window for the exponent `number`, or for the array `p` if `number` is None."""
-    x, mask, window, dtype = widened(x, mask, window)
+    given, (x, mask, window, dtype) = x, widened(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
     if takes_powers(number, x.dtype):
-        return pool_by_sums_of_cells(SumsOfPowers(window, number), rule, x.astype(dtype))
+        return pool_by_sums_of_cells(SumsOfPowers(window, number), rule, in_own_dtype(x, given)).astype(dtype)
     x = without_uncovered(x, window, learnt=p is not None)
     if number is not None and number > float(jnp.finfo(x.dtype).max):
         # Not jnp.abs, whose derivative at 0 is 1.

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._call import LESS_PADDING, check_array, core, extended, fit_to_cells, sliding, widened
+from jaxpool._call import LESS_PADDING, check_array, core, extended, fit_to_cells, in_own_dtype, sliding, widened
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
@@ -178,8 +178,8 @@ def _means(
         wide = np.promote_types(wide, accumulation_dtype(weights.dtype))
     weights = jnp.broadcast_to(weights.astype(wide), x.shape)
     weights, _, _ = extended(weights, None, window)
-    x, mask, window, dtype = widened(x, mask, window)
+    given, (x, mask, window, dtype) = x, widened(x, mask, window)
     x, weights = vary_together(x.astype(wide), weights)
     if accumulation_dtype(dtype) == wide:
-        x = x.astype(dtype)
+        x = in_own_dtype(x, given)
     return weighted_means(x, weights, mask, window, exponents, rule).astype(dtype)

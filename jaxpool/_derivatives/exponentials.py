@@ -18,7 +18,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_parameter
-from jaxpool._call import core, padding_counts, sliding, widened
+from jaxpool._call import core, in_own_dtype, padding_counts, sliding, widened
 from jaxpool._derivatives.in_turn import any_present, is_shared, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.rules import custom_rule
@@ -189,14 +189,14 @@ def _pool(
     family: type[ExponentialPool],
 ) -> jax.Array:
     """Pool every window with `beta`, or with `number` if that is None; β < 0 is the pool of -x with -β, negated."""
-    x, mask, window, dtype = widened(x, mask, window)
+    given, (x, mask, window, dtype) = x, widened(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
     if number is not None:
         (least, most), sign = family.bounds(x.dtype), math.copysign(1, number)
         pool = family(window, min(max(abs(number), least), most), dtype)
         if mask is None:
-            values = sign * pool_by_sums_of_cells(pool, rule, (sign * x).astype(dtype))
+            values = sign * pool_by_sums_of_cells(pool, rule, in_own_dtype(sign * x, given))
         else:
             values = sign * pool.pool_present(sign * without_uncovered(x, window, learnt=False), mask, None, rule)
     else:

@@ -174,13 +174,19 @@ def test_infinities_and_nan_lie_in_the_windows_that_hold_their_copies() -> None:
     assert np.isnan(jaxpool.avg_pool(x, (3,), 1, "REFLECT")).tolist() == [False, False, True, True]
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("max_pool", jnp.bfloat16), ("sum_pool", jnp.float16)])
+IN_16_BITS = ("avg_pool", "lp_pool", "smooth_max_pool", "soft_pool", "stochastic_pool", "blur_pool")
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("max_pool", jnp.bfloat16), ("sum_pool", jnp.float16), *((name, jnp.bfloat16) for name in IN_16_BITS)],
+)
 def test_cotangents_of_copies_are_added_in_float32_and_rounded_once(name: str, dtype: Any) -> None:
     x = jnp.asarray(np.random.default_rng(3).normal(size=(2, 5)), dtype)
     weights = jnp.asarray(np.random.default_rng(4).normal(size=(2, 5)) + 1, dtype)
 
     def gradient(x: jax.Array) -> jax.Array:
-        pool = partial(getattr(jaxpool, name), kernel_size=(9,), stride=1, padding="EDGE", **OPTIONS[name])
+        pool = partial(getattr(jaxpool, name), kernel_size=(9,), stride=1, padding="EDGE", **(OPTIONS | OTHERS)[name])
         values, pull_back = jax.vjp(pool, x)
         return pull_back(weights.astype(values.dtype))[0]
 
