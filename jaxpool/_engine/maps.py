@@ -20,12 +20,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxpool._derivatives.rules import LinearMap
 from jaxpool._engine import cpu, gather, gpu, loops, reductions, slices, tpu, winners
 from jaxpool._engine.gather import Covered
-from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, divided
+from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, divided, reduction_dtype
 from jaxpool._engine.platforms import PORTABLE
 from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.reductions import Weights
@@ -56,7 +55,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
     Sums of 16-bit floats are float32.
     """
-    dtype = accumulation_dtype(x.dtype) if op is lax.add else x.dtype
+    dtype = reduction_dtype(op, x.dtype)
 
     def reduced(x: jax.Array, lowering: Callable[[jax.Array, Window, Operation], jax.Array]) -> jax.Array:
         # A lowering for TPUs chooses when to widen cells.

@@ -49,6 +49,11 @@ def accumulation_dtype(dtype: Any) -> np.dtype:
     return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else np.dtype(dtype)
 
 
+def reduction_dtype(op: Operation, dtype: Any) -> np.dtype:
+    """The dtype of reductions of such cells by `op`: that of their sums for `lax.add`, else their own."""
+    return accumulation_dtype(dtype) if op is lax.add else np.dtype(dtype)
+
+
 def divided(array: jax.Array, divisor: float) -> jax.Array:
     """The array divided by a number."""
     return array if divisor == 1 else array / np.array(divisor, array.dtype)[()]

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import gpu, winners
-from jaxpool._engine.operations import Operation, accumulation_dtype, identity, if_all
+from jaxpool._engine.operations import Operation, accumulation_dtype, identity, if_all, reduction_dtype
 from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reductions import (
     native_reduce_window,
@@ -29,7 +29,7 @@ _MOST_SLICES = 64
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`: `lax.max`, `lax.min` or `lax.add`. Sums of 16-bit floats are float32."""
-    dtype = accumulation_dtype(x.dtype) if op is lax.add else x.dtype
+    dtype = reduction_dtype(op, x.dtype)
     if _slices_bins(window):
         # The first axis first: rows are then added whole. The other order takes 4 to 7 times the cycles. Bins are
         # widened after they are sliced, as a wider array would be in memory.
