@@ -14,7 +14,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_divisor
-from jaxpool._call import core, extended, in_own_dtype, padding_counts, sliding, widened
+from jaxpool._call import core, extended, in_floats, padding_counts, sliding
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, in_range
@@ -179,18 +179,18 @@ def averages(
     x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, divisor: float | None, rule: str
 ) -> jax.Array:
     """The sum of every window over its divisor: the given number, or the number of cells counted."""
-    given, (x, mask, window, dtype) = x, widened(x, mask, window)
+    x, mask, window, dtype = in_floats(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
-    divisor = None if divisor is None else in_range(divisor, x.dtype)
+    wide = accumulation_dtype(dtype)
+    divisor = None if divisor is None else in_range(divisor, wide)
     counts = cells_counted(mask, window, include_pad, x.ndim) if divisor is None else np.asarray(divisor)
     is_one_number = isinstance(counts, np.ndarray) and counts.size == 1
-    cells = in_own_dtype(x, given)
-    quotients = _Quotients(window, cells.dtype, float(counts.item()) if is_one_number else 1.0)
-    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), x.dtype)
-    values = with_rule(rule, partial(apply_linear_map, quotients, like=like))(cells)
+    quotients = _Quotients(window, x.dtype, float(counts.item()) if is_one_number else 1.0)
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), wide)
+    values = with_rule(rule, partial(apply_linear_map, quotients, like=like))(x)
     if not is_one_number:
-        values = divide(values, jnp.asarray(counts).astype(jnp.finfo(x.dtype).dtype))
+        values = divide(values, jnp.asarray(counts).astype(jnp.finfo(wide).dtype))
     return values.astype(dtype)
 
 

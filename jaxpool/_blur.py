@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._average import divide
-from jaxpool._call import core, in_own_dtype, sliding, widened
+from jaxpool._call import core, in_floats, sliding
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import correlate, transpose_correlation
@@ -171,16 +171,17 @@ def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: W
 
 @core
 def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
-    given, (x, mask, window, dtype) = x, widened(x, mask, window)
+    x, mask, window, dtype = in_floats(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
-    averages = _linear(in_own_dtype(x, given), window, rule)
+    averages = _linear(x, window, rule)
+    real = jnp.finfo(averages.dtype).dtype
     if mask is not None:
-        kept = pad_real(mask, window, True).astype(jnp.finfo(x.dtype).dtype)
+        kept = pad_real(mask, window, True).astype(real)
         weights = correlate(kept, window.after_padding(), _weights(window))
         averages = divide(averages, jnp.where(weights == 0, 1, weights))
     elif any(axis.overhang > axis.high for axis in window.axes):
-        averages = divide(averages, jnp.asarray(_weights_held(window, x.ndim), jnp.finfo(x.dtype).dtype))
+        averages = divide(averages, jnp.asarray(_weights_held(window, x.ndim), real))
     return averages.astype(dtype)
 
 

@@ -200,17 +200,20 @@ def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.
     return x, None if mask is None else extend(mask, window), window.after_copies()
 
 
+def in_floats(
+    x: jax.Array, mask: jax.Array | None, window: Window
+) -> tuple[jax.Array, jax.Array | None, Window, np.dtype]:
+    """The array with its copied cells, as floats, for maps that widen it; the mask; the windows; the result's dtype.
+
+    That dtype is x's own, or float32 for integers. Callers round to it once, at the end.
+    """
+    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
+    return *extended(x.astype(dtype), mask, window), dtype
+
+
 def widened(
     x: jax.Array, mask: jax.Array | None, window: Window
 ) -> tuple[jax.Array, jax.Array | None, Window, np.dtype]:
-    """The array in the dtype of its sums, extended by copies if its padding is a word for them; mask; windows; a dtype.
-
-    The dtype is that of the result: x's own, or float32 for integers. Callers round to it once, at the end.
-    """
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    return *extended(x.astype(accumulation_dtype(dtype)), mask, window), dtype
-
-
-def in_own_dtype(wide: jax.Array, x: jax.Array) -> jax.Array:
-    """The array of `widened` in x's own dtype, for maps that widen it; not with copies, whose cotangents are added."""
-    return wide.astype(x.dtype) if wide.shape == x.shape and jnp.issubdtype(x.dtype, jnp.inexact) else wide
+    """The results of `in_floats`, with the array in the dtype of its sums."""
+    x, mask, window, dtype = in_floats(x, mask, window)
+    return x.astype(accumulation_dtype(dtype)), mask, window, dtype

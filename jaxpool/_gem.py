@@ -14,12 +14,12 @@ from jax.typing import ArrayLike
 from jaxpool._adaptive import keep_axes
 from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
-from jaxpool._call import Call, core, in_own_dtype, over_whole_axes, padding_counts, sliding, widened
+from jaxpool._call import Call, core, in_floats, over_whole_axes, padding_counts, sliding
 from jaxpool._derivatives.in_turn import exponentials_order, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift, parametric_pool
 from jaxpool._derivatives.powers import exponent_in_range
-from jaxpool._engine.operations import in_range
+from jaxpool._engine.operations import accumulation_dtype, in_range
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.kernels import KernelSize
@@ -172,23 +172,22 @@ def _power_means(
     least: float | None,
     rule: str,
 ) -> jax.Array:
-    given, (x, mask, window, dtype) = x, widened(x, mask, window)
+    x, mask, window, dtype = in_floats(x, mask, window)
+    wide = accumulation_dtype(dtype)
     if least is not None:
-        least = in_range(least, x.dtype)
-        x = jnp.where(x <= least, np.array(least, x.dtype), x)
-    largest = float(jnp.finfo(x.dtype).max)
+        # ε need not be a number of the dtype.
+        x, least = x.astype(wide), in_range(least, wide)
+        x = jnp.where(x <= least, np.array(least, wide), x)
+    largest = float(jnp.finfo(wide).max)
     if number is not None and math.log(window.held) / number < math.log(largest) / 4:
         if mask is None and takes_powers(number, x.dtype):
-            # ε need not be a number of the dtype.
-            cells = in_own_dtype(x, given) if least is None else x
-            return pool_by_sums_of_cells(_Means(window, number, include_pad), rule, cells).astype(dtype)
-        counts = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(x.dtype)
-        values = norms(x, mask, None, window, number, rule)
-        if number > largest:
-            return values.astype(dtype)
-        # Infinite norms stay infinite, and their windows pass no derivative on anyway.
-        # Cotangents divided before the norms exist would fill memory while these are computed.
-        return materialize(divide(values, counts ** (1 / number)), values).astype(dtype)
+            return pool_by_sums_of_cells(_Means(window, number, include_pad), rule, x).astype(dtype)
+        values = norms(x.astype(wide), mask, None, window, number, rule)
+        if number <= largest:
+            counts = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(wide)
+            values = _divided(values, counts ** (1 / number))
+        return values.astype(dtype)
+    x = x.astype(wide)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
     x = x if mask is None else jnp.where(mask, x, 0)
@@ -196,6 +195,12 @@ def _power_means(
     p, number = exponent_in_range(p, number, x)
     counted = None if present is None else present.astype(x.dtype)
     return parametric_pool(x, p, _PowerMean(window, number), rule, counted).astype(dtype)
+
+
+def _divided(norms: jax.Array, counts: jax.Array) -> jax.Array:
+    """The norms over n^(1/p). Infinite ones stay infinite, and their windows pass no derivative on anyway."""
+    # Cotangents divided before the norms exist would fill memory while these are computed.
+    return materialize(divide(norms, counts), norms)
 
 
 @dataclass(frozen=True)
@@ -206,8 +211,7 @@ class _Means(SumsOfPowers):
 
     def exact(self, x: jax.Array, /) -> jax.Array:
         norms = super().exact(x)
-        # Cotangents divided before the norms exist would fill memory while these are computed.
-        return materialize(divide(norms, jnp.asarray(self.counts((norms,)))), norms)
+        return _divided(norms, jnp.asarray(self.counts((norms,))))
 
     def counts(self, sums: Terms) -> np.ndarray:
         """n^(1/p) for every window."""

@@ -12,7 +12,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_parameter
-from jaxpool._call import core, in_own_dtype, sliding, widened
+from jaxpool._call import core, in_floats, sliding
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.in_turn import terms_order, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
@@ -29,7 +29,7 @@ from jaxpool._derivatives.powers import (
     signed_power,
 )
 from jaxpool._engine.maps import reduce_windows, sum_terms
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.stages import in_one_row
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
@@ -103,12 +103,12 @@ def norms(
     x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str
 ) -> jax.Array:
     """The norm of every window for the exponent `number`, or for the array `p` if `number` is None."""
-    given, (x, mask, window, dtype) = x, widened(x, mask, window)
+    x, mask, window, dtype = in_floats(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
     if takes_powers(number, x.dtype):
-        return pool_by_sums_of_cells(SumsOfPowers(window, number), rule, in_own_dtype(x, given)).astype(dtype)
-    x = without_uncovered(x, window, learnt=p is not None)
+        return pool_by_sums_of_cells(SumsOfPowers(window, number), rule, x).astype(dtype)
+    x = without_uncovered(x.astype(accumulation_dtype(x.dtype)), window, learnt=p is not None)
     if number is not None and number > float(jnp.finfo(x.dtype).max):
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = x * jnp.sign(x)
@@ -184,7 +184,7 @@ _LEAST_SUM, _LARGEST_SUM = 2.0**-80, 2.0**80
 
 def takes_powers(number: float | None, dtype: Any) -> TypeGuard[float]:
     """Whether norms with this exponent are by sums of powers: of float32, for a small whole one."""
-    return number is not None and number.is_integer() and number <= 8 and dtype == np.float32
+    return number is not None and number.is_integer() and number <= 8 and accumulation_dtype(dtype) == np.float32
 
 
 @dataclass(frozen=True)

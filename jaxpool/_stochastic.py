@@ -13,7 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_key
-from jaxpool._call import core, extended, in_own_dtype, sliding, widened
+from jaxpool._call import core, extended, in_floats, sliding
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.powers import quotient
 from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, custom_rule, selected_values
@@ -102,10 +102,10 @@ def stochastic_pool(
 
 @core
 def _mean_draws(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
-    given, (x, mask, window, dtype) = x, widened(x, mask, window)
+    x, mask, window, dtype = in_floats(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
-    return pool_by_sums_of_cells(_Means(window), rule, in_own_dtype(x, given)).astype(dtype)
+    return pool_by_sums_of_cells(_Means(window), rule, x).astype(dtype)
 
 
 @dataclass(frozen=True)

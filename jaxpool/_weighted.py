@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._call import LESS_PADDING, check_array, core, extended, fit_to_cells, in_own_dtype, sliding, widened
+from jaxpool._call import LESS_PADDING, check_array, core, fit_to_cells, in_floats, sliding
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
@@ -171,15 +171,13 @@ def _means(
 ) -> jax.Array:
     """The means of x, given the mask and the weights, which are sharded as cells are."""
     mask, weights = others
-    floats = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    wide = accumulation_dtype(floats)
-    if jnp.issubdtype(weights.dtype, jnp.inexact):
+    cells, mask, windows, dtype = in_floats(x, mask, window)
+    if not jnp.issubdtype(weights.dtype, jnp.inexact):
+        weights = weights.astype(accumulation_dtype(dtype))
+    weights, _, _, _ = in_floats(jnp.broadcast_to(weights, x.shape), None, window)
+    cells, weights = vary_together(cells, weights)
+    sums = [accumulation_dtype(each.dtype) for each in (cells, weights)]
+    if sums[0] != sums[1]:
         # Logits may be far apart only in their own dtype.
-        wide = np.promote_types(wide, accumulation_dtype(weights.dtype))
-    weights = jnp.broadcast_to(weights.astype(wide), x.shape)
-    weights, _, _ = extended(weights, None, window)
-    given, (x, mask, window, dtype) = x, widened(x, mask, window)
-    x, weights = vary_together(x.astype(wide), weights)
-    if accumulation_dtype(dtype) == wide:
-        x = in_own_dtype(x, given)
-    return weighted_means(x, weights, mask, window, exponents, rule).astype(dtype)
+        cells, weights = (each.astype(np.promote_types(*sums)) for each in (cells, weights))
+    return weighted_means(cells, weights, mask, windows, exponents, rule).astype(dtype)

@@ -18,12 +18,12 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_parameter
-from jaxpool._call import core, in_own_dtype, padding_counts, sliding, widened
+from jaxpool._call import core, in_floats, padding_counts, sliding
 from jaxpool._derivatives.in_turn import any_present, is_shared, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.maps import sum_terms
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.platforms import is_portable
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_with
@@ -189,26 +189,28 @@ def _pool(
     family: type[ExponentialPool],
 ) -> jax.Array:
     """Pool every window with `beta`, or with `number` if that is None; β < 0 is the pool of -x with -β, negated."""
-    given, (x, mask, window, dtype) = x, widened(x, mask, window)
+    x, mask, window, dtype = in_floats(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
+    wide = accumulation_dtype(dtype)
     if number is not None:
-        (least, most), sign = family.bounds(x.dtype), math.copysign(1, number)
+        (least, most), sign = family.bounds(wide), math.copysign(1, number)
         pool = family(window, min(max(abs(number), least), most), dtype)
         if mask is None:
-            values = sign * pool_by_sums_of_cells(pool, rule, in_own_dtype(sign * x, given))
+            values = sign * pool_by_sums_of_cells(pool, rule, sign * x)
         else:
-            values = sign * pool.pool_present(sign * without_uncovered(x, window, learnt=False), mask, None, rule)
+            cells = without_uncovered(x.astype(wide), window, learnt=False)
+            values = sign * pool.pool_present(sign * cells, mask, None, rule)
     else:
         assert beta is not None
-        pool, beta = family(window, None, dtype), lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim))
+        pool, beta = family(window, None, dtype), lax.expand_dims(beta.astype(wide), range(x.ndim - beta.ndim))
         if mask is None and is_shared(beta, window):
             # As many as slabs of x may be cut into.
             batch = 1 if 0 in window.pooled_axes else x.shape[0]
             beta = jnp.broadcast_to(beta, (batch, *beta.shape[1:]))
             values = pool_by_sums_of_cells(pool, rule, x, vary_with(beta, x))
         else:
-            values = pool.pool_signed(without_uncovered(x, window, learnt=True), mask, beta, rule)
+            values = pool.pool_signed(without_uncovered(x.astype(wide), window, learnt=True), mask, beta, rule)
     if mask is not None:
         values = jnp.where(any_present(mask, window), values, 0)
     elif window.has_footprint and not (held := window.counts(x.ndim, padding=True)).all():

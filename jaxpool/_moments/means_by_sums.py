@@ -17,7 +17,7 @@ from jaxpool._derivatives.pairs import PairMap, Weights
 from jaxpool._derivatives.powers import reciprocal
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.maps import reduce_windows, spread
-from jaxpool._engine.operations import Arrays
+from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import is_looped
 from jaxpool._geometry.window import Window
@@ -31,7 +31,7 @@ def weighted_means(
     if mask is not None:
         x, weights = jnp.where(mask, x, 0), jnp.where(mask, weights, Ratios(exponents).absent)
     pool = _MeansBySums(window, exponents)
-    if weights.dtype == np.float32:
+    if accumulation_dtype(weights.dtype) == np.float32:
         return pool_by_sums_of_cells(pool, rule, x, weights)
     return with_rule(rule, pool.exact_values)(x, weights)
 
