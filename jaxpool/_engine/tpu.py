@@ -21,6 +21,7 @@ from jaxpool._engine.reductions import (
     spread_by_reduce_window,
     spread_by_windows,
 )
+from jaxpool._engine.window_offsets import holds_all_cells
 from jaxpool._geometry.window import Window
 
 # The most bins along an axis that are sliced one by one.
@@ -59,11 +60,8 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
             cotangent = _spread_bins(cotangent, part) if part.has_bins else spread_by_reduce_window(cotangent, part)
         return cotangent
     for part in reversed(gpu.order(window)):
-        is_whole = all(
-            axis.output == 1 and axis.extent == axis.kernel == axis.size and not axis.low for axis in part.axes
-        )
         # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
-        lowering = spread_by_windows if part.has_bins or is_whole else spread_by_reduce_window
+        lowering = spread_by_windows if part.has_bins or holds_all_cells(part) else spread_by_reduce_window
         cotangent = lowering(cotangent, part)
     return cotangent
 

@@ -30,6 +30,12 @@ def is_looped(window: Window) -> bool:
     return window.held > _MOST_UNROLLED
 
 
+def holds_all_cells(window: Window) -> bool:
+    """Whether there is only one window, which holds all cells along the pooled axes and no padding."""
+    whole = all(axis.output == 1 and axis.kernel == axis.size and not (axis.low or axis.high) for axis in window.axes)
+    return whole and not window.has_footprint
+
+
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
     """Every offset in the window, in row-major order."""
     offsets = itertools.product(*(range(axis.kernel) for axis in window.axes))
