@@ -14,21 +14,21 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import first_in_blocks, reduce_blocks
-from jaxpool._engine.loops import route_to_chosen, select_in_loop
-from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.operations import Operation, identity, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
-from jaxpool._engine.runs import reduce_footprint, spread_footprint
+from jaxpool._engine.runs import reduce_footprint, route_footprint, select_footprint, spread_footprint
 from jaxpool._engine.slices import Numbers, Winner, pad_winners, route_by_comparison, select_by_slices
 from jaxpool._engine.stages import barrier, in_full_rows, marked, materialize, stage
-from jaxpool._engine.window_offsets import is_innermost, is_looped, pad_windows
+from jaxpool._engine.window_offsets import is_innermost, pad_windows
 from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
+    """Reduce every window of x by `op`: `lax.max`, `lax.min` or `lax.add`. Sums of 16-bit floats are float32."""
+    x = x.astype(reduction_dtype(op, x.dtype))
     if isinstance(window, FootprintWindow):
         return reduce_footprint(x, window, op)
     for part in reduction_order(window, op, x.shape):
@@ -121,9 +121,8 @@ def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winn
             for number, mark in enumerate(("values of bins", "offsets in bins"))
         )
         return values, offsets
-    if part.has_footprint and is_looped(part):
-        values, offsets = select_in_loop(x, part, op)
-        return materialize(values), materialize(offsets)
+    if isinstance(part, FootprintWindow):
+        return stage(partial(select_footprint, window=part, op=op), x)
     if part.tiles and (part.cells > 64 or part.is_single):
         # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
         lowering = select_by_blocks
@@ -153,8 +152,8 @@ def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     if part.has_bins and by_table(part):
         return route_by_comparison([materialize(array)], [materialize(offsets)], part, op)
-    if part.has_footprint and is_looped(part):
-        return route_to_chosen([materialize(array)], [materialize(offsets)], part)
+    if isinstance(part, FootprintWindow):
+        return stage(partial(route_footprint, window=part), array, offsets)
     if routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     if len(part.axes) == 1 and part.cells > 8 * part.axes[0].stride:

@@ -14,8 +14,7 @@ from jax import lax
 
 from jaxpool._engine import winners
 from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
-from jaxpool._engine.loops import route_to_chosen, select_in_loop
-from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of
+from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import (
     reduce_by_reduce_window,
@@ -23,7 +22,7 @@ from jaxpool._engine.reductions import (
     spread_by_reduce_window,
     spread_by_windows,
 )
-from jaxpool._engine.runs import reduce_footprint, spread_footprint
+from jaxpool._engine.runs import reduce_footprint, route_footprint, select_footprint, spread_footprint
 from jaxpool._engine.slices import (
     Numbers,
     Winner,
@@ -34,7 +33,7 @@ from jaxpool._engine.slices import (
     select_by_slices,
     select_present_by_slices,
 )
-from jaxpool._engine.window_offsets import is_looped, pad_windows
+from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import Masked, PlatformSelection, Winners
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
@@ -67,7 +66,8 @@ def takes_pieces(part: Window) -> bool:
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`."""
+    """Reduce every window of x by `op`: `lax.max`, `lax.min` or `lax.add`. Sums of 16-bit floats are float32."""
+    x = x.astype(reduction_dtype(op, x.dtype))
     for part in order(window):
         if isinstance(part, FootprintWindow):
             x = reduce_footprint(x, part, op)
@@ -128,8 +128,8 @@ def select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winne
     """The extreme of every window, and its offset, added to the entry of the cell in `numbers`."""
     if reduces_whole_axes(part):
         return select_by_axes(x, numbers, part, op)
-    if part.has_footprint and is_looped(part):
-        return select_in_loop(x, part, op)
+    if isinstance(part, FootprintWindow):
+        return select_footprint(x, part, op)
     return (select_in_pieces if takes_pieces(part) else select_by_slices)(x, numbers, part, op)
 
 
@@ -155,8 +155,8 @@ def select_by_axes(x: jax.Array, numbers: Numbers, part: Window, op: Operation) 
 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    if part.has_footprint and is_looped(part):
-        return route_to_chosen([array], [offsets], part)
+    if isinstance(part, FootprintWindow):
+        return route_footprint(array, offsets, part)
     if takes_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     return route_by_comparison([array], [offsets], part, op)

@@ -55,14 +55,9 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
     Sums of 16-bit floats are float32.
     """
-    dtype = reduction_dtype(op, x.dtype)
-
-    def reduced(x: jax.Array, lowering: Callable[[jax.Array, Window, Operation], jax.Array]) -> jax.Array:
-        # A lowering for TPUs chooses when to widen cells.
-        return lowering(x if lowering is tpu.reduce_windows else x.astype(dtype), window, op)
-
-    lowerings = {platform: partial(reduced, lowering=each) for platform, each in _REDUCTIONS.items()}
-    return by_platform(x, **lowerings, like=jax.ShapeDtypeStruct(window.output_shape(x.shape), dtype))
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), reduction_dtype(op, x.dtype))
+    lowerings = {platform: partial(lowering, window=window, op=op) for platform, lowering in _REDUCTIONS.items()}
+    return by_platform(x, **lowerings, like=like)
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:

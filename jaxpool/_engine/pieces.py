@@ -25,37 +25,38 @@ from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.pieces import Pieces, divide_window
 from jaxpool._geometry.window import Window, WindowAxis
 
+# Makes one piece of several, from the number of the first cell of each, and what is known of it for all windows.
+Join = Callable[[Sequence[tuple[int, Arrays]]], Arrays]
+
 
 def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Combine the cells of every window by `op`, in pairs of pieces."""
-
-    def join(pieces: Sequence[tuple[int, Arrays]]) -> Arrays:
-        return (combine(op, [cells for _, (cells,) in pieces]),)
-
     padded = pad_windows(x, window, identity(op, x.dtype))
-    (result,) = _join_pieces(join, (padded,), window)
+    (result,) = _join_pieces(partial(join_cells, op=op), (padded,), window)
     return result
 
 
 def select_in_pieces(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
     """Take the best of the winners of the pieces."""
-
-    def join(pieces: Sequence[tuple[int, Arrays]]) -> Arrays:
-        winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
-        return reduce(partial(better, op=op, by_number=numbers is not None), winners)
-
     padded, added = pad_winners(x, numbers, part, op)
     if added is None:
         added = jnp.zeros_like(padded, number_dtype(numbers, part))
+    join = partial(join_winners, op=op, by_number=numbers is not None)
     values, winners = _join_pieces(join, (padded, added), part)
     return values, winners
 
 
-def _join_pieces(join: Callable[[Sequence[tuple[int, Arrays]]], Arrays], padded: Arrays, window: Window) -> Arrays:
-    """Combine the cells of every window by `join`, in steps.
+def join_cells(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
+    return (combine(op, [cells for _, (cells,) in pieces]),)
 
-    It gets where each piece starts, in ascending order, and what is known of it for all windows.
-    """
+
+def join_winners(pieces: Sequence[tuple[int, Arrays]], op: Operation, by_number: bool) -> Arrays:
+    winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
+    return reduce(partial(better, op=op, by_number=by_number), winners)
+
+
+def _join_pieces(join: Join, padded: Arrays, window: Window) -> Arrays:
+    """Combine the cells of every window by `join`, in steps."""
     (axis,) = window.axes
     division = divide_window(Window((replace(axis, size=padded[0].shape[axis.axis], low=0, high=0),)))
 
@@ -115,16 +116,14 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
         size = output + starts[-1] * axis.dilation
         pieces = Window((replace(axis, size=size, kernel=kernel, stride=1, low=0, output=output),))
         # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
-        route = partial(_route_to_pieces, starts=starts, width=width, windows=pieces)
+        route = partial(route_to_pieces, starts=starts, width=width, windows=pieces)
         array, offsets = stage(partial(route, op=op), offsets, array), stage(partial(route, op=lax.max), offsets)
         kernel = width
     cells = replace(axis, kernel=kernel, stride=1, output=array.shape[axis.axis])
     return stage(partial(route_by_comparison, part=Window((cells,)), op=op), [array], [offsets])
 
 
-def _route_to_pieces(
-    *arrays: jax.Array, starts: Sequence[int], width: int, windows: Window, op: Operation
-) -> jax.Array:
+def route_to_pieces(*arrays: jax.Array, starts: Sequence[int], width: int, windows: Window, op: Operation) -> jax.Array:
     """The entries of the windows with their winner in a piece, or else the winner's offset in the piece; 0 in others.
 
     The offsets of winners come before the entries.

@@ -1,53 +1,31 @@
 """Footprints of many cells as runs of adjacent ones: about a pass for each length of a run, not a read for each cell.
 
-A row of a footprint is what it has at one offset along all axes but one, and consists of runs. One pass over the cells
-combines all runs of one length, from shorter ones. Then every window combines its runs. A disk of r×r cells has r runs
-of about r/2 lengths, and takes about 4·r reads for a window at a stride of 1, where cell by cell it takes r²·π/4.
+One pass over the cells combines all runs of one length, from shorter ones. Then every window combines its runs. A disk
+of r×r cells takes about 4·r reads for a window at a stride of 1, where cell by cell it takes r²·π/4. On the way back
+from a window to its winner, every window finds the run that holds it, and every run a shorter one.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Operation, combine, identity
+from jaxpool._engine.loops import route_to_chosen, select_in_loop
+from jaxpool._engine.operations import Arrays, Operation, decode, encode, identity, pad
+from jaxpool._engine.pieces import Join, join_cells, join_winners, route_to_pieces
 from jaxpool._engine.reductions import reduce_by_slices, spread_by_windows
+from jaxpool._engine.slices import Winner, number_dtype, select_by_slices
 from jaxpool._engine.stages import stage
-from jaxpool._engine.window_offsets import at_offset, pad_windows
+from jaxpool._engine.window_offsets import at_offset, is_looped, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
-
-# The offset of the first cell of a run along every axis.
-Start = tuple[int, ...]
-# Runs of one length, by how much of it they are made of: pairs of a shorter length and where it starts.
-Joints = tuple[tuple[int, int], ...]
-
-# What writing a pass to memory costs besides its reads, in reads.
-_COST_OF_PASS = 3
-# Up to so many cells, one loop reads them all.
-_MOST_READS = 16
-
-
-@dataclass(frozen=True)
-class Runs:
-    """A footprint as runs.
-
-    Attributes:
-        axis: The number of the axis that they run along, among those of the window.
-        lengths: What runs of each length are made of, in ascending order, single cells left out.
-        starts: By length, the first cells of the runs of the footprint.
-    """
-
-    axis: int
-    lengths: tuple[tuple[int, Joints], ...]
-    starts: tuple[tuple[int, tuple[Start, ...]], ...]
-
-    def reads(self, strides: int) -> int:
-        """Reads for each window, if there is one for so many cells."""
-        passes = sum(len(joints) + _COST_OF_PASS for _, joints in self.lengths)
-        return passes * strides + sum(len(starts) for _, starts in self.starts)
+from jaxpool._geometry.runs import Joints, Runs, Start, runs_of
+from jaxpool._geometry.window import Window
 
 
 def reduce_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> jax.Array:
@@ -64,90 +42,125 @@ def spread_footprint(cotangent: jax.Array, window: FootprintWindow) -> jax.Array
     return reduce_footprint(cotangent, holders, lax.add)
 
 
-@lru_cache(maxsize=1024)
-def runs_of(window: FootprintWindow, disjoint: bool) -> Runs | None:
-    """The runs that take the fewest reads, if they are fewer than a read for each cell.
-
-    Joints of `disjoint` runs share no cells, as those of a sum must not.
-    """
-    strides = int(np.prod([axis.stride for axis in window.axes if axis.output > 1]))
-    if window.held <= _MOST_READS:
-        return None
-    choices = [_along(window, axis, disjoint) for axis in reversed(range(len(window.axes)))]
-    best = min(choices, key=lambda runs: runs.reads(strides))
-    return best if best.reads(strides) < window.held else None
+def select_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> Winner:
+    """The extreme of every window by `op`, and its row-major offset."""
+    if not is_looped(window):
+        # Up to 64 cells, comparing one after the other is faster.
+        return select_by_slices(x, None, window, op)
+    runs = runs_of(window, False)
+    return select_in_loop(x, window, op) if runs is None else select_by_runs(x, window, runs, op)
 
 
-def _along(window: FootprintWindow, axis: int, disjoint: bool) -> Runs:
-    by_length: dict[int, list[Start]] = {}
-    for start, length in _runs(window.footprint.held, axis):
-        by_length.setdefault(length, []).append(start)
-    lengths: list[tuple[int, Joints]] = []
-    known = [1]
-    for length in sorted(by_length):
-        # Lengths in between, so that none is made of many.
-        while length > 8 * known[-1]:
-            lengths.append((4 * known[-1], _joints(4 * known[-1], known, disjoint)))
-            known.append(4 * known[-1])
-        if length not in known:
-            lengths.append((length, _joints(length, known, disjoint)))
-            known = sorted([*known, length])
-    starts = tuple((length, tuple(by_length[length])) for length in sorted(by_length))
-    return Runs(axis, tuple(lengths), starts)
-
-
-def _runs(held: np.ndarray, axis: int) -> Iterator[tuple[Start, int]]:
-    """The first cell and the length of every run along an axis."""
-    before = np.roll(held, 1, axis)
-    after = np.roll(held, -1, axis)
-    place: list[slice | int] = [slice(None)] * held.ndim
-    place[axis] = 0
-    before[tuple(place)] = False
-    place[axis] = -1
-    after[tuple(place)] = False
-    firsts, lasts = (np.moveaxis(ends, axis, -1) for ends in (held & ~before, held & ~after))
-    for (*others, first), (*_, last) in zip(np.argwhere(firsts).tolist(), np.argwhere(lasts).tolist(), strict=True):
-        yield (*others[:axis], first, *others[axis:]), last - first + 1
-
-
-def _joints(length: int, known: Sequence[int], disjoint: bool) -> Joints:
-    """Runs of this length from known ones, as few as possible from the longest on."""
-    made, done = [], 0
-    while done < length:
-        rest = length - done
-        # Extremes of runs that overlap may take the longest ones up to the end.
-        longest = max(each for each in known if each <= (rest if disjoint or not made else known[-1]))
-        start = done if longest <= rest else length - longest
-        made.append((longest, start))
-        done = start + longest
-    return tuple(made)
+def route_footprint(array: jax.Array, offsets: jax.Array, window: FootprintWindow) -> jax.Array:
+    """Send each window's entry to the cell at its offset."""
+    runs = runs_of(window, False) if is_looped(window) else None
+    if runs is None:
+        return route_to_chosen([array], [offsets], window)
+    return route_by_runs(array, offsets, window, runs)
 
 
 def reduce_by_runs(x: jax.Array, window: FootprintWindow, runs: Runs, op: Operation) -> jax.Array:
-    """Combine runs of each length, and then those of every window.
+    """Combine the cells of every window by `op`, run by run."""
+    join, padded = partial(join_cells, op=op), pad_windows(x, window, identity(op, x.dtype))
+    (result,) = _join_runs((join, join, join), (padded,), window, runs)
+    return result
+
+
+def select_by_runs(x: jax.Array, window: FootprintWindow, runs: Runs, op: Operation) -> Winner:
+    """The extreme of every window by `op`, and its row-major offset, from the winners of the runs."""
+    padded = pad_windows(x, window, identity(op, x.dtype))
+    cells = padded, jnp.zeros_like(padded, number_dtype(None, window))
+    in_order, in_any_order = (partial(join_winners, op=op, by_number=by_number) for by_number in (False, True))
+    # Runs of one length are in the order of their cells if they are along the last axis.
+    of_one_length = in_order if runs.axis == len(window.axes) - 1 else in_any_order
+    values, offsets = _join_runs((in_order, of_one_length, in_any_order), cells, window, runs)
+    return values, offsets
+
+
+def _join_runs(joins: tuple[Join, Join, Join], padded: Arrays, window: FootprintWindow, runs: Runs) -> Arrays:
+    """Join shorter runs to runs of each length, those of one length in every window, and the results for all lengths.
 
     What is known of the windows is brought up to date for each length, so that few arrays are in memory at a time.
     """
-    along = window.axes[runs.axis]
-    known, starts = {1: pad_windows(x, window, identity(op, x.dtype))}, dict(runs.starts)
-    size = known[1].shape[along.axis]
+    join_shorter, join_equal, join_lengths = joins
+    along, shape, starts = window.axes[runs.axis], [axis.kernel for axis in window.axes], dict(runs.starts)
+    known, size, next_cell = {1: padded}, padded[0].shape[along.axis], math.prod(shape[runs.axis + 1 :])
 
-    def join(*arrays: jax.Array, joints: Joints, length: int) -> jax.Array:
+    def in_runs(*shorter: Arrays, joints: Joints, length: int) -> Arrays:
         count = size - (length - 1) * along.dilation
-        given = dict(zip(dict.fromkeys(each for each, _ in joints), arrays, strict=True))
-        cells = [
-            lax.slice_in_dim(given[each], start * along.dilation, start * along.dilation + count, 1, along.axis)
-            for each, start in joints
-        ]
-        return combine(op, cells)
+        given = dict(zip(dict.fromkeys(each for each, _ in joints), shorter, strict=True))
+        pieces = []
+        for each, start in joints:
+            first = start * along.dilation
+            cells = (lax.slice_in_dim(array, first, first + count, 1, along.axis) for array in given[each])
+            pieces.append((start * next_cell, tuple(cells)))
+        return join_shorter(pieces)
 
-    def add_runs(array: jax.Array, *total: jax.Array, length: int) -> jax.Array:
-        return combine(op, [*total, *(at_offset(array, window, start) for start in starts[length])])
+    def in_windows(arrays: Arrays, *joined: Arrays, length: int) -> Arrays:
+        pieces = []
+        for start in starts[length]:
+            number = int(np.ravel_multi_index(start, shape))
+            pieces.append((number, tuple(at_offset(array, window, start) for array in arrays)))
+        return join_lengths([(0, each) for each in (*joined, join_equal(pieces))])
 
-    total = [stage(partial(add_runs, length=1), known[1])] if 1 in starts else []
+    joined = [stage(partial(in_windows, length=1), padded)] if 1 in starts else []
     for length, joints in runs.lengths:
         used = dict.fromkeys(each for each, _ in joints)
-        known[length] = stage(partial(join, joints=joints, length=length), *(known[each] for each in used))
+        known[length] = stage(partial(in_runs, joints=joints, length=length), *(known[each] for each in used))
         if length in starts:
-            total = [stage(partial(add_runs, length=length), known[length], *total)]
-    return reduce(op, total)
+            joined = [stage(partial(in_windows, length=length), known[length], *joined)]
+    return joined[0]
+
+
+def route_by_runs(array: jax.Array, offsets: jax.Array, window: FootprintWindow, runs: Runs) -> jax.Array:
+    """Send each window's entry to the cell at its offset: first to the run that holds it, then to shorter ones.
+
+    Several windows share a run. Those with their winner in it agree on which of its cells that is, so one offset per
+    run is enough.
+    """
+    along, starts, joints = window.axes[runs.axis], dict(runs.starts), dict(runs.lengths)
+    size, kernels = along.low + along.size + along.overhang, [axis.kernel for axis in window.axes]
+    # The number of a cell if the axis of the runs came last: those of a run are then adjacent.
+    kernels_last = _moved_last(kernels, runs.axis)
+    numbers = encode(_moved_last(decode(offsets, kernels[1:]), runs.axis), kernels_last[1:])
+    # The windows that hold a cell at one offset are a slice of these; runs, unlike cells, may start in the padding.
+    widths = {
+        axis.axis: (axis.extent - 1 - low, axis.extent - 1 - high, axis.stride - 1)
+        for axis in window.axes
+        for low, high in [(0, 0) if axis is along else (axis.low, axis.overhang)]
+    }
+    windows = tuple(stage(partial(pad, widths=widths, fill=0), each) for each in (numbers, array))
+
+    def to_runs(start: Start, windows: Arrays, length: int) -> jax.Array:
+        for axis, offset in zip(window.axes, start, strict=True):
+            first = axis.extent - 1 - offset * axis.dilation
+            count = size - (length - 1) * along.dilation if axis is along else axis.size
+            windows = tuple(lax.slice_in_dim(each, first, first + count, 1, axis.axis) for each in windows)
+        # Unsigned: the distance of a cell before the run is a large number.
+        number = partial(np.array, dtype=offsets.dtype)
+        within = windows[0] - number(np.ravel_multi_index(_moved_last(start, runs.axis), kernels_last))[()]
+        sent = windows[1] if len(windows) > 1 else within
+        return jnp.where(within < number(length)[()], sent, jnp.zeros_like(sent))
+
+    def to_length(windows: Arrays, *longer: Arrays, length: int, longer_length: int, op: Operation) -> jax.Array:
+        """What runs of a length get from the windows and from runs of the next length: entries, or else offsets."""
+        got = [to_runs(start, windows, length) for start in starts.get(length, ())]
+        for arrays in longer:
+            at, output = [start for _, start in joints[longer_length]], arrays[0].shape[along.axis]
+            counts = {"size": output + at[-1] * along.dilation, "kernel": longer_length, "output": output}
+            pieces = Window((replace(along, **counts, stride=1, low=0),))
+            got.append(route_to_pieces(*arrays, starts=at, width=length, windows=pieces, op=op))
+        return reduce(op, got)
+
+    longer, longer_length = list[Arrays](), 0
+    for length in reversed(joints):
+        step = partial(to_length, length=length, longer_length=longer_length)
+        entries = stage(partial(step, op=lax.add), windows, *longer)
+        longer = [(stage(partial(step, op=lax.max), windows[:1], *(each[:1] for each in longer)), entries)]
+        longer_length = length
+    step = partial(to_length, length=1, longer_length=longer_length, op=lax.add)
+    return lax.slice_in_dim(stage(step, windows, *longer), along.low, along.low + along.size, 1, along.axis)
+
+
+def _moved_last(entries: Sequence[Any], number: int) -> list[Any]:
+    return [*entries[:number], *entries[number + 1 :], entries[number]]

@@ -22,7 +22,7 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.blocks import join_blocks, split_blocks
 from jaxpool._engine.gather import Covered, gather_windows
-from jaxpool._engine.operations import Arrays, Operation, decode, identity, numbers_of
+from jaxpool._engine.operations import Arrays, Operation, decode, identity, numbers_of, reduction_dtype
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
@@ -55,6 +55,7 @@ def reduce_by_comparison(x: jax.Array, window: Window, op: Operation) -> jax.Arr
     def best(first: jax.Array, later: jax.Array) -> jax.Array:
         return lax.select(replaces(first, later, op), later, first)
 
+    x = x.astype(reduction_dtype(op, x.dtype))
     for part in window.split():
         x = reduce(lax.add if op is lax.add else best, cells_at_offsets(x, part, identity(op, x.dtype)))
     return x
