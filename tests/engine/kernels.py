@@ -48,6 +48,8 @@ def pools() -> Iterator[tuple[str, Pool, tuple[int, ...]]]:
     yield "lp 2, 3×3/2, channels last", lambda x: jaxpool.lp_pool(x, 2, 3, 2, 1, axis=axis), shape
     yield "smooth 3×3/2", lambda x: jaxpool.smooth_max_pool(x, jnp.float32(2), 3, 2, 1, axis=axis), shape
     yield "blur 3×3/2, channels last", lambda x: jaxpool.blur_pool(x, 3, 2, axis=axis), shape
+    disk = jaxpool.footprint(np.hypot(*np.ogrid[-5:6, -5:6]) < 5.5)
+    yield "max, disk of 11×11, channels last", lambda x: jaxpool.max_pool(x, disk, 1, 5, axis=axis), shape
     yield "median 3×3/2, channels last", lambda x: jaxpool.median_pool(x, 3, 2, 1, axis=axis), shape
 
 

@@ -14,9 +14,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.kernels import make_windows
-from jaxpool._geometry.runs import runs_of
 from tests.harness.compilation import compiled_fast
 from tests.reference import oracle
 from tests.registry.cases import distinct, mask
@@ -115,72 +112,6 @@ def test_pyramids_of_any_pool() -> None:
     )
     with pytest.raises(TypeError, match="spatial_pyramid_pool: kind returned tuple"):
         pyramid(kind=_PAIRS)
-
-
-DISKS = {
-    "slices": (disk(3), 1),
-    "runs": (disk(9), 1),
-    "runs-apart": (disk(9), 2),
-    "blocks": (disk(10), 1),
-    "long-runs": (np.pad(np.ones((2, 19), bool), ((0, 1), (3, 0))), 1),
-    "runs-along-rows": (np.ones((19, 3), bool) & (np.arange(3) != 1), 1),
-    "row": (np.arange(23) % 7 < 5, 1),
-    "offsets-beyond-256": (np.arange(17 * 17).reshape(17, 17) % 9 > 0, 3),
-}
-
-
-def _in_disk(shape: str) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """The shape of an array, and how it is pooled in windows of one of the disks."""
-    cells, stride = DISKS[shape]
-    arguments = {
-        "kernel_size": jaxpool.footprint(cells),
-        "stride": stride,
-        "padding": tuple(each // 2 for each in cells.shape),
-    }
-    return (2, *(max(each + 3, 8) for each in cells.shape)), arguments
-
-
-@pytest.mark.parametrize("shape", DISKS)
-@pytest.mark.parametrize("function", ["max_pool_with_indices", "min_pool", "sum_pool", "avg_pool"])
-def test_large_footprints(function: str, shape: str) -> None:
-    array_shape, arguments = _in_disk(shape)
-    x = distinct(array_shape, shape)
-    expected = oracle.evaluate(function, x, **arguments)
-    outputs, gradient = compiled_fast(partial(values_and_gradient, partial(call, function, **arguments)))(x)
-    values, *indices = outputs if isinstance(outputs, tuple) else (outputs,)
-    np.testing.assert_allclose(values, expected.values, atol=1e-10)
-    if indices:
-        np.testing.assert_array_equal(indices[0], expected.indices)
-    np.testing.assert_allclose(gradient, expected.backward(cotangent_of(expected)), atol=1e-8)
-
-
-@pytest.mark.parametrize("shape", DISKS)
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("function", ["max_pool_with_indices", "min_pool_with_indices"])
-def test_winners_among_ties_in_large_footprints(function: str, masked: bool, shape: str) -> None:
-    array_shape, arguments = _in_disk(shape)
-    draws = np.random.default_rng(len(shape))
-    x = draws.integers(0, 4, array_shape).astype(float)
-    kind = draws.uniform(size=array_shape)
-    x[kind < 0.01] = np.nan
-    # Half of the array, so that some windows hold nothing else.
-    x[1][kind[1] < 0.98] = -np.inf if function == "max_pool_with_indices" else np.inf
-    if masked:
-        arguments["where"] = draws.uniform(size=array_shape) < 0.1
-    with np.errstate(invalid="ignore"):
-        expected = oracle.evaluate(function, x, **arguments)
-    (values, indices), gradient = compiled_fast(partial(values_and_gradient, partial(call, function, **arguments)))(x)
-    np.testing.assert_array_equal(values, expected.values)
-    np.testing.assert_array_equal(indices, expected.indices)
-    np.testing.assert_allclose(gradient, expected.backward(cotangent_of(expected)), atol=1e-12)
-
-
-def test_disks_take_passes_in_proportion_to_their_width() -> None:
-    for size, reads in ((7, 37), (15, 90), (31, 190)):
-        window = make_windows("test", (64, 64), jaxpool.footprint(disk(size)), 1, 0, 1, False, None)
-        assert isinstance(window, FootprintWindow)
-        every = [runs_of(window, disjoint) for disjoint in (False, True)]
-        assert max(window.held if runs is None else runs.reads(1) for runs in every) <= reads
 
 
 def test_scipy_has_the_same_filters() -> None:
