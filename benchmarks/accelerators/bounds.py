@@ -31,6 +31,7 @@ NAMES = (
     ("tpu", f"sum 3×3/2 padded 1 gradient, float32, {_LAST}"),
     ("tpu", f"smooth 3×3/2 gradient, float32, {_LAST}"),
     ("tpu", f"gem 3×3/2 forward, bfloat16, {_LAST}"),
+    ("tpu", f"median 3×3/2 gradient, bfloat16, {_LAST}"),
     ("tpu", f"blur 3×3/2 forward, bfloat16, {_LAST}"),
     ("tpu", f"adaptive avg 10×10 bins forward, float32, {_LAST}"),
     ("tpu", f"adaptive avg 10×10 bins gradient, float32, {_LAST}"),

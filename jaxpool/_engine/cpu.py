@@ -150,6 +150,8 @@ def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation
 
 @in_full_rows("size")
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+    # Widened once, not for every window that holds a cell.
+    array = array.astype(reduction_dtype(op, array.dtype))
     if part.has_bins and by_table(part):
         return route_by_comparison([materialize(array)], [materialize(offsets)], part, op)
     if isinstance(part, FootprintWindow):

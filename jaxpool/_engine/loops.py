@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Arrays, Operation, identity, merge_axis, pad, split_axis
+from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity, merge_axis, pad, split_axis
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
 from jaxpool._engine.stages import many_kernels, materialize
 from jaxpool._engine.window_offsets import at_offset, is_looped, offsets_in, pad_windows
@@ -212,7 +212,7 @@ def _lies_in_stride(axis: WindowAxis, cells: int) -> bool:
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
+    """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
     if not is_looped(window) or window.tiles:
         return route_by_comparison(cotangents, offsets, window, lax.add)
     shape = list(cotangents[0].shape)
@@ -225,6 +225,7 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
         within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
         return blocks.add(total, first, block, route_by_comparison(cotangents, within, block, lax.add))
 
-    total = vary_with(zeros_after(shape, cotangents[0].dtype, window, *offsets), *cotangents, *offsets)
+    dtype = accumulation_dtype(cotangents[0].dtype)
+    total = vary_with(zeros_after(shape, dtype, window, *offsets), *cotangents, *offsets)
     total = blocks.join(blocks.fold(route_to_block, blocks.split(total)), shape)
     return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)

@@ -24,7 +24,7 @@ import numpy as np
 from jaxpool._derivatives.rules import LinearMap
 from jaxpool._engine import cpu, gather, gpu, loops, reductions, slices, tpu, winners
 from jaxpool._engine.gather import Covered
-from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, divided, reduction_dtype
+from jaxpool._engine.operations import Arrays, Operation, divided, reduction_dtype
 from jaxpool._engine.platforms import PORTABLE
 from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.reductions import Weights
@@ -127,8 +127,7 @@ class ReadChosen(LinearMap):
         return read_at_offsets(x, offsets, self.window)
 
     def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
-        wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
-        return route_to_chosen([wide], [offsets], self.window).astype(cotangent.dtype)
+        return route_to_chosen([cotangent], [offsets], self.window).astype(cotangent.dtype)
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Arr
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """For each of the chosen cells, send each window's cotangent to the cell at its offset."""
+    """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
     return on_every_platform(partial(loops.route_to_chosen, window=window), list(cotangents), list(offsets))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.gather import Covered, gather_windows
-from jaxpool._engine.operations import Arrays, Operation, combine, identity, merge_axis
+from jaxpool._engine.operations import Arrays, Operation, combine, identity, merge_axis, reduction_dtype
 from jaxpool._engine.reductions import spread_by_windows
 from jaxpool._engine.slices import Numbers, Winner, better, number_dtype, pad_winners, route_by_comparison
 from jaxpool._engine.stages import stage
@@ -103,6 +103,7 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
     reached beyond the window, other windows could have a better cell of it.
     """
     (axis,) = part.axes
+    array = array.astype(reduction_dtype(op, array.dtype))
     if axis.stride > 1:
         array, offsets = (_interleave_zeros(each, axis.axis, axis.stride) for each in (array, offsets))
     kernel = axis.kernel

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.loops import route_to_chosen, select_in_loop
-from jaxpool._engine.operations import Arrays, Operation, decode, encode, identity, pad
+from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, decode, encode, identity, pad
 from jaxpool._engine.pieces import Join, join_cells, join_winners, route_to_pieces
 from jaxpool._engine.reductions import reduce_by_slices, spread_by_windows
 from jaxpool._engine.slices import Winner, number_dtype, select_by_slices
@@ -118,6 +118,7 @@ def route_by_runs(array: jax.Array, offsets: jax.Array, window: FootprintWindow,
     Several windows share a run. Those with their winner in it agree on which of its cells that is, so one offset per
     run is enough.
     """
+    array = array.astype(accumulation_dtype(array.dtype))
     along, starts, joints = window.axes[runs.axis], dict(runs.starts), dict(runs.lengths)
     size, kernels = along.low + along.size + along.overhang, [axis.kernel for axis in window.axes]
     # The number of a cell if the axis of the runs came last: those of a run are then adjacent.

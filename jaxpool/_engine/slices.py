@@ -165,14 +165,16 @@ def route_by_comparison(
 ) -> jax.Array:
     """Send each window's entries to the cells at its offsets, combined by a sum or a maximum.
 
-    Every offset of a window that holds a cell is compared with the number of the cell in that window.
+    Every offset of a window that holds a cell is compared with the number of the cell in that window. Sums of 16-bit
+    floats are float32.
     """
 
     def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
         sent = []
         for offset, array in zip(windows[: len(offsets)], windows[len(offsets) :], strict=True):
             chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
-            sent.append(jnp.where(chosen, array, jnp.zeros_like(array)))
+            # Widened after it is sliced: on a TPU a wider array would be in memory.
+            sent.append(jnp.where(chosen, array, jnp.zeros_like(array)).astype(reduction_dtype(op, array.dtype)))
         return reduce(op, sent)
 
     return gather_windows(contribution, [(each, 0) for each in (*offsets, *arrays)], part, combine=op)

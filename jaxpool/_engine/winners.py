@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Operation, accumulation_dtype, decode, encode, identity
+from jaxpool._engine.operations import Operation, decode, encode, identity
 from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.slices import Winner, read_winners
 from jaxpool._geometry.footprint import FootprintWindow
@@ -104,7 +104,6 @@ def route_to_winners(
 ) -> jax.Array:
     """Send each output's cotangent to the cell at its winner's offsets, from the last window back to the first."""
     dtype = cotangent.dtype
-    cotangent = cotangent.astype(accumulation_dtype(dtype))
     for window, own in zip(reversed(windows), reversed(offsets), strict=True):
         cotangent = _route(selection, cotangent, own, window)
     return cotangent.astype(dtype)

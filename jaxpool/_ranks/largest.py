@@ -22,7 +22,7 @@ from jaxpool._derivatives.rules import (
     values_and_residuals,
 )
 from jaxpool._engine.maps import on_every_platform, reduce_windows
-from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.operations import Arrays, identity
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import is_looped, present_cells
 from jaxpool._engine.winners import winner_positions
@@ -148,7 +148,6 @@ class _ReadCells(LinearMap):
 
     def transpose(self, cotangents: Arrays, offsets: Arrays, /) -> jax.Array:
         def route(cotangents: Arrays, offsets: Arrays) -> jax.Array:
-            wide = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
-            return route_ranks(wide, offsets, self.window).astype(cotangents[0].dtype)
+            return route_ranks(cotangents, offsets, self.window).astype(cotangents[0].dtype)
 
         return on_every_platform(route, cotangents, offsets, in_stage=not is_looped(self.window))

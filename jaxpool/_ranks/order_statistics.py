@@ -146,12 +146,12 @@ def weighted(cells: Sequence[jax.Array], mean: Mean) -> jax.Array:
 
 
 def shares_of_ranks(cotangents: Sequence[jax.Array], means: Sequence[Mean], ranks: int) -> list[jax.Array]:
-    """The cotangent of the cell at each rank, given those of the means; 16-bit floats in float32."""
+    """The cotangent of the cell at each rank, given those of the means; products and sums are in the dtype of sums."""
     shares: list[Any] = [None] * ranks
     for cotangent, mean in zip(cotangents, means, strict=True):
         wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
         weight = None if len(mean.ranks) == 1 else weight_like(mean, wide)
-        sent = (wide,) if weight is None else ((1 - weight) * wide, weight * wide)
+        sent = (cotangent,) if weight is None else ((1 - weight) * wide, weight * wide)
         for rank, share in zip(mean.ranks, sent, strict=True):
-            shares[rank] = share if shares[rank] is None else shares[rank] + share
+            shares[rank] = share if shares[rank] is None else shares[rank].astype(wide.dtype) + share.astype(wide.dtype)
     return shares

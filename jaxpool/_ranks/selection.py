@@ -212,6 +212,7 @@ def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window
     """Send the cotangents of each rank to the cells at its offsets; one rank after the other if they are many."""
     if not sorts_windows(window, len(offsets)):
         return route_to_chosen(cotangents, offsets, window)
+    cotangents = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
     others = jnp.stack(cotangents[1:]), jnp.stack(offsets[1:])
 
     def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:

@@ -118,12 +118,6 @@ FAULTS = (
         "test_derivatives -k max_pool",
     ),
     Fault(
-        "cotangents of 16 bits",
-        "cotangent = cotangent.astype(accumulation_dtype(dtype))\n    for",
-        "for",
-        "test_winners -k rounded_once",
-    ),
-    Fault(
         "indices in the output",
         "encode(positions, [axis.size for axis in window.axes[1:]])",
         "encode(positions, [axis.output for axis in window.axes[1:]])",

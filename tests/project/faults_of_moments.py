@@ -65,8 +65,8 @@ FAULTS = (
     ),
     Fault(
         "weights rounded to the dtype of the cells",
-        "wide = np.promote_types(wide, accumulation_dtype(weights.dtype))",
-        "pass",
+        "each.astype(np.promote_types(*sums))",
+        "each.astype(sums[0])",
         "test_weighted -k wider",
     ),
     Fault(
