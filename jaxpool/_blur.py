@@ -164,7 +164,7 @@ def _check_two_axes(function: str, shape: Sequence[int], kernel_size: Sizes, axi
 def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: Window, rule: str) -> jax.Array:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float32
     # In float32 from here on, so that cotangents are not rounded between the two.
-    largest = extremes(x.astype(accumulation_dtype(x.dtype)), mask, maxima, lax.max, rule)
+    largest = extremes(x.astype(accumulation_dtype(x.dtype)), mask, maxima, lax.max, rule, x.dtype)
     nonempty = None if mask is None else extremes(mask, None, maxima, lax.max, rule)
     return _blurred(largest, nonempty, window, rule).astype(dtype)
 

@@ -50,25 +50,27 @@ def _cells(axis: WindowAxis) -> np.ndarray:
 
 
 def _concatenate(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
-    array = lax.concatenate(list(_stretches(array, axis)), axis.axis)
+    cells = _cells(axis)
+    # The array is one operand: the transpose then adds narrow slices to a wide one, and pads no wide ones.
+    before, after = (_stretches(array, axis.axis, each) for each in (cells[: axis.low], cells[axis.low + axis.size :]))
+    array = lax.concatenate([*before, array, *after], axis.axis)
     # Otherwise every cell of every window would be looked up in the stretches again.
     return materialize(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
 
 
-def _stretches(array: jax.Array, axis: WindowAxis) -> Iterator[jax.Array]:
-    """The parts of the extended axis along which the number of the copied cell rises by 1, falls by 1 or stays."""
-    cells = _cells(axis)
+def _stretches(array: jax.Array, axis: int, cells: np.ndarray) -> Iterator[jax.Array]:
+    """The cells with these numbers, in parts along which the number rises by 1, falls by 1 or stays."""
     while cells.size:
         steps = np.diff(cells)
         steady = (steps == steps[:1]) & (abs(steps) <= 1)
         length = 1 + int(np.argmin(np.append(steady, False)))
         first, last = int(cells[0]), int(cells[length - 1])
-        part = lax.slice_in_dim(array, min(first, last), max(first, last) + 1, 1, axis.axis)
+        part = lax.slice_in_dim(array, min(first, last), max(first, last) + 1, 1, axis)
         if first > last:
-            part = lax.rev(part, (axis.axis,))
+            part = lax.rev(part, (axis,))
         elif first == last:
             shape = list(array.shape)
-            shape[axis.axis] = length
+            shape[axis] = length
             part = jnp.broadcast_to(part, shape)
         yield part
         cells = cells[length:]

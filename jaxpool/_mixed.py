@@ -109,7 +109,7 @@ def _blends(
     assert of_maximum is not None
     terms = []
     if number != 0:
-        terms.append(separate_term(weigh(of_maximum, extremes(x, mask, window, lax.max, rule))))
+        terms.append(separate_term(weigh(of_maximum, extremes(x, mask, window, lax.max, rule, dtype))))
     if number != 1:
         terms.append(weigh(1 - of_maximum, averages(x, mask, window, include_pad, None, rule)))
     return sum(terms[1:], terms[0]).astype(dtype)

@@ -69,26 +69,38 @@ def _format_of_offsets(window: Window) -> WinnerFormat:
 
 
 def _extremes_by_parts(
-    x: jax.Array, mask: jax.Array | None, parts: Parts, window: Window, op: Operation, rule: str
+    x: jax.Array,
+    mask: jax.Array | None,
+    parts: Parts,
+    window: Window,
+    op: Operation,
+    rule: str,
+    narrow: Any = None,
 ) -> jax.Array:
     """The extremes as those of the parts of windows that each device has."""
     # The first winner is in the first of the rows that have one, which the parts of one device do not tell.
     late = [axis for axis in window.axes if axis.axis < parts.along.axis]
     first, second = parts.steps(window, late)
     present = parts.present(x, mask, first)
-    values, given = parts.join(extremes(x, present, first, op, rule), second)
+    values, given = parts.join(extremes(x, present, first, op, rule, narrow), second)
     if mask is not None:
         given &= parts.join(extremes(present, None, first, lax.max, rule), second)[0]
-    return extremes(values, given, second, op, rule)
+    return extremes(values, given, second, op, rule, narrow)
 
 
 @partial(core, by_parts=_extremes_by_parts)
-def extremes(x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str) -> jax.Array:
-    """The extreme of every window by `lax.max` or `lax.min`, over the cells that the mask holds; 0 without any."""
+def extremes(
+    x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str, narrow: Any = None
+) -> jax.Array:
+    """The extreme of every window by `lax.max` or `lax.min`, over the cells that the mask holds; 0 without any.
+
+    If x was widened from a `narrow` dtype, that is the dtype of the cells that are kept.
+    """
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
     kept = winner_format(window, x.dtype, mask is not None)
-    return selected_values(_Winners(kept, op), rule, x, _present(mask, kept)).astype(dtype)
+    selector = _Winners(kept, op, x.dtype if narrow is None else narrow)
+    return selected_values(selector, rule, x, _present(mask, kept)).astype(dtype)
 
 
 @core
@@ -100,7 +112,7 @@ def extremes_with_indices(
     x, mask, window = extended(x, mask, window)
     kept = _format_of_offsets(window)
     present = _present(mask, kept)
-    values, ((offsets, *others),) = values_and_residuals(_Winners(kept, op), rule, x, present)
+    values, ((offsets, *others),) = values_and_residuals(_Winners(kept, op, x.dtype), rule, x, present)
     if others:
         cells = math.prod(each.cells for each in kept.windows)
         like = jax.ShapeDtypeStruct(values.shape, np.min_scalar_type(cells - 1))
@@ -133,6 +145,8 @@ def _present(mask: jax.Array | None, kept: WinnerFormat) -> Present | None:
 class _Winners(CellSelector):
     kept: WinnerFormat
     op: Operation
+    # Of the cells that are kept: on a TPU they are in memory.
+    dtype: np.dtype
 
     def values(self, x: jax.Array, present: Present | None, /) -> jax.Array:
         window, *others = self.kept.windows
@@ -147,7 +161,7 @@ class _Winners(CellSelector):
     def select(self, x: jax.Array, present: Present | None, /) -> ValuesAndResiduals:
         if self.kept.keeps_cells:
             values = self.values(x, present)
-            return values, (x, values)
+            return values, (x.astype(self.dtype), values.astype(self.dtype))
         if present is None:
             values, offsets = first_winners(x, self.kept.windows, self.op)
             return values, (offsets,)
