@@ -50,6 +50,20 @@ def test_runs_here_all_the_same(name: str) -> None:
     np.testing.assert_array_equal(found[1], expected[1])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
+def test_widened_cells_are_kept_as_they_were_given(dtype: Any) -> None:
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(2, 16, 14, 3)), dtype)
+
+    def pull_back(x: jax.Array) -> Any:
+        return jax.vjp(lambda x: jaxpool.mixed_pool(x, 0.5, 3, 2, axis="NHWC"), x)[1]
+
+    cotangent = jnp.ones((2, 7, 6, 3), dtype)
+    expected = jax.jit(lambda x: pull_back(x)(cotangent))(x)
+    with jaxpool.compiling_for("tpu"):
+        assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(pull_back, x))} == {np.dtype(dtype)}
+        np.testing.assert_array_equal(jax.jit(lambda x: pull_back(x)(cotangent))(x), expected)
+
+
 def test_unknown_platform_is_an_error() -> None:
     with pytest.raises(
         ValueError, match=r"compiling_for: platform must be one of cpu, gpu, tpu, cuda, rocm, got 'metal'"

@@ -31,8 +31,8 @@ FAULTS = (
     ),
     Fault(
         "indices of the largest cell",
-        "values_and_residuals(_Winners(kept, op)",
-        "values_and_residuals(_Winners(kept, lax.max)",
+        "values_and_residuals(_Winners(kept, op, x.dtype)",
+        "values_and_residuals(_Winners(kept, lax.max, x.dtype)",
         "test_identities",
     ),
 )
