@@ -160,7 +160,7 @@ def route_by_runs(array: jax.Array, offsets: jax.Array, window: FootprintWindow,
         longer = [(stage(partial(step, op=lax.max), windows[:1], *(each[:1] for each in longer)), entries)]
         longer_length = length
     step = partial(to_length, length=1, longer_length=longer_length, op=lax.add)
-    return lax.slice_in_dim(stage(step, windows, *longer), along.low, along.low + along.size, 1, along.axis)
+    return pad(stage(step, windows, *longer), {along.axis: (-along.low, -along.overhang)}, 0)
 
 
 def _moved_last(entries: Sequence[Any], number: int) -> list[Any]:

@@ -25,6 +25,7 @@ DISKS = {
     "long-runs": (np.pad(np.ones((2, 19), bool), ((0, 1), (3, 0))), 1),
     "runs-along-rows": (np.ones((19, 3), bool) & (np.arange(3) != 1), 1),
     "row": (np.arange(23) % 7 < 5, 1),
+    "cells-left-over": (disk(9), 2),
     "offsets-beyond-256": (np.arange(17 * 17).reshape(17, 17) % 9 > 0, 3),
 }
 
@@ -35,7 +36,7 @@ def _in_disk(shape: str) -> tuple[tuple[int, ...], dict[str, Any]]:
     arguments = {
         "kernel_size": jaxpool.footprint(cells),
         "stride": stride,
-        "padding": tuple(each // 2 for each in cells.shape),
+        "padding": 0 if shape == "cells-left-over" else tuple(each // 2 for each in cells.shape),
     }
     return (2, *(max(each + 3, 8) for each in cells.shape)), arguments
 
