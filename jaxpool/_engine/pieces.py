@@ -113,22 +113,25 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
     while kernel > most:
         width = -(-kernel // most)
         starts = [min(start, kernel - width) for start in range(0, kernel, width)]
-        output = array.shape[axis.axis]
-        size = output + starts[-1] * axis.dilation
-        pieces = Window((replace(axis, size=size, kernel=kernel, stride=1, low=0, output=output),))
         # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
-        route = partial(route_to_pieces, starts=starts, width=width, windows=pieces)
+        route = partial(route_to_pieces, starts=starts, width=width, axis=axis)
         array, offsets = stage(partial(route, op=op), offsets, array), stage(partial(route, op=lax.max), offsets)
         kernel = width
     cells = replace(axis, kernel=kernel, stride=1, output=array.shape[axis.axis])
     return stage(partial(route_by_comparison, part=Window((cells,)), op=op), [array], [offsets])
 
 
-def route_to_pieces(*arrays: jax.Array, starts: Sequence[int], width: int, windows: Window, op: Operation) -> jax.Array:
+def route_to_pieces(
+    *arrays: jax.Array, starts: Sequence[int], width: int, axis: WindowAxis, op: Operation
+) -> jax.Array:
     """The entries of the windows with their winner in a piece, or else the winner's offset in the piece; 0 in others.
 
-    The offsets of winners come before the entries.
+    The offsets of winners come before the entries. Windows start at every cell along the axis; their pieces have this
+    width, and these starts in the window, whose last cell is that of the last piece.
     """
+    output = arrays[0].shape[axis.axis]
+    size, kernel = output + starts[-1] * axis.dilation, starts[-1] + width
+    windows = Window((replace(axis, size=size, kernel=kernel, stride=1, low=0, output=output),))
 
     def contribution(start: Any, _: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
         offset, *entry = windows

@@ -7,7 +7,6 @@ from a window to its winner, every window finds the run that holds it, and every
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
@@ -25,7 +24,6 @@ from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import at_offset, is_looped, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.runs import Joints, Runs, Start, runs_of
-from jaxpool._geometry.window import Window
 
 
 def reduce_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> jax.Array:
@@ -119,7 +117,7 @@ def route_by_runs(array: jax.Array, offsets: jax.Array, window: FootprintWindow,
     run is enough.
     """
     array = array.astype(accumulation_dtype(array.dtype))
-    along, starts, joints = window.axes[runs.axis], dict(runs.starts), dict(runs.lengths)
+    along, starts = window.axes[runs.axis], dict(runs.starts)
     size, kernels = along.low + along.size + along.overhang, [axis.kernel for axis in window.axes]
     # The number of a cell if the axis of the runs came last: those of a run are then adjacent.
     kernels_last = _moved_last(kernels, runs.axis)
@@ -143,23 +141,19 @@ def route_by_runs(array: jax.Array, offsets: jax.Array, window: FootprintWindow,
         sent = windows[1] if len(windows) > 1 else within
         return jnp.where(within < number(length)[()], sent, jnp.zeros_like(sent))
 
-    def to_length(windows: Arrays, *longer: Arrays, length: int, longer_length: int, op: Operation) -> jax.Array:
-        """What runs of a length get from the windows and from runs of the next length: entries, or else offsets."""
+    def to_length(windows: Arrays, *longer: Arrays, length: int, pieces: Sequence[int], op: Operation) -> jax.Array:
+        """What runs of a length get from windows and, as pieces, from longer runs: entries, or else offsets."""
         got = [to_runs(start, windows, length) for start in starts.get(length, ())]
-        for arrays in longer:
-            at, output = [start for _, start in joints[longer_length]], arrays[0].shape[along.axis]
-            counts = {"size": output + at[-1] * along.dilation, "kernel": longer_length, "output": output}
-            pieces = Window((replace(along, **counts, stride=1, low=0),))
-            got.append(route_to_pieces(*arrays, starts=at, width=length, windows=pieces, op=op))
+        got += (route_to_pieces(*each, starts=pieces, width=length, axis=along, op=op) for each in longer)
         return reduce(op, got)
 
-    longer, longer_length = list[Arrays](), 0
-    for length in reversed(joints):
-        step = partial(to_length, length=length, longer_length=longer_length)
+    longer, pieces = list[Arrays](), list[int]()
+    for length, joints in reversed(runs.lengths):
+        step = partial(to_length, length=length, pieces=pieces)
         entries = stage(partial(step, op=lax.add), windows, *longer)
         longer = [(stage(partial(step, op=lax.max), windows[:1], *(each[:1] for each in longer)), entries)]
-        longer_length = length
-    step = partial(to_length, length=1, longer_length=longer_length, op=lax.add)
+        pieces = [start for _, start in joints]
+    step = partial(to_length, length=1, pieces=pieces, op=lax.add)
     return pad(stage(step, windows, *longer), {along.axis: (-along.low, -along.overhang)}, 0)
 
 

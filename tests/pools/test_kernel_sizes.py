@@ -51,6 +51,15 @@ def values_and_gradient(pool: Callable[[Any], Any], x: Any) -> Any:
     return outputs, gradient
 
 
+def check_outputs(outputs: Any, gradient: Any, expected: oracle.Pooled, *, atol: float) -> None:
+    """Compare what `values_and_gradient` returns with the reference: gradients up to this error."""
+    values, *indices = outputs if isinstance(outputs, tuple) else (outputs,)
+    np.testing.assert_allclose(values, expected.values, atol=1e-10)
+    if indices:
+        np.testing.assert_array_equal(indices[0], expected.indices)
+    np.testing.assert_allclose(gradient, expected.backward(cotangent_of(expected)), atol=atol)
+
+
 def cotangent_of(expected: oracle.Pooled) -> np.ndarray:
     """Different numbers for all values."""
     return np.arange(1.0, expected.values.size + 1).reshape(expected.values.shape)
@@ -66,12 +75,7 @@ def test_bins_and_whole_axes(function: str) -> None:
     ]
     everything = compiled_fast(lambda x: [values_and_gradient(partial(call, function, **each), x) for each in calls])
     for each, (outputs, gradient) in zip(calls, everything(x), strict=True):
-        expected = oracle.evaluate(function, x, **each, **options)
-        values, *indices = outputs if isinstance(outputs, tuple) else (outputs,)
-        np.testing.assert_allclose(values, expected.values, atol=1e-10)
-        if indices:
-            np.testing.assert_array_equal(indices[0], expected.indices)
-        np.testing.assert_allclose(gradient, expected.backward(cotangent_of(expected)), atol=1e-9)
+        check_outputs(outputs, gradient, oracle.evaluate(function, x, **each, **options), atol=1e-9)
 
 
 @pytest.mark.parametrize("function", WINDOWED)
