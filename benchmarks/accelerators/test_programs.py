@@ -45,6 +45,18 @@ def test_program_does_not_grow(target: str, name: str, rows: dict[tuple[str, str
     assert not grown, f"{'; '.join(grown)}; look with --case '{name}', and if it is meant, --write-bounds"
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_halves_are_halved_before_they_are_added(target: str, dtype: str) -> None:
+    """The sum of two large numbers overflows, that of their halves does not."""
+    prepare()
+    pool = partial(jaxpool.median_pool, kernel_size=2, axis=0)
+    with jax.enable_x64(True):
+        text = compile_for(target, pool, [((2, 128), jnp.dtype(dtype))]).text
+    # A TPU has float64 in two parts, the products of which are many.
+    assert text.count(" multiply(") >= 2
+
+
 POOLS = {
     "max": partial(jaxpool.max_pool, stride=1),
     "lp": partial(jaxpool.lp_pool, norm_type=3, stride=2),

@@ -157,8 +157,8 @@ def private_copy(array: jax.Array, fill: Any) -> jax.Array:
     Along a sharded, padded axis the compiler reuses what it fetched from the neighbours for the next consumer with the
     same operand and window. That already includes the padding, whose value the compiler ignores: a sum would read the
     -inf that pads the cells for a maximum. A barrier ends a kernel, so off the CPU the array itself is enough if `fill`
-    is a finite float, of which no array gets two. For ∓inf floats are rounded to their own precision instead, once for
-    -inf and twice for inf. Other dtypes need a barrier if `fill` is not 0.
+    is a finite float, of which no array gets two. For ∓inf floats are rounded to more bits than they have instead, not
+    to as many for inf as for -inf. Other dtypes need a barrier if `fill` is not 0.
     """
     if on_one_device():
         return array
@@ -166,10 +166,7 @@ def private_copy(array: jax.Array, fill: Any) -> jax.Array:
         return lax.optimization_barrier(array)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return lax.optimization_barrier(array) if fill else array
-    limits = jnp.finfo(array.dtype)
-    for _ in range(0 if not np.isinf(fill) else 1 if fill < 0 else 2):
-        array = lax.reduce_precision(array, limits.nexp, limits.nmant)
-    return array
+    return _rounded_to_more_bits(array, 1 if fill < 0 else 2) if np.isinf(fill) else array
 
 
 def separate_term(product: jax.Array) -> jax.Array:
@@ -177,10 +174,18 @@ def separate_term(product: jax.Array) -> jax.Array:
 
     Compilers rewrite a·c + b·c, for a power of two c, as (a + b)·c, whose sum may overflow where no term does.
     """
-    if is_portable():
-        return product
-    limits = jnp.finfo(product.dtype)
-    return lax.reduce_precision(product, limits.nexp, limits.nmant)
+    return product if is_portable() else _rounded_to_more_bits(product, 1)
+
+
+def _rounded_to_more_bits(array: jax.Array, bits: int) -> jax.Array:
+    """The same floats, rounded to a significand that is longer by some bits: no compiler knows that this does nothing.
+
+    A rounding to as many bits as they have is removed for GPUs, and one of float64 is not implemented for TPUs.
+    """
+    if array.dtype.itemsize == 8 and known_platform() != "gpu":
+        return lax.optimization_barrier(array)
+    limits = jnp.finfo(array.dtype)
+    return lax.reduce_precision(array, limits.nexp, limits.nmant + bits)
 
 
 def numbers_along(shape: Sequence[int], axis: int) -> Any:

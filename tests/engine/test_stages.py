@@ -54,6 +54,7 @@ def computations(function: Callable[..., Any], *arguments: Any) -> list[str]:
     return text.split("\n\n")
 
 
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="only the CPU's programs have stages")
 def test_steps_are_in_loops_of_their_own(kept_by: str) -> None:
     if kept_by == "barrier" and jax.__version_info__ < (0, 11, 2):
         pytest.skip("this compiler ignores barriers, and this JAX has the interfaces for calls")

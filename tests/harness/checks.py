@@ -19,6 +19,9 @@ Function = Callable[[jax.Array], jax.Array]
 Objective = Callable[..., jax.Array]
 Split = Callable[[jax.Array], list[jax.Array]]
 
+# Of float32: exact on a CPU, to two units in the last place on a GPU.
+ROUNDING_OF_QUOTIENTS = 0.0 if jax.default_backend() == "cpu" else 2 * float(jnp.finfo(jnp.float32).eps)
+
 
 def check_first_derivatives(
     functions: Mapping[str, Function], x: np.ndarray, values: np.ndarray, jacobian: np.ndarray, whole: bool = True

@@ -83,8 +83,8 @@ FAULTS = (
     ),
     Fault(
         "paddings of neighbours reused",
-        "0 if not np.isinf(fill) else 1 if fill < 0 else 2",
-        "0",
+        "_rounded_to_more_bits(array, 1 if fill < 0 else 2) if np.isinf(fill) else array",
+        "array",
         "test_platforms -k sharded",
     ),
     Fault(

@@ -177,6 +177,9 @@ def test_weighted_pools_keep_cells_and_values_but_no_weights(function: str, numb
         return jax.vjp(lambda x: getattr(jaxpool, function)(x, 2.0, (5,), 1, rule=rule), x)
 
     outputs, pull_back = jax.jit(keep)(jnp.ones((2, 20), jnp.float32))
+    if jax.default_backend() == "gpu" and function != "lp_pool":
+        # The largest cell, and the excess of the value over it.
+        numbers = 2
     assert sum(leaf.size for leaf in jax.tree.leaves(pull_back)) <= 40 + numbers * outputs.size + 1
 
 
