@@ -119,10 +119,11 @@ def _torch_runs(case: Case, options: Options, arguments: tuple[jax.Array, ...], 
         return {}
     try:
         pytorch.check_installed(options.device.platform)
-        return pytorch.runs(case, options.device.platform, *arguments)
+        found = pytorch.runs(case, options.device.platform, *arguments)
     except pools.LeftOut as reason:
         row.reasons["torch"] = str(reason)
         return {}
+    return {what: found[what] for what in ("forward", "gradient")}
 
 
 def _compare(

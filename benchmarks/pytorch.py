@@ -30,7 +30,7 @@ def check_installed(platform: str) -> None:
 
 
 def runs(case: Case, platform: str, x: jax.Array, cotangent: jax.Array) -> dict[str, Run]:
-    """Values, and the gradient with respect to x including the forward pass; results have the axes of x."""
+    """Values, and the gradient with respect to x with and without the forward pass; results have the axes of x."""
     import torch
 
     pool = _pool(case)
@@ -46,12 +46,20 @@ def runs(case: Case, platform: str, x: jax.Array, cotangent: jax.Array) -> dict[
     def gradient() -> Any:
         return torch.autograd.grad(pool(learnt), learnt, weights)[0].permute(back)
 
+    kept: list[Any] = []
+
+    def pullback() -> Any:
+        if not kept:
+            kept.append(pool(learnt))
+        return torch.autograd.grad(kept[0], learnt, weights, retain_graph=True)[0].permute(back)
+
     def wait(result: Any) -> Any:
         if platform == "gpu":
             torch.cuda.synchronize()
         return result
 
-    return {"forward": Run(forward, wait), "gradient": Run(gradient, wait)}
+    calls = {"forward": forward, "gradient": gradient, "pullback": pullback}
+    return {name: Run(call, wait) for name, call in calls.items()}
 
 
 def to_numpy(result: Any) -> np.ndarray:
@@ -99,7 +107,8 @@ def _named(pool: str, rank: int) -> Callable[..., Any]:
 def _tensor(array: jax.Array, platform: str) -> Any:
     import torch
 
+    if platform == "gpu":
+        return torch.from_dlpack(array)
     # PyTorch does not know NumPy's bfloat16; float32 represents every 16-bit number exactly.
     wide = np.array(array, np.float32 if array.dtype.itemsize == 2 else array.dtype)
-    tensor = torch.from_numpy(wide).to(getattr(torch, array.dtype.name))
-    return tensor.to("cuda" if platform == "gpu" else "cpu")
+    return torch.from_numpy(wide).to(getattr(torch, array.dtype.name))

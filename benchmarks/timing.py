@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 _ROUNDS_AT_LEAST = 3
-_CALLS_IN_A_ROW = 10
+_CALLS_IN_A_ROW, _SECONDS_IN_A_ROW = 10, 3e-3
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,23 @@ def alternate(runs: Mapping[str, Run], repetitions: int, seconds: float, platfor
 
     Every run has been called before, so the first round is a fair estimate of how many rounds there is time for.
     """
-    # An accelerator processes its queue in order, which hides the host's overhead. A CPU may run calls concurrently, so
-    # there each call is waited for.
-    calls = 1 if platform == "cpu" else _CALLS_IN_A_ROW
-    spent = {name: [run.seconds(calls)] for name, run in runs.items()}
+    # An accelerator processes its queue in order, which hides the host's overhead if there are enough calls. A CPU may
+    # run calls concurrently, so there each call is waited for.
+    calls = dict.fromkeys(runs, 1)
+    if platform != "cpu":
+        first = {name: run.seconds(_CALLS_IN_A_ROW) for name, run in runs.items()}
+        calls = {name: max(_CALLS_IN_A_ROW, int(_SECONDS_IN_A_ROW / one)) for name, one in first.items()}
+    spent = {name: [run.seconds(calls[name])] for name, run in runs.items()}
     share = seconds / max(len(runs), 1)
     rounds = {
-        name: min(repetitions, max(_ROUNDS_AT_LEAST, int(share / (calls * first[0])))) for name, first in spent.items()
+        name: min(repetitions, max(_ROUNDS_AT_LEAST, int(share / (calls[name] * first[0]))))
+        for name, first in spent.items()
     }
     order = random.Random(0)
     for number in range(1, max(rounds.values(), default=1)):
         for name in order.sample(list(runs), len(runs)):
             if number < rounds[name]:
-                spent[name].append(runs[name].seconds(calls))
+                spent[name].append(runs[name].seconds(calls[name]))
     return {name: statistics.median(times) * 1e3 for name, times in spent.items()}
 
 

@@ -1,11 +1,13 @@
 """`python -m benchmarks.accelerators`: pools compiled for an H100 and a TPU v5e, on a machine that has neither.
 
 Compiles every case for both targets, prints jaxpool's figures next to plain JAX's, the least possible and the goals,
-and saves the figures and a plot in benchmarks/results/accelerators/.
+and saves the figures and a plot in benchmarks/results/accelerators/. On a machine with a GPU, `--run` times the cases
+of a GPU instead, and saves milliseconds there.
 """
 
 import argparse
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +15,8 @@ from pathlib import Path
 import jax
 
 import jaxpool
-from benchmarks.accelerators import bounds, report
-from benchmarks.accelerators.case import OURS
+from benchmarks.accelerators import bounds, report, run, times
+from benchmarks.accelerators.case import OURS, Case
 from benchmarks.accelerators.cases import all_cases, chosen
 from benchmarks.accelerators.measure import Row, measure
 from benchmarks.accelerators.programs import TARGETS, missing, prepare
@@ -25,6 +27,9 @@ RESULTS = Path(__file__).parent.parent / "results" / "accelerators"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compile, print, save."""
     options = _parse(arguments)
+    if options.run:
+        _run(options)
+        return
     targets = tuple(TARGETS) if options.target == "all" or options.write_bounds else (options.target,)
     if absent := missing(targets):
         sys.exit(f"not installed: {', '.join(absent)}; benchmarks/README.md says how, under “GPUs and TPUs”")
@@ -56,6 +61,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _plot(target, of_target, versions, path.with_suffix(".png"))
 
 
+def _run(options: argparse.Namespace) -> None:
+    """Time the cases of a GPU, print, save."""
+    cases = chosen(("gpu",), options.case)
+    if not cases:
+        sys.exit("no case holds this text")
+    rows: list[tuple[Case, run.Timed]] = []
+    try:
+        for case, timed in run.run(cases, options.processes):
+            rows.append((case, timed))
+            print(f"{len(rows)}/{len(cases)} {times.line(timed)}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    order = {case.name: number for number, case in enumerate(cases)}
+    rows.sort(key=lambda row: order[row[0].name])
+    print("", *times.summary(rows), sep="\n")
+    folder = options.output or (None if options.case else RESULTS)
+    if folder is not None:
+        print(f"saved {times.save(folder, rows)}")
+    if wrong := [f"{timed.name}: {', '.join(timed.wrong)}" for _, timed in rows if timed.wrong]:
+        sys.exit("\n".join(["different results:", *wrong]))
+
+
 def _plot(target: str, rows: Sequence[Row], versions: dict[str, str], path: Path) -> None:
     """Draw the figures if Matplotlib is installed; nothing else here needs it."""
     if importlib.util.find_spec("matplotlib") is None:
@@ -75,10 +102,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--target", choices=(*TARGETS, "all"), default="all", help="for which (default: %(default)s)")
     parser.add_argument("--case", action="append", default=[], metavar="TEXT", help="only what holds this text; repeat")
-    parser.add_argument("--processes", type=int, default=2, metavar="N", help="how many compile (default: %(default)s)")
+    processors = os.cpu_count() or 1
+    parser.add_argument(
+        "--processes", type=int, default=processors, metavar="N", help="how many compile (default: all)"
+    )
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="save there, even if cases are left out")
     parser.add_argument(
         "--write-bounds", action="store_true", help="store what test_programs.py compares with, no more"
+    )
+    parser.add_argument(
+        "--run", action="store_true", help="run a GPU's cases on the GPU of this machine, and time them"
     )
     options = parser.parse_args(arguments)
     if options.processes < 1:

@@ -122,7 +122,8 @@ def _passes(
     if case.bins and not case.size % case.bins:
         kernel = (case.size // case.bins,) * case.rank
     tail = f"{dtype}, {'×'.join(map(str, case.shape))}, {case.layout}"
-    yield Case(f"{group} {window} forward, {tail}", target, f"{group} forward", arguments, functions, kernel)
+    pool = None if group.startswith("masked") else case
+    yield Case(f"{group} {window} forward, {tail}", target, f"{group} forward", arguments, functions, kernel, pool)
     if not with_gradient:
         return
     cotangent = result(functions[PLAIN], arguments)
@@ -132,7 +133,7 @@ def _passes(
     else:
         pulled = {name: gradient(pool) for name, pool in functions.items()}
         arguments = (*arguments, cotangent)
-    yield Case(f"{group} {window} gradient, {tail}", target, f"{group} gradient", arguments, pulled, kernel)
+    yield Case(f"{group} {window} gradient, {tail}", target, f"{group} gradient", arguments, pulled, kernel, pool)
 
 
 def _words(case: cases.Case) -> str:

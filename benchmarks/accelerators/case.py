@@ -7,11 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from benchmarks import cases
 from benchmarks.accelerators.programs import Specification, needed_bytes
 
 OURS, PLAIN, SLICE = "jaxpool", "plain JAX", "strided slice"
 Function = Callable[..., Any]
 Pool = Callable[..., jax.Array]
+Draw = Callable[[jax.Array], tuple[jax.Array, ...]]
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Case:
         specifications: shapes and dtypes of the arguments.
         functions: jaxpool's function, and those that it is compared with.
         kernel: the sizes of the window; empty for whole axes, bins and cases without windows.
+        pool: the pool, if there is nothing around it and no mask.
+        draw: makes arguments from a random key, where random numbers of their shapes would be none.
     """
 
     name: str
@@ -33,6 +37,8 @@ class Case:
     specifications: tuple[Specification, ...]
     functions: Mapping[str, Function]
     kernel: tuple[int, ...] = ()
+    pool: cases.Case | None = None
+    draw: Draw | None = None
 
     @property
     def needed(self) -> int:

@@ -4,9 +4,12 @@ The compilers themselves are not needed; `benchmarks/accelerators/` has the test
 """
 
 import jax
+import jax.numpy as jnp
 import pytest
 
+from benchmarks.accelerators import run, times
 from benchmarks.accelerators.bounds import BOUNDED, NAMES, read
+from benchmarks.accelerators.case import OURS, PLAIN, SLICE, Case
 from benchmarks.accelerators.cases import all_cases, chosen
 from benchmarks.accelerators.costs import Costs, costs
 from benchmarks.accelerators.goals import verdicts
@@ -31,6 +34,24 @@ def fused(name: str, *lines: str) -> str:
 def figures(**numbers: int) -> Figures:
     """Made-up figures of a program."""
     return Figures(Costs(**numbers), temporary=0, seconds=0)
+
+
+def test_cases_are_compiled_compared_and_timed() -> None:
+    def wrong(x: jax.Array) -> jax.Array:
+        return x.at[0].add(1)
+
+    x = ((1024, 1024), jnp.dtype("float32"))
+    case = Case("negated", "gpu", "max forward", (x,), {OURS: jnp.negative, PLAIN: jnp.negative, SLICE: wrong})
+    timed, programs = run.compiled(case)
+    assert timed.wrong == [SLICE]
+    assert list(timed.failures) == [run.TORCH]
+    timed.milliseconds = run.milliseconds(case, timed, programs)
+    assert set(timed.milliseconds) == {OURS, PLAIN, SLICE}
+    assert all(time > 0 for time in timed.milliseconds.values())
+    timed.milliseconds, timed.copy = {OURS: 1.0, PLAIN: 2.0}, 0.5
+    assert times.line(timed) == "negated: jaxpool 1.000, plain JAX 2.000, copy 0.500 ms; DIFFERS from strided slice"
+    (line,) = times.summary([(case, timed)])
+    assert line == "max forward, 1 cases: plain JAX / jaxpool 2.00 (2.00 to 2.00); jaxpool / copy 2.00 (2.00 to 2.00)"
 
 
 def test_operands_and_results_are_moved_once() -> None:
