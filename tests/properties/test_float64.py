@@ -20,9 +20,10 @@ from jaxpool._engine import platforms
 from tests.registry.cases import PLAIN, mask
 
 # Floats other than float64, operations that truncate, and bitcasts of floats. This also finds "bf16" and "tf32".
-# Rounding to the precision of float64 truncates nothing, nor do bitcasts to signed integers of the same size and back.
+# Rounding to the precision of float64 or more truncates nothing, nor do bitcasts to signed integers and back.
 KEYS = r"\S+ : \(tensor<\w*(f64>\) -> tensor<\w*i64|i64>\) -> tensor<\w*f64)>"
-NARROWER = re.compile(rf"f(8\w*|16|32)\b|reduce_precision(?!.*format = e11m52\b)|bitcast_convert(?! {KEYS})|ui(64|128)")
+ROUNDING = r"reduce_precision(?!.*format = e11m5[2-4]\b)"
+NARROWER = re.compile(rf"f(8\w*|16|32)\b|{ROUNDING}|bitcast_convert(?! {KEYS})|ui(64|128)")
 
 LARGE: dict[str, tuple[str, dict[str, Any]]] = {
     "max_pool of 9": ("max_pool", {"kernel_size": (9,), "stride": 1, "padding": 4}),
