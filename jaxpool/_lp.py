@@ -19,6 +19,7 @@ from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_
 from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, ParametricPool, Shift, parametric_pool
 from jaxpool._derivatives.powers import (
+    accurate_power,
     even_power,
     exponent_in_range,
     log_magnitude,
@@ -183,8 +184,8 @@ _LEAST_SUM, _LARGEST_SUM = 2.0**-80, 2.0**80
 
 
 def takes_powers(number: float | None, dtype: Any) -> TypeGuard[float]:
-    """Whether norms with this exponent are by sums of powers: of float32, for a small whole one."""
-    return number is not None and number.is_integer() and number <= 8 and accumulation_dtype(dtype) == np.float32
+    """Whether norms with this exponent are by sums of powers: of float32, for exponents from 1 to 8."""
+    return number is not None and 1 <= number <= 8 and accumulation_dtype(dtype) == np.float32
 
 
 @dataclass(frozen=True)
@@ -202,23 +203,22 @@ class SumsOfPowers(SumsOfCells):
 
     def terms(self, x: jax.Array) -> Terms:
         magnitudes = jnp.abs(x)
-        return (jnp.where(magnitudes == 0, 0, jnp.maximum(positive_power(magnitudes, self.p), _LEAST_TERM)),)
+        return (jnp.where(magnitudes == 0, 0, jnp.maximum(accurate_power(magnitudes, self.p), _LEAST_TERM)),)
 
     def kept_terms(self, x: jax.Array) -> Terms:
         return (even_power(x, self.p),)
 
     def is_moderate(self, sums: Terms) -> jax.Array:
-        (total,) = sums
-        return (total == 0) | ((total >= _LEAST_SUM) & (total <= _LARGEST_SUM))
+        return (sums[0] == 0) | ((sums[0] >= _LEAST_SUM) & (sums[0] <= _LARGEST_SUM))
 
     def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
         dead = sums[0] == 0
         total = jnp.where(dead, 1, sums[0])
         root = positive_power(total, 1 / self.p)
-        if self.p > 2:
+        if self.p not in (1, 2):
             # Only near 1 are powers by logarithms exact to the last digits.
             scale = power_of_two(lax.stop_gradient(root))
-            root = scale * positive_power(total * positive_power(1 / scale, self.p), 1 / self.p)
+            root = scale * positive_power(total * accurate_power(1 / scale, self.p), 1 / self.p)
         return jnp.where(dead, 0, root)
 
 

@@ -59,6 +59,14 @@ def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
     return jnp.exp(exponent * jnp.log(base))
 
 
+def accurate_power(base: jax.Array, exponent: Exponent) -> jax.Array:
+    """The same, more accurately for a number: by products for its whole part, which read the base a second time."""
+    if not isinstance(exponent, float) or not 1 < exponent <= 64 or exponent.is_integer():
+        return positive_power(base, exponent)
+    whole, rest = divmod(exponent, 1)
+    return lax.integer_pow(base, int(whole)) * positive_power(base, rest)
+
+
 def power_of_two(magnitude: jax.Array) -> jax.Array:
     """The largest power of two up to the magnitude, clipped so that it and its inverse are normal numbers."""
     limits = jnp.finfo(magnitude.dtype)
@@ -133,7 +141,7 @@ def _power(base: jax.Array, exponent: jax.Array | None, number: float | None, si
     magnitude = jnp.where(base == 0, 1, jnp.abs(base))
     power = number if exponent is None else exponent
     assert power is not None
-    value = positive_power(magnitude, power)
+    value = accurate_power(magnitude, power)
     return jnp.sign(base) * value if signed else jnp.where(base == 0, jnp.where(power == 0, 1, 0), value)
 
 

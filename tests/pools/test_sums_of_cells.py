@@ -183,7 +183,7 @@ def test_one_exponential_per_cell(name: str) -> None:
     assert " conditional(" in program
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 8])
+@pytest.mark.parametrize("p", [1, 1.3, 2, 2.5, 3, 7.9, 8])
 @pytest.mark.parametrize("name", ["windows", "whole"])
 def test_norms_on_both_sides_of_the_limits(p: int, name: str) -> None:
     # The powers of the last ones overflow, and those of the first ones vanish.
@@ -205,8 +205,8 @@ def test_norms_on_both_sides_of_the_limits(p: int, name: str) -> None:
         # A cell far below the others, which is all there is in its window of zeros.
         x[0, 0, 0] = 1e-6 * scale
         (values, gradient), (exact_values, exact_gradient) = everything(x), everything(x.astype(np.float64))
-        np.testing.assert_allclose(values / np.float32(scale), exact_values / scale, rtol=2e-6)
-        np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(values / np.float32(scale), exact_values / scale, rtol=1e-6)
+        np.testing.assert_allclose(gradient, exact_gradient, rtol=3e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("pool", [*POOLS.values(), partial(jaxpool.lp_pool, norm_type=3.0)])
