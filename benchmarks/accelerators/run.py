@@ -77,51 +77,48 @@ def run(cases: Sequence[Case], processes: int) -> Iterator[tuple[Case, Timed]]:
 
 def _work(names: Sequence[str], ready: Any, device: Any, done: Any) -> None:
     cases = [all_cases()["gpu", name] for name in names]
-    prepared = [compiled(case) for case in cases]
+    rows = [Timed(case.name) for case in cases]
+    prepared = [compiled(case, timed) for case, timed in zip(cases, rows, strict=True)]
     ready.wait()
-    for case, (timed, programs) in zip(cases, prepared, strict=True):
+    for case, timed, programs in zip(cases, rows, prepared, strict=True):
         with device:
             timed.milliseconds = milliseconds(case, timed, programs)
         done.put(timed)
 
 
-def compiled(case: Case) -> tuple[Timed, dict[str, Any]]:
-    """The programs of a case that compile, each of which has run once, and whose results disagree."""
-    timed, programs = Timed(case.name), {}
+def compiled(case: Case, timed: Timed) -> dict[str, Any]:
+    """The programs of a case that compile and run; others, and those that disagree, are noted."""
+    programs: dict[str, Any] = {}
+    results: dict[str, Any] = {}
+    sets = [draw(case, 0)]
     arrays = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in case.specifications]
     for name, function in case.functions.items():
         start = time.perf_counter()
         try:
-            programs[name] = jax.jit(function).lower(*arrays).compile()
+            program = jax.jit(function).lower(*arrays).compile()
+            timed.compile_seconds[name] = time.perf_counter() - start
+            results[name] = jax.block_until_ready(program(*sets[0]))
+            programs[name] = program
         except (RuntimeError, NotImplementedError) as failure:
             timed.failures[name] = _first_line(failure)
-        timed.compile_seconds[name] = time.perf_counter() - start
-    results = {name: run.result() for name, run in _contenders(case, timed, programs, [draw(case, 0)]).items()}
-    if TORCH in results:
-        results[TORCH] = jnp.from_dlpack(results[TORCH].detach().contiguous())
+    try:
+        results[TORCH] = jnp.from_dlpack(_of_torch(case, sets).result().detach().contiguous())
+    except (LeftOut, RuntimeError, NotImplementedError) as reason:
+        timed.failures[TORCH] = _first_line(reason)
     if case.kind != "network" and case.specifications[0][1] == np.float32 and OURS in results:
         others = (name for name in results if name != OURS)
         timed.wrong = [name for name in others if not _agree(results[OURS], results[name])]
-    return timed, programs
+    return programs
 
 
 def milliseconds(case: Case, timed: Timed, programs: dict[str, Any]) -> dict[str, float]:
     """The times of these programs and of PyTorch, alternately."""
     sets = [draw(case, seed) for seed in range(max(2, math.ceil(_BYTES_OF_SETS / case.needed)))]
-    return alternate(_contenders(case, timed, programs, sets), _ROUNDS, _SECONDS, _platform())
-
-
-def _contenders(
-    case: Case, timed: Timed, programs: dict[str, Any], sets: Sequence[tuple[jax.Array, ...]]
-) -> dict[str, Run]:
     contenders = {name: _in_turn(program, sets) for name, program in programs.items()}
-    try:
+    if TORCH not in timed.failures:
         contenders[TORCH] = _of_torch(case, sets)
         contenders[TORCH].result()
-    except (LeftOut, RuntimeError, NotImplementedError) as reason:
-        contenders.pop(TORCH, None)
-        timed.failures[TORCH] = _first_line(reason)
-    return contenders
+    return alternate(contenders, _ROUNDS, _SECONDS, _platform())
 
 
 def draw(case: Case, seed: int) -> tuple[jax.Array, ...]:

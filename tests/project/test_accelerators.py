@@ -42,7 +42,8 @@ def test_cases_are_compiled_compared_and_timed() -> None:
 
     x = ((1024, 1024), jnp.dtype("float32"))
     case = Case("negated", "gpu", "max forward", (x,), {OURS: jnp.negative, PLAIN: jnp.negative, SLICE: wrong})
-    timed, programs = run.compiled(case)
+    timed = run.Timed(case.name)
+    programs = run.compiled(case, timed)
     assert timed.wrong == [SLICE]
     assert list(timed.failures) == [run.TORCH]
     timed.milliseconds = run.milliseconds(case, timed, programs)
