@@ -104,7 +104,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--case", action="append", default=[], metavar="TEXT", help="only what holds this text; repeat")
     processors = os.cpu_count() or 1
     parser.add_argument(
-        "--processes", type=int, default=processors, metavar="N", help="how many compile (default: all)"
+        "--processes", type=int, default=processors, metavar="N", help="how many (default: %(default)s)"
     )
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="save there, even if cases are left out")
     parser.add_argument(

@@ -23,7 +23,7 @@ from benchmarks import pytorch
 from benchmarks.accelerators.case import OURS, Case
 from benchmarks.accelerators.cases import all_cases
 from benchmarks.pools import LeftOut
-from benchmarks.timing import Run, alternate
+from benchmarks.timing import Run, alternate, copy
 
 TORCH = "PyTorch"
 # More than caches hold, and a copy that takes long enough to forget its launch.
@@ -51,10 +51,8 @@ class Timed:
 
 def bytes_per_second() -> float:
     """What a pass over a large array reads and writes in a second."""
-    sets = [(jnp.ones(_BYTES_OF_COPY // 8, jnp.float32),)]
-    negate = jax.jit(jnp.negative).lower(*sets[0]).compile()
-    (milliseconds,) = alternate({"copy": _in_turn(negate, sets)}, _ROUNDS, _SECONDS, _platform()).values()
-    return _BYTES_OF_COPY / milliseconds * 1e3
+    times = alternate({"copy": copy(_BYTES_OF_COPY, np.dtype(np.float32))}, _ROUNDS, _SECONDS, _platform())
+    return _BYTES_OF_COPY / times["copy"] * 1e3
 
 
 def run(cases: Sequence[Case], processes: int) -> Iterator[tuple[Case, Timed]]:

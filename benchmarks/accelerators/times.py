@@ -1,10 +1,11 @@
 """The times of cases that ran on a device, as text and as JSON: a line per case, and means by kind of case."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import jax
@@ -42,9 +43,7 @@ def save(folder: Path, rows: Rows) -> Path:
     device = jax.devices()[0].device_kind
     versions = {"jaxpool": jaxpool.__version__, "jax": jax.__version__}
     if any(TORCH in timed.milliseconds for _, timed in rows):
-        import torch
-
-        versions["torch"] = torch.__version__.partition("+")[0]
+        versions["torch"] = metadata.version("torch").partition("+")[0]
     words = [device.lower().replace(" ", "-"), *(f"{name}-{versions[name]}" for name in versions if name != "jaxpool")]
     path = folder / f"run-{'-'.join(words)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,5 +59,4 @@ def _rounded(saved: Any) -> Any:
 
 
 def _mean(ratios: Sequence[float]) -> str:
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    return f"{mean:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return f"{geometric_mean(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
