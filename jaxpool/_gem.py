@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,17 +14,18 @@ from jaxpool._adaptive import keep_axes
 from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, core, in_floats, over_whole_axes, padding_counts, sliding
-from jaxpool._derivatives.in_turn import exponentials_order, with_zeros, without_uncovered
+from jaxpool._derivatives.in_turn import exponentials_order, in_slabs_of, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift, parametric_pool
-from jaxpool._derivatives.powers import exponent_in_range
+from jaxpool._derivatives.powers import exponent_in_range, takes_powers
+from jaxpool._derivatives.sums_of_powers import SumsOfPowers
 from jaxpool._engine.operations import accumulation_dtype, in_range
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
-from jaxpool._lp import Norm, SumsOfPowers, norms, scaled_norm, takes_powers
+from jaxpool._lp import Norm, norms, scaled_norm
 
 
 def gem_pool(
@@ -180,21 +180,31 @@ def _power_means(
         x = jnp.where(x <= least, np.array(least, wide), x)
     largest = float(jnp.finfo(wide).max)
     if number is not None and math.log(window.held) / number < math.log(largest) / 4:
-        if mask is None and takes_powers(number, x.dtype):
-            return pool_by_sums_of_cells(_Means(window, number, include_pad), rule, x).astype(dtype)
+        if mask is None and takes_powers(x, None, window, number):
+            return pool_by_sums_of_cells(_MeanBySums(window, number, include_pad), rule, x).astype(dtype)
         values = norms(x.astype(wide), mask, None, window, number, rule)
         if number <= largest:
             counts = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(wide)
             values = _divided(values, counts ** (1 / number))
         return values.astype(dtype)
-    x = x.astype(wide)
+    p, number = exponent_in_range(p, number, x.ndim, wide)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
-    x = x if mask is None else jnp.where(mask, x, 0)
-    x, present = without_uncovered(x, window, learnt=p is not None), present_cells(mask, window, x.ndim)
-    p, number = exponent_in_range(p, number, x)
+    if mask is None and number is None and takes_powers(x, p, window, None):
+        pool = _MeanBySums(window, None, include_pad)
+        return pool_by_sums_of_cells(pool, rule, x, *in_slabs_of(x, p, window)).astype(dtype)
+    x = x.astype(wide) if mask is None else jnp.where(mask, x.astype(wide), 0)
+    x = without_uncovered(x, window, learnt=p is not None)
+    return _parametric_means(x, mask, p, window, number, rule).astype(dtype)
+
+
+def _parametric_means(
+    x: jax.Array, mask: jax.Array | None, p: jax.Array | None, window: Window, number: float | None, rule: str
+) -> jax.Array:
+    """The means for an array, and for an exponent so small that n^(1/p) may overflow; masked cells are 0."""
+    present = present_cells(mask, window, x.ndim)
     counted = None if present is None else present.astype(x.dtype)
-    return parametric_pool(x, p, _PowerMean(window, number), rule, counted).astype(dtype)
+    return parametric_pool(x, p, _PowerMean(window, number), rule, counted)
 
 
 def _divided(norms: jax.Array, counts: jax.Array) -> jax.Array:
@@ -204,28 +214,28 @@ def _divided(norms: jax.Array, counts: jax.Array) -> jax.Array:
 
 
 @dataclass(frozen=True)
-class _Means(SumsOfPowers):
-    """The means by norms, with or without zeros in the padding."""
+class _MeanBySums(SumsOfPowers):
+    """The mean with or without zeros in the padding."""
 
     include_pad: bool
 
-    def exact(self, x: jax.Array, /) -> jax.Array:
-        norms = super().exact(x)
-        return _divided(norms, jnp.asarray(self.counts((norms,))))
+    def exact(self, x: jax.Array, *p: jax.Array) -> jax.Array:
+        if p:
+            return _parametric_means(x, None, p[0], self.window, None, "jvp")
+        assert self.number is not None
+        norms = parametric_pool(x, None, Norm(self.window, self.number), "jvp")
+        return _divided(norms, jnp.asarray(self.counts((norms,)) ** (1 / self.number)))
 
     def counts(self, sums: Terms) -> np.ndarray:
-        """n^(1/p) for every window."""
-        counts = np.asarray(cells_counted(None, self.window, self.include_pad, sums[0].ndim))
-        return (counts ** (1 / self.p)).astype(sums[0].dtype)
+        counts = cells_counted(None, self.window, self.include_pad, sums[0].ndim)
+        return np.asarray(counts, sums[0].dtype)
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
-        return divide(super().value_of_sums(sums, counts), jnp.asarray(counts))
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *p: jax.Array) -> jax.Array:
+        return super().value_of_sums((divide(sums[0], jnp.asarray(counts)),), counts, *p)
 
 
 @dataclass(frozen=True)
 class _PowerMean(Norm):
-    """The mean for an array, and for an exponent so small that n^(1/p) may overflow."""
-
     is_mean = True
 
     @property

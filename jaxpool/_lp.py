@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,11 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, in_floats, sliding
 from jaxpool._derivatives.extremes import extremes
-from jaxpool._derivatives.in_turn import terms_order, without_uncovered
-from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
+from jaxpool._derivatives.in_turn import in_slabs_of, terms_order, without_uncovered
+from jaxpool._derivatives.moderate_sums import pool_by_sums_of_cells
 from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, ParametricPool, Shift, parametric_pool
 from jaxpool._derivatives.powers import (
-    accurate_power,
     even_power,
     exponent_in_range,
     log_magnitude,
@@ -28,7 +27,9 @@ from jaxpool._derivatives.powers import (
     relative_product,
     relative_reciprocal,
     signed_power,
+    takes_powers,
 )
+from jaxpool._derivatives.sums_of_powers import SumsOfPowers
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.stages import in_one_row
@@ -107,18 +108,18 @@ def norms(
     x, mask, window, dtype = in_floats(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, 0)
-    if takes_powers(number, x.dtype):
-        return pool_by_sums_of_cells(SumsOfPowers(window, number), rule, x).astype(dtype)
-    x = without_uncovered(x.astype(accumulation_dtype(x.dtype)), window, learnt=p is not None)
-    if number is not None and number > float(jnp.finfo(x.dtype).max):
+    wide = accumulation_dtype(x.dtype)
+    if number is not None and number > float(jnp.finfo(wide).max):
+        x = without_uncovered(x.astype(wide), window, learnt=False)
         # Not jnp.abs, whose derivative at 0 is 1.
         magnitudes = x * jnp.sign(x)
         # Windows of padding are below 0.
-        norms = jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0)
-    else:
-        p, number = exponent_in_range(p, number, x)
-        norms = parametric_pool(x, p, Norm(window, number), rule)
-    return norms.astype(dtype)
+        return jnp.maximum(extremes(magnitudes, None, window, lax.max, rule), 0).astype(dtype)
+    p, number = exponent_in_range(p, number, x.ndim, wide)
+    if takes_powers(x, p, window, number):
+        return pool_by_sums_of_cells(_NormBySums(window, number), rule, x, *in_slabs_of(x, p, window)).astype(dtype)
+    x = without_uncovered(x.astype(wide), window, learnt=p is not None)
+    return parametric_pool(x, p, Norm(window, number), rule).astype(dtype)
 
 
 # Notation: x(i) the cells of one window, y = (Σ |x(i)|^p)^(1/p), u(i) = |x(i)|/y, so that Σ u(i)^p = 1. From
@@ -177,49 +178,10 @@ class Norm(ParametricPool):
         return jnp.where(jnp.isinf(y), 0, y) / parameter
 
 
-# Terms of nonzero cells are at least this large, so that only a window of zeros has the sum 0.
-_LEAST_TERM = 2.0**-120
-# In sums of this size, terms that underflow, or are raised to the least term, are lost in rounding.
-_LEAST_SUM, _LARGEST_SUM = 2.0**-80, 2.0**80
-
-
-def takes_powers(number: float | None, dtype: Any) -> TypeGuard[float]:
-    """Whether norms with this exponent are by sums of powers: of float32, for exponents from 1 to 8."""
-    return number is not None and 1 <= number <= 8 and accumulation_dtype(dtype) == np.float32
-
-
 @dataclass(frozen=True)
-class SumsOfPowers(SumsOfCells):
-    """The norm as the root of a sum of powers; moderate powers lose no digits."""
-
-    p: float
-
-    kept = 1
-    # On a CPU these take 0.6 of the time by ratios, other windows up to three times as long.
-    sums_small_tiles = False
-
-    def exact(self, x: jax.Array, /) -> jax.Array:
-        return parametric_pool(x, None, Norm(self.window, self.p), "jvp")
-
-    def terms(self, x: jax.Array) -> Terms:
-        magnitudes = jnp.abs(x)
-        return (jnp.where(magnitudes == 0, 0, jnp.maximum(accurate_power(magnitudes, self.p), _LEAST_TERM)),)
-
-    def kept_terms(self, x: jax.Array) -> Terms:
-        return (even_power(x, self.p),)
-
-    def is_moderate(self, sums: Terms) -> jax.Array:
-        return (sums[0] == 0) | ((sums[0] >= _LEAST_SUM) & (sums[0] <= _LARGEST_SUM))
-
-    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
-        dead = sums[0] == 0
-        total = jnp.where(dead, 1, sums[0])
-        root = positive_power(total, 1 / self.p)
-        if self.p not in (1, 2):
-            # Only near 1 are powers by logarithms exact to the last digits.
-            scale = power_of_two(lax.stop_gradient(root))
-            root = scale * positive_power(total * accurate_power(1 / scale, self.p), 1 / self.p)
-        return jnp.where(dead, 0, root)
+class _NormBySums(SumsOfPowers):
+    def exact(self, x: jax.Array, *p: jax.Array) -> jax.Array:
+        return parametric_pool(x, p[0] if p else None, Norm(self.window, self.number), "jvp")
 
 
 def scaled_norm(x: jax.Array, p: Parameter, window: Window, multiplicity: Any = None, count: Any = None) -> jax.Array:

@@ -19,14 +19,13 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_parameter
 from jaxpool._call import core, in_floats, padding_counts, sliding
-from jaxpool._derivatives.in_turn import any_present, is_shared, with_zeros, without_uncovered
+from jaxpool._derivatives.in_turn import any_present, in_slabs_of, is_shared, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.platforms import is_portable
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import vary_with
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,6 @@ class ExponentialPool(SumsOfCells):
             return beta[0]
         assert self.number is not None
         return self.number
-
-    def parameters(self, *cells: jax.Array) -> Terms:
-        return cells[1:]
 
     def are_moderate(self, x: jax.Array, *beta: jax.Array) -> jax.Array:
         # Products with a smaller β may be subnormal, and so may quotients by a larger one.
@@ -205,10 +201,7 @@ def _pool(
         assert beta is not None
         pool, beta = family(window, None, dtype), lax.expand_dims(beta.astype(wide), range(x.ndim - beta.ndim))
         if mask is None and is_shared(beta, window):
-            # As many as slabs of x may be cut into.
-            batch = 1 if 0 in window.pooled_axes else x.shape[0]
-            beta = jnp.broadcast_to(beta, (batch, *beta.shape[1:]))
-            values = pool_by_sums_of_cells(pool, rule, x, vary_with(beta, x))
+            values = pool_by_sums_of_cells(pool, rule, x, *in_slabs_of(x, beta, window))
         else:
             values = pool.pool_signed(without_uncovered(x.astype(wide), window, learnt=True), mask, beta, rule)
     if mask is not None:

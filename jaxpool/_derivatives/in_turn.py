@@ -32,6 +32,7 @@ from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import holds_all_cells, with_zeros_in_padding
 from jaxpool._geometry.pieces import Pieces, divide_window, stacked
 from jaxpool._geometry.window import Window
+from jaxpool._sharding import vary_with
 
 
 def terms_order(window: Window) -> tuple[Window, ...]:
@@ -165,6 +166,14 @@ class _PassBackToCovered(LinearMap):
 def is_shared(parameter: jax.Array, window: Window) -> bool:
     """Whether the parameter, of full rank, is one number along the pooled axes."""
     return all(parameter.shape[axis] == 1 for axis in window.pooled_axes)
+
+
+def in_slabs_of(x: jax.Array, parameter: jax.Array | None, window: Window) -> tuple[jax.Array, ...]:
+    """A shared parameter, if there is one, with as many entries along the first axis as x may be cut into slabs."""
+    if parameter is None:
+        return ()
+    batch = 1 if 0 in window.pooled_axes else x.shape[0]
+    return (vary_with(jnp.broadcast_to(parameter, (batch, *parameter.shape[1:])), x),)
 
 
 def over_parts(

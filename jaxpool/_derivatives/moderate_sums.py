@@ -37,6 +37,8 @@ class SumsOfCells(abc.ABC):
     """A pool as a function of sums of terms, and the exact pool; static in the traced program."""
 
     window: Window
+    # How many of the arrays are cells. The others are parameters, one number along the pooled axes.
+    arrays: ClassVar[int] = 1
     # How many of the sums are kept for derivatives; the value of these sums alone has the same derivatives.
     kept: ClassVar[int]
     # Whether sums pay off on a CPU for tiles of few cells, too.
@@ -61,8 +63,8 @@ class SumsOfCells(abc.ABC):
     def cells_to_sum(self, *cells: jax.Array) -> Terms:
         """The cells in the dtype of their sums; those that no window holds pass nothing back."""
         # For use within branches: on a TPU, all arrays that a branch gets or returns are in memory.
-        parameters = self.parameters(*cells)
-        wide = (each.astype(accumulation_dtype(each.dtype)) for each in cells[: len(cells) - len(parameters)])
+        wide = (each.astype(accumulation_dtype(each.dtype)) for each in cells[: self.arrays])
+        parameters = cells[self.arrays :]
         return *(without_uncovered(each, self.window, learnt=bool(parameters)) for each in wide), *parameters
 
     def exact_values(self, *cells: jax.Array) -> jax.Array:
@@ -80,10 +82,6 @@ class SumsOfCells(abc.ABC):
     @abc.abstractmethod
     def value_of_sums(self, sums: Terms, counts: ArrayLike, *parameters: Any) -> jax.Array:
         """The values, elementwise in the sums, the numbers of cells of the windows, and the parameters."""
-
-    def parameters(self, *cells: Any) -> Terms:
-        """Those of the cells that are one number along the pooled axes, on which values depend directly."""
-        return ()
 
     @abc.abstractmethod
     def is_moderate(self, sums: Terms) -> jax.Array:
@@ -104,7 +102,7 @@ class SumsOfCells(abc.ABC):
         if not self.window.zeros:
             return sums
         padded = (self.window.cells - self.window.counts(sums[0].ndim, padding=False)).astype(sums[0].dtype)
-        zeros = self.terms(jnp.zeros((), sums[0].dtype), *self.parameters(*cells))
+        zeros = self.terms(jnp.zeros((), sums[0].dtype), *cells[self.arrays :])
         return tuple(total + zero * padded for total, zero in zip(sums, zeros, strict=True))
 
     def counts(self, sums: Terms) -> np.ndarray:
@@ -113,7 +111,7 @@ class SumsOfCells(abc.ABC):
         return np.asarray(cells, sums[0].dtype)
 
     def value_of_kept(self, cells: Terms, sums: Terms) -> jax.Array:
-        return self.value_of_sums(sums, self.counts(sums), *self.parameters(*cells))
+        return self.value_of_sums(sums, self.counts(sums), *cells[self.arrays :])
 
     def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
         """The tangent of the values, from moderate sums and the tangents of the cells with these numbers."""
@@ -171,7 +169,7 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
 
         def pool_sums(*cells: jax.Array) -> jax.Array:
             counts, count = jnp.broadcast_to(pool.counts(sums), sums[0].shape), len(sums)
-            rows = *sums, counts, *pool.parameters(*cells)
+            rows = *sums, counts, *cells[pool.arrays :]
             values = in_one_row(lambda *rows: pool.value_of_sums(rows[:count], *rows[count:]), *rows)
             return values.astype(dtype)
 

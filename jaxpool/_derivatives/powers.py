@@ -15,20 +15,36 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._derivatives.in_turn import is_shared
 from jaxpool._derivatives.rules import custom_rule
-from jaxpool._engine.operations import in_range
+from jaxpool._engine.operations import accumulation_dtype, in_range
 from jaxpool._engine.platforms import is_portable
+from jaxpool._geometry.window import Window
 
 Exponent = float | jax.Array
+# Those of norms by sums of powers.
+LEAST_EXPONENT, LARGEST_EXPONENT = 1, 8
 
 
-def exponent_in_range(p: jax.Array | None, number: float | None, x: jax.Array) -> tuple[jax.Array | None, float | None]:
-    """The array p in the rank and dtype of x, or the number: within limits whose reciprocals are normal numbers."""
+def exponent_in_range(
+    p: jax.Array | None, number: float | None, rank: int, dtype: Any
+) -> tuple[jax.Array | None, float | None]:
+    """The array p in this rank and dtype, or the number: within limits whose reciprocals are normal numbers."""
     if number is not None:
-        return None, in_range(number, x.dtype)
+        return None, in_range(number, dtype)
     assert p is not None
-    least = float(jnp.finfo(x.dtype).tiny)
-    return jnp.clip(lax.expand_dims(p.astype(x.dtype), range(x.ndim - p.ndim)), least, 1 / least), None
+    least = float(jnp.finfo(dtype).tiny)
+    return jnp.clip(lax.expand_dims(p.astype(dtype), range(rank - p.ndim)), least, 1 / least), None
+
+
+def takes_powers(x: jax.Array, p: jax.Array | None, window: Window, number: float | None) -> bool:
+    """Whether norms of x with this exponent may be by sums of powers; the size of an array p is seen at run time."""
+    if number is not None:
+        allowed = LEAST_EXPONENT <= number <= LARGEST_EXPONENT
+    else:
+        # A single window has one power of each cell in any case.
+        allowed = p is not None and is_shared(p, window) and not window.is_single
+    return allowed and accumulation_dtype(x.dtype) == np.float32
 
 
 def even_power(base: jax.Array, exponent: Exponent) -> jax.Array:

@@ -62,6 +62,7 @@ class _MeansBySums(SumsOfCells):
 
     exponents: bool
 
+    arrays = 2
     kept = 2
     sums_small_tiles = False
 

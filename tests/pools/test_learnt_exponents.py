@@ -1,0 +1,123 @@
+"""Norms and power means with a learnt exponent by sums of powers: as exact as the exact pools, which float64 takes.
+
+Sums are taken only if every exponent is from 1 to 8, and the sums of all windows are of moderate size.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from jaxpool._engine.platforms import only_for
+from tests.harness.compilation import compiled_as_usual, compiled_fast
+from tests.harness.parts import case_row, crossed
+
+POOLS: dict[str, Callable[..., jax.Array]] = {
+    "norms": jaxpool.lp_pool,
+    "means": jaxpool.gem_pool,
+    "means of cells": partial(jaxpool.gem_pool, count_include_pad=False),
+}
+WINDOWS: dict[str, dict[str, Any]] = {
+    "strides": {"kernel_size": (3, 3), "stride": 2, "padding": 1},
+    "gaps": {"kernel_size": (2, 3), "stride": (3, 2), "padding": (0, 1)},
+    "tiles": {"kernel_size": (2, 2)},
+    "footprint": {"kernel_size": jaxpool.footprint([[True, False, True], [True, True, False]]), "stride": 1},
+    "bins": {"kernel_size": jaxpool.bins(3, 2)},
+}
+LAYOUTS = {"first": ((2, 3, 9, 8), (2, 3)), "last": ((2, 9, 8, 3), (1, 2))}
+EXPONENTS = 1.0, 2.5, 8.0
+
+
+@pytest.mark.parametrize(
+    ("window", "layout"),
+    [case_row(*one[:2], id="-".join(one[:2]), kept=one[2]) for one in crossed([*WINDOWS], [*LAYOUTS], 2)],
+)
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+def test_sums_of_powers_are_the_exact_pool(name: str, window: str, layout: str, platform: str) -> None:
+    shape, axis = LAYOUTS[layout]
+    pool = partial(POOLS[name], axis=axis, **WINDOWS[window])
+    p = np.array(EXPONENTS).reshape([3 if size == 3 else 1 for size in shape[1:]])
+    x, direction = np.random.default_rng(0).normal(size=(2, *shape))
+    x[:, :3, :4] = 0
+
+    def derivatives(x: jax.Array, p: jax.Array, direction: jax.Array) -> Any:
+        # Slopes of exponents are of the size of values.
+        values, pull_back = jax.vjp(pool, x, p)
+        values_dot = jax.jvp(pool, (x, p), (direction, jnp.ones_like(p)))[1]
+        return values, *pull_back(jnp.ones_like(values)), values_dot
+
+    for scale in (1e-5, 1.0, 1e5):
+        arrays = (scale * x).astype(np.float32), p.astype(np.float32), (scale * direction).astype(np.float32)
+        with only_for(platform):
+            found = compiled_as_usual(derivatives)(*arrays)
+        expected = compiled_as_usual(derivatives)(*(array.astype(np.float64) for array in arrays))
+        sizes = scale, 1, scale * expected[0].size / 3, scale
+        for one, other, size in zip(found, expected, sizes, strict=True):
+            np.testing.assert_allclose(one / size, other / size, rtol=3e-6, atol=1e-6)
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", [0.9, 1.0, 7.9, 8.1, 40.0])
+@pytest.mark.parametrize("name", ["norms", "means"])
+def test_exponents_and_cells_on_both_sides_of_the_limits(name: str, p: float) -> None:
+    random = np.random.default_rng(6).normal(size=(2, 31, 2))
+    random[0, :12] = 0
+
+    @compiled_as_usual
+    def everything(x: jax.Array, p: jax.Array) -> Any:
+        values, pull_back = jax.vjp(lambda x, p: POOLS[name](x, p, (11,), 4, padding=1, axis=1), x, p)
+        return values, *pull_back(jnp.ones_like(values))
+
+    for scale in (1e-30, 1e-18, 1e-9, 1e-3, 1.0, 1e3, 1e9, 1e18, 1e36):
+        x = (random * scale).astype(np.float32)
+        # A cell far below the others, which is all there is in its window of zeros.
+        x[0, 0, 0] = 1e-6 * scale
+        exponents = np.array([p, 2], np.float32)
+        found = everything(x, exponents)
+        expected = everything(x.astype(np.float64), exponents.astype(np.float64))
+        for one, other, size in zip(found, expected, (scale, 1, scale), strict=True):
+            np.testing.assert_allclose(one / np.float32(size), other / size, rtol=3e-6, atol=3e-6)
+
+
+def test_derivatives_of_tiny_cells_beside_exponents_near_one() -> None:
+    # Their powers vanish, but not the powers in their derivatives.
+    x = np.array([[1e-30, -1e-37, 1e-3, 0.5], [1e-9, 0, -1e-12, 0]], np.float32)
+
+    @compiled_as_usual
+    def gradient(x: jax.Array, p: jax.Array) -> jax.Array:
+        return jax.grad(lambda x: jaxpool.lp_pool(x, p, (3,), 1).sum())(x)
+
+    for p in (1.0, 1.01, 1.1):
+        exponent = np.array([p], np.float32)
+        np.testing.assert_allclose(gradient(x, exponent), gradient(x.astype(np.float64), exponent), rtol=1e-5)
+
+
+def test_second_derivatives_and_batches_of_exponents() -> None:
+    x, ps = np.random.default_rng(1).normal(size=(7, 6)), np.array([[1.5], [3.0]])
+
+    def hessians(x: jax.Array, ps: jax.Array) -> Any:
+        def total(x: jax.Array, p: jax.Array) -> jax.Array:
+            return (jaxpool.gem_pool(x, p, (3, 3), 2) ** 2).sum()
+
+        return jax.vmap(jax.hessian(total, (0, 1)), (None, 0))(x, ps)
+
+    found = compiled_fast(hessians)(x.astype(np.float32), ps.astype(np.float32))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(compiled_fast(hessians)(x, ps)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the GPU's programs have no sums of powers")
+def test_one_power_per_cell() -> None:
+    # In the loop by sums, and three in that of roots; the exact one has 9 for each window, and one for its root.
+    x, p = jnp.zeros((2, 16, 16, 3), np.float32), jnp.ones(3, np.float32)
+    pool = partial(jaxpool.gem_pool, kernel_size=(3, 3), stride=1, axis=(1, 2))
+    program = compiled_as_usual(pool).lower(x, p).compile().as_text()
+    counts = {loop.count(" exponential(") for loop in program.split("\n\n")}
+    assert counts == {0, 1, 3, 10}
+    assert " conditional(" in program
