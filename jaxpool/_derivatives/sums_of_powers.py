@@ -42,8 +42,8 @@ _LEAST_SUM, _LARGEST_SUM = 2.0**-80, 2.0**80
 #     p̄ = Σ_i t(i)·log|x(i)|·Σ_o ∂y/∂T(o)·ȳ(o) - Σ_o ȳ(o)·y(o)·log(y(o))/p
 #       = Σ_i x̄(i)·x(i)·log|x(i)|/p - Σ_o ȳ(o)·y(o)·log(y(o))/p
 #
-# so that one power h is enough, which does not underflow where t does. The difference loses digits of
-# logarithms of cells far from 1; but y is as many times larger as the cells are, so it is taken of cells near 1.
+# so that one power h is enough, which does not underflow where t does. The difference loses digits of the logarithms of
+# cells far from 1. But y/s is the pool of x/s for any number s > 0, with the same x̄, and p̄/s.
 
 
 @dataclass(frozen=True)
@@ -86,28 +86,31 @@ class SumsOfPowers(SumsOfCells):
         if self.number is not None:
             return super().push_forward(cells, dots, sums)
         scale, cells, sums = self._near_1(cells, sums)
-        if 0 in dots:
-            dots = {**dots, 0: dots[0] / scale}
-        return scale * super().push_forward(cells, dots, sums)
+        return super().push_forward(cells, {**dots, 1: scale * dots[1]} if 1 in dots else dots, sums)
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         if self.number is not None:
             return super().pull_back(cells, values_bar, sums)
-        scale, (x, p), sums = self._near_1(cells, sums)
-        (_, direct), (total_bar,) = jax.vjp(self.value_of_kept, (x, p), sums)[1](scale * values_bar)
+        scale, cells, sums = self._near_1(cells, sums)
+        x, p = cells
+        (_, direct), (total_bar,) = jax.vjp(self.value_of_kept, cells, sums)[1](values_bar)
         spread_bar = materialize(spread(materialize(total_bar), self.window))
+        magnitudes = jnp.abs(x)
         # Materialized, as a CPU would compute each term of a sum by itself.
-        x_bar = materialize(jnp.sign(x) * p * _moderate_power(jnp.abs(x), p - 1) * spread_bar)
+        magnitudes_bar = materialize(p * _moderate_power(magnitudes, p - 1) * spread_bar)
         shared = [axis for axis, size in enumerate(p.shape) if size == 1]
-        p_bar = materialize(x_bar * x * log_magnitude(x)).sum(shared, keepdims=True) / p
-        return x_bar / scale, direct + p_bar
+        slopes = materialize(magnitudes_bar * magnitudes * log_magnitude(x)).sum(shared, keepdims=True)
+        return jnp.sign(x) * magnitudes_bar, scale * (slopes / p + direct)
 
     def _near_1(self, cells: Terms, sums: Terms) -> tuple[jax.Array, Terms, Terms]:
-        """A power of two for each p, near the largest value with it, and the cells and sums of cells divided by it."""
+        """A power of two s for each p, near the largest value with it; the cells and sums of the pool of x/s."""
         (x, p), (total,) = cells, sums
         largest = total.max(self.window.pooled_axes, keepdims=True)
         scale = power_of_two(positive_power(jnp.where(largest == 0, 1, largest), 1 / p))
-        return scale, (x / scale, p), (total * self.power(1 / scale, (p,)),)
+        inverse = 1 / scale
+        # A ratio that underflows keeps its sign, which is the whole derivative for p = 1.
+        near_1 = jnp.sign(x) * jnp.maximum(jnp.abs(x) * inverse, jnp.finfo(x.dtype).tiny)
+        return scale, (near_1, p), (total * self.power(inverse, (p,)),)
 
 
 @custom_rule()
