@@ -91,6 +91,7 @@ class SumsOfPowers(SumsOfCells):
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         if self.number is not None:
             return super().pull_back(cells, values_bar, sums)
+        shared = [axis for axis, size in enumerate(cells[1].shape) if size == 1]
         scale, cells, sums = self._near_1(cells, sums)
         x, p = cells
         (_, direct), (total_bar,) = jax.vjp(self.value_of_kept, cells, sums)[1](values_bar)
@@ -98,14 +99,15 @@ class SumsOfPowers(SumsOfCells):
         magnitudes = jnp.abs(x)
         # Materialized, as a CPU would compute each term of a sum by itself.
         magnitudes_bar = materialize(p * _moderate_power(magnitudes, p - 1) * spread_bar)
-        shared = [axis for axis, size in enumerate(p.shape) if size == 1]
-        slopes = materialize(magnitudes_bar * magnitudes * log_magnitude(x)).sum(shared, keepdims=True)
-        return jnp.sign(x) * magnitudes_bar, scale * (slopes / p + direct)
+        slopes = materialize(magnitudes_bar * magnitudes * log_magnitude(x)).sum(self.window.pooled_axes, keepdims=True)
+        p_bar = (scale * (slopes / p + direct)).sum(shared, keepdims=True)
+        return jnp.sign(x) * magnitudes_bar, p_bar
 
     def _near_1(self, cells: Terms, sums: Terms) -> tuple[jax.Array, Terms, Terms]:
-        """A power of two s for each p, near the largest value with it; the cells and sums of the pool of x/s."""
+        """A power of two s near the largest value along the pooled axes; the cells and sums of the pool of x/s."""
         (x, p), (total,) = cells, sums
         largest = total.max(self.window.pooled_axes, keepdims=True)
+        p = jnp.broadcast_to(p, largest.shape)
         scale = power_of_two(positive_power(jnp.where(largest == 0, 1, largest), 1 / p))
         inverse = 1 / scale
         # A ratio that underflows keeps its sign, which is the whole derivative for p = 1.

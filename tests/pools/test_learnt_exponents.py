@@ -3,6 +3,7 @@
 Sums are taken only if every exponent is from 1 to 8, and the sums of all windows are of moderate size.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -101,6 +102,25 @@ def test_derivatives_of_tiny_cells_beside_exponents_near_one() -> None:
         cells, exponent = x[: 4 if p == 1 else 3], np.array([p], np.float32)
         for one, other in zip(derivatives(np.float32(cells), exponent), derivatives(cells, exponent), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1, 1), (2, 1, 1, 1), (2, 3, 1, 1)])
+def test_exponents_of_channels_items_and_all_cells(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(2).normal(size=(2, 3, 7, 6)) * np.array([1e-4, 1, 1e4]).reshape(3, 1, 1)
+    p = np.linspace(2.0, 2.5, math.prod(shape)).reshape(shape)
+
+    @compiled_fast
+    def derivatives(x: jax.Array, p: jax.Array) -> Any:
+        values, pull_back = jax.vjp(lambda x, p: jaxpool.gem_pool(x, p, (3, 3), 2), x, p)
+        # So that all values count alike.
+        x_bar, p_bar = pull_back(1 / values)
+        values_dot = jax.jvp(lambda p: jaxpool.gem_pool(x, p, (3, 3), 2), (p,), (jnp.ones_like(p),))[1]
+        return values / values.max((0, 2, 3), keepdims=True), x_bar * jnp.abs(x), p_bar, values_dot / values
+
+    found = derivatives(x.astype(np.float32), p.astype(np.float32))
+    for one, other in zip(found, derivatives(x, p), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=3e-6, atol=5e-6)
 
 
 def test_second_derivatives_and_batches_of_exponents() -> None:
