@@ -108,7 +108,8 @@ class SumsOfPowers(SumsOfCells):
         (x, p), (total,) = cells, sums
         largest = total.max(self.window.pooled_axes, keepdims=True)
         p = jnp.broadcast_to(p, largest.shape)
-        scale = power_of_two(positive_power(jnp.where(largest == 0, 1, largest), 1 / p))
+        # Within bounds, so that the powers of no moderate window vanish or overflow.
+        scale = power_of_two(positive_power(jnp.clip(jnp.where(largest == 0, 1, largest), 2.0**-40, 2.0**20), 1 / p))
         inverse = 1 / scale
         # A ratio that underflows keeps its sign, which is the whole derivative for p = 1.
         near_1 = jnp.sign(x) * jnp.maximum(jnp.abs(x) * inverse, jnp.finfo(x.dtype).tiny)

@@ -123,6 +123,20 @@ def test_exponents_of_channels_items_and_all_cells(shape: tuple[int, ...]) -> No
         np.testing.assert_allclose(one, other, rtol=3e-6, atol=5e-6)
 
 
+def test_slopes_of_windows_far_below_others() -> None:
+    x = np.array([1e6, 1e-8, -2e-8, 3e-8, -1e6, 0])
+    p = np.array([3.0])
+
+    @compiled_as_usual
+    def derivatives(x: jax.Array, p: jax.Array) -> Any:
+        values, pull_back = jax.vjp(lambda x: jaxpool.lp_pool(x, p, (2,), 2), x)
+        slopes = jax.jvp(lambda p: jaxpool.lp_pool(x, p, (2,), 2), (p,), (jnp.ones_like(p),))[1]
+        return *pull_back(jnp.ones_like(values)), slopes / values
+
+    for one, other in zip(derivatives(np.float32(x), np.float32(p)), derivatives(x, p), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
 def test_second_derivatives_and_batches_of_exponents() -> None:
     x, ps = np.random.default_rng(1).normal(size=(7, 6)), np.array([[1.5], [3.0]])
 
