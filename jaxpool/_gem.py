@@ -190,8 +190,8 @@ def _power_means(
     p, number = exponent_in_range(p, number, x.ndim, wide)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros(x, mask, window)
-    if mask is None and number is None and takes_powers(x, p, window, None):
-        pool = _MeanBySums(window, None, include_pad)
+    if mask is None and takes_powers(x, p, window, number):
+        pool = _MeanBySums(window, number, include_pad)
         return pool_by_sums_of_cells(pool, rule, x, *in_slabs_of(x, p, window)).astype(dtype)
     x = x.astype(wide) if mask is None else jnp.where(mask, x.astype(wide), 0)
     x = without_uncovered(x, window, learnt=p is not None)

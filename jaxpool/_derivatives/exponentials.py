@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_parameter
 from jaxpool._call import core, in_floats, padding_counts, sliding
-from jaxpool._derivatives.in_turn import any_present, in_slabs_of, is_shared, with_zeros, without_uncovered
+from jaxpool._derivatives.in_turn import any_present, in_slabs_of, is_shared, sum_shared, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.maps import sum_terms
@@ -129,8 +129,7 @@ class SlopesByPairs(ExponentialPool):
         x_bar, *others_bar = super().pull_back(cells, values_bar, sums[: self.kept])
         if not self.keeps_values:
             return x_bar, *others_bar
-        shared = [axis for axis, size in enumerate(cells[1].shape) if size == 1]
-        return x_bar, (values_bar * self._slopes(cells, sums)).sum(shared, keepdims=True)
+        return x_bar, sum_shared(values_bar * self._slopes(cells, sums), cells[1])
 
     def _slopes(self, cells: Terms, sums: Terms) -> jax.Array:
         """∂y/∂β of every window."""

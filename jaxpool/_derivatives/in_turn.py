@@ -176,6 +176,11 @@ def in_slabs_of(x: jax.Array, parameter: jax.Array | None, window: Window) -> tu
     return (vary_with(jnp.broadcast_to(parameter, (batch, *parameter.shape[1:])), x),)
 
 
+def sum_shared(cotangents: jax.Array, parameter: jax.Array) -> jax.Array:
+    """The sum over the axes along which the parameter is one number."""
+    return cotangents.sum([axis for axis, size in enumerate(parameter.shape) if size == 1], keepdims=True)
+
+
 def over_parts(
     step: Callable[..., Any],
     cells: Callable[[jax.Array], Any],

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jaxpool._derivatives.in_turn import sum_shared
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms
 from jaxpool._derivatives.powers import (
     LARGEST_EXPONENT,
@@ -83,25 +84,22 @@ class SumsOfPowers(SumsOfCells):
         return jnp.where(dead, 0, root)
 
     def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
-        if self.number is not None:
+        if 1 not in dots:
             return super().push_forward(cells, dots, sums)
         scale, cells, sums = self._near_1(cells, sums)
-        return super().push_forward(cells, {**dots, 1: scale * dots[1]} if 1 in dots else dots, sums)
+        return super().push_forward(cells, {**dots, 1: scale * dots[1]}, sums)
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
         if self.number is not None:
             return super().pull_back(cells, values_bar, sums)
-        shared = [axis for axis, size in enumerate(cells[1].shape) if size == 1]
-        scale, cells, sums = self._near_1(cells, sums)
-        x, p = cells
-        (_, direct), (total_bar,) = jax.vjp(self.value_of_kept, cells, sums)[1](values_bar)
+        scale, (x, p), sums = self._near_1(cells, sums)
+        (_, direct), (total_bar,) = jax.vjp(self.value_of_kept, (x, p), sums)[1](values_bar)
         spread_bar = materialize(spread(materialize(total_bar), self.window))
         magnitudes = jnp.abs(x)
         # Materialized, as a CPU would compute each term of a sum by itself.
         magnitudes_bar = materialize(p * _moderate_power(magnitudes, p - 1) * spread_bar)
         slopes = materialize(magnitudes_bar * magnitudes * log_magnitude(x)).sum(self.window.pooled_axes, keepdims=True)
-        p_bar = (scale * (slopes / p + direct)).sum(shared, keepdims=True)
-        return jnp.sign(x) * magnitudes_bar, p_bar
+        return jnp.sign(x) * magnitudes_bar, sum_shared(scale * (slopes / p + direct), cells[1])
 
     def _near_1(self, cells: Terms, sums: Terms) -> tuple[jax.Array, Terms, Terms]:
         """A power of two s near the largest value along the pooled axes; the cells and sums of the pool of x/s."""
