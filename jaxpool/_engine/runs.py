@@ -122,6 +122,8 @@ def route_by_runs(array: jax.Array, offsets: jax.Array, window: FootprintWindow,
     # The number of a cell if the axis of the runs came last: those of a run are then adjacent.
     kernels_last = _moved_last(kernels, runs.axis)
     numbers = encode(_moved_last(decode(offsets, kernels[1:]), runs.axis), kernels_last[1:])
+    # The offset that no cell has stays one.
+    numbers = jnp.where(offsets <= np.array(window.cells - 1, offsets.dtype)[()], numbers, offsets)
     # The windows that hold a cell at one offset are a slice of these; runs, unlike cells, may start in the padding.
     widths = {
         axis.axis: (axis.extent - 1 - low, axis.extent - 1 - high, axis.stride - 1)

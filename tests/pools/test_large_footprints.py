@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -24,6 +25,8 @@ DISKS = {
     "blocks": (disk(10), 1),
     "long-runs": (np.pad(np.ones((2, 19), bool), ((0, 1), (3, 0))), 1),
     "runs-along-rows": (np.ones((19, 3), bool) & (np.arange(3) != 1), 1),
+    # The number behind the last cell, of a window without cells, is that of a cell where the first axis comes last.
+    "columns": (np.arange(41 * 3).reshape(41, 3) > 0, 1),
     "row": (np.arange(23) % 7 < 5, 1),
     "cells-left-over": (disk(9), 2),
     "offsets-beyond-256": (np.arange(17 * 17).reshape(17, 17) % 9 > 0, 3),
@@ -70,6 +73,15 @@ def test_winners_among_ties_in_large_footprints(function: str, masked: bool, sha
     np.testing.assert_array_equal(values, expected.values)
     np.testing.assert_array_equal(indices, expected.indices)
     np.testing.assert_allclose(gradient, expected.backward(cotangent_of(expected)), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", DISKS)
+def test_windows_without_cells_in_large_footprints_send_nothing(shape: str) -> None:
+    array_shape, arguments = _in_disk(shape)
+    x, where = np.ones(array_shape), np.zeros(array_shape, bool)
+    pool = partial(jaxpool.max_pool, where=where, **arguments)
+    gradient = compiled_fast(jax.grad(lambda x: pool(x).sum()))(x)
+    assert not np.any(gradient)
 
 
 def test_disks_take_passes_in_proportion_to_their_width() -> None:
