@@ -57,12 +57,12 @@ class SumsOfCells(abc.ABC):
 
     @property
     def keeps_values(self) -> bool:
-        """Whether derivatives get the values as a last sum."""
+        """Whether derivatives get the values as a last sum, in the dtype of sums."""
         return False
 
     def cells_to_sum(self, *cells: jax.Array) -> Terms:
         """The cells in the dtype of their sums; those that no window holds pass nothing back."""
-        # For use within branches: on a TPU, all arrays that a branch gets or returns are in memory.
+        # Called within branches, which then get narrow cells: on a TPU, what a branch gets or returns is in memory.
         wide = (each.astype(accumulation_dtype(each.dtype)) for each in cells[: self.arrays])
         parameters = cells[self.arrays :]
         return *(without_uncovered(each, self.window, learnt=bool(parameters)) for each in wide), *parameters
@@ -88,7 +88,7 @@ class SumsOfCells(abc.ABC):
         """Which sums have neither overflowed nor lost digits."""
 
     def are_moderate(self, *cells: Any, **_: Any) -> jax.Array | bool:
-        """Whether all cells may be in such sums, if these do not show it."""
+        """Whether the parameters allow such sums, which these do not show."""
         return True
 
     def kept_terms(self, *cells: Any, **_: Any) -> Terms:
@@ -146,8 +146,8 @@ def pool_by_sums_of_cells(pool: SumsOfCells, rule: str, *cells: jax.Array) -> ja
 #     ẏ(o) = Σ_k ∂f/∂T_k(o)·Σ_{i ∈ W(o)} t_k'(x(i))·ẋ(i)
 #     x̄(i) = Σ_k t_k'(x(i))·Σ_{o : i ∈ W(o)} ∂f/∂T_k(o)·ȳ(o)
 #
-# The residuals are the sums, perhaps y, and whether all sums are moderate, which decides in both directions. If not,
-# the exact pool is linearised again. Second derivatives are those of the exact pool's derivative.
+# The residuals are the sums, perhaps y as another one, and whether all sums are moderate, which decides in both
+# directions. If not, the exact pool is linearised again. Second derivatives are those of the exact pool's derivative.
 
 
 @custom_rule((0,))
@@ -155,27 +155,31 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
     """The values, the sums, and whether the values come from the sums: whether all of them are moderate."""
     shape, dtype = pool.window.output_shape(cells[0].shape), cells[0].dtype
     like, summed = (jax.ShapeDtypeStruct(shape, each) for each in (dtype, accumulation_dtype(dtype)))
+    # Values that are kept are rounded when they are returned.
+    kept, pooled = pool.kept + pool.keeps_values, summed.dtype if pool.keeps_values else dtype
 
     def pool_on_platform(*cells: jax.Array) -> tuple[jax.Array, Terms, jax.Array]:
         if not _takes_sums(pool):
             values = pool.exact_values(*cells)
             # Not jnp.zeros: residuals vary over devices, as those of other platforms do.
-            sums = (jnp.zeros_like(values, dtype=summed.dtype),) * pool.kept
+            sums = (jnp.zeros_like(values, dtype=summed.dtype),) * kept
             return values, sums, jnp.zeros_like(values, shape=(), dtype=bool)
         wide = pool.cells_to_sum(*cells)
         moderate = pool.is_moderate(sums := pool.sums(*wide)).all() & pool.are_moderate(*wide)
         # Infinite sums would look like mistakes. Apart from the values, whose branch no derivative should evaluate.
-        kept = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
+        known = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 
         def pool_sums(*cells: jax.Array) -> jax.Array:
             counts, count = jnp.broadcast_to(pool.counts(sums), sums[0].shape), len(sums)
             rows = *sums, counts, *cells[pool.arrays :]
             values = in_one_row(lambda *rows: pool.value_of_sums(rows[:count], *rows[count:]), *rows)
-            return values.astype(dtype)
+            return values.astype(pooled)
 
-        return if_all(moderate, pool_sums, partial(in_slabs, pool.exact_values, pool.window), *cells), kept, moderate
+        exact = partial(in_slabs, pool.exact_values, pool.window)
+        values = if_all(moderate, pool_sums, lambda *cells: exact(*cells).astype(pooled), *cells)
+        return values.astype(dtype), (*known, values)[:kept], moderate
 
-    kinds = like, (summed,) * pool.kept, jax.ShapeDtypeStruct((), bool)
+    kinds = like, (summed,) * kept, jax.ShapeDtypeStruct((), bool)
     return on_every_platform(pool_on_platform, *cells, like=kinds)
 
 
@@ -184,9 +188,8 @@ def _values_and_sums_jvp(pool: SumsOfCells, primals: Any, tangents: Any) -> Any:
     values, sums, moderate = _values_and_sums(pool, *primals)
     varying = tuple(number for number, tangent in enumerate(tangents) if not is_symbolic_zero(tangent))
     dots = tuple(tangents[number] for number in varying)
-    known = primals, (*sums, lax.stop_gradient(values)) if pool.keeps_values else sums, moderate
     apply = partial(apply_linear_map, _Derivative(pool, varying), like=values)
-    values_dot = apply(dots, *known) if dots else jnp.zeros_like(values)
+    values_dot = apply(dots, primals, sums, moderate) if dots else jnp.zeros_like(values)
     zeros = jax.tree.map(jax.custom_derivatives.zero_from_primal, (sums, moderate))
     return (values, sums, moderate), (values_dot, *zeros)
 

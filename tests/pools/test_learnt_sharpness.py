@@ -57,6 +57,20 @@ def test_slopes_of_a_learnt_number_far_from_zero_keep_their_digits(name: str, si
         assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["mellowmax", "soft"])
+def test_slopes_of_a_learnt_number_are_from_values_before_they_are_rounded(
+    name: str, dtype: str, platform: str
+) -> None:
+    # A step of bfloat16 is as large as the differences of these cells.
+    x = jnp.array([100.0, 100.5, 100.0, 101.0, 100.5], dtype)
+    with only_for(platform):
+        slope = compiled_fast(jax.grad(lambda beta, x: EXPONENTIALS[name](x, beta, (2,), 1).astype(beta.dtype).sum()))
+        found, exact = slope(np.float32(0.1), x), slope(0.1, x.astype(np.float64))
+    np.testing.assert_allclose(found, exact, rtol=1e-3)
+
+
 @pytest.mark.parametrize("name", EXPONENTIALS)
 def test_slopes_beside_infinite_cells_without_weight(name: str) -> None:
     x = np.array([1.0, 2.0, np.inf, 0.5, -3.0, 1.0])
