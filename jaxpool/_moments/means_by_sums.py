@@ -78,11 +78,13 @@ class _MeansBySums(SumsOfCells):
         return exact_means(x, weights, window, self.exponents)
 
     def terms(self, x: jax.Array, weights: jax.Array, /) -> Terms:
-        """Weights and products: NaN for cells whose product may overflow or vanish, which no pass has to look for."""
-        # A weight is 0 only where that is exact.
+        """Weights and products; weights are NaN where these may overflow or vanish, which no pass has to look for."""
+        # A weight or product is 0 only where that is exact.
         allowed = (weights == -jnp.inf) | (weights > -80) if self.exponents else _is_moderate(weights)
-        weight = jnp.where(allowed & _is_moderate(x), self.weight(weights), jnp.nan)
-        return weight, weight * x
+        weight = self.weight(weights)
+        product = weight * x
+        vanishes = (jnp.abs(product) < 2.0**-100) & (x != 0) & (weight != 0)
+        return jnp.where(allowed & (jnp.abs(x) <= 2.0**50) & ~vanishes, weight, jnp.nan), product
 
     def weight(self, weights: jax.Array) -> jax.Array:
         return jnp.exp(weights) if self.exponents else weights

@@ -2,7 +2,8 @@
 
 A window is known by one of its cells, the mean of all cells less that one, and the variance. The place of that cell is
 real in every window, so that nothing has to look for it, as the exact variances look for the largest cell. Those scale
-their squares; here squares may overflow or vanish, and the variance is then NaN.
+their squares; here squares may overflow or vanish, and the variance is then NaN. So it is where it is the difference of
+numbers that are much larger.
 """
 
 from dataclasses import dataclass
@@ -35,8 +36,9 @@ _MOST_SHARED, _MOST_IN_LOOP = 25, 64
 #
 #     d(i) = c(i) - C + r(i)      R = Σ d(i)/n      V = Σ (v(i) + d(i)²)/n - R²
 #
-# The difference loses few digits: C deviates by R from the mean, so that R² ≤ n·V for the n cells of a window, and no
-# term is more than n + 1 times V. Equal cells have d = 0, and V = 0. Derivatives are those of the exact variances.
+# The difference loses few digits: C deviates by R from the mean, so that R² ≤ n·V for the n cells of a window. With so
+# many cells that R² > 256·V it is not moderate. Equal cells have d = 0, and V = 0. Derivatives are those of the exact
+# variances.
 
 
 @dataclass(frozen=True)
@@ -129,5 +131,6 @@ def _merge(state: Arrays, part: Window) -> Arrays:
     variance = jnp.maximum(combine(lax.add, squares) / number - mean * mean, 0)
     # Squares neither overflow, nor vanish beside the largest one.
     least = float(limits.tiny / limits.eps) ** 0.5
-    is_moderate = (largest == 0) | ((largest >= least) & (largest <= 1 / least))
+    is_moderate = (largest >= least) & (largest <= 1 / least) & (mean * mean <= 256 * variance)
+    is_moderate |= largest == 0
     return near, materialize(mean), materialize(jnp.where(is_moderate, variance, jnp.nan))

@@ -42,7 +42,7 @@ from jaxpool._moments.variances import largest_cells, moments_order
 # Values and Ṫ of cells are computed from the weights or logits themselves: a GPU would store h and t for every cell.
 # Only t(i)·ẋ(i), which might overflow, needs them.
 
-# h and c; t; m as those of x and of weights (where c is finite), for derivatives alone; of cells, weights or logits.
+# h and c; t; m of x and of weights (where c is finite), for derivatives alone; the weights or logits, of cells alone.
 _State = tuple[Arrays, jax.Array, Arrays, jax.Array | None]
 
 

@@ -84,6 +84,14 @@ def test_weights_at_the_ends_of_the_range() -> None:
     np.testing.assert_allclose(slopes, [[-0.4, 0, 0.4]], atol=1e-6)
 
 
+def test_products_of_small_weights_and_cells() -> None:
+    # The exponential of -79.8 times the cell is no number, but it is all that either window holds.
+    x, logits = np.array([0, 1e-15, 0], np.float32), np.array([-39.9, -79.8, -39.9], np.float32)
+    found = compiled_fast(lambda x: attention_pool(x, logits, (2,), 1))(x)
+    share = np.exp(np.float64(logits[1]) - np.float64(logits[0]))
+    np.testing.assert_allclose(found, [1e-15 * share / (1 + share)] * 2, rtol=1e-5)
+
+
 def test_slopes_of_weights_keep_their_digits_far_from_0() -> None:
     x = (1e4 + 1e-2 * np.random.default_rng(2).standard_normal((9, 11))).astype(np.float32)
     w = weights(9, 11)
