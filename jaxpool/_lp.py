@@ -1,4 +1,7 @@
-"""The Lp norm of every window, with a number or a learnt array p. The rules are in `_derivatives/parametric`."""
+"""The Lp norm of every window, with a number or a learnt array p.
+
+The rules of exact norms are in `_derivatives/parametric`, those of sums of powers in `_derivatives/sums_of_powers`.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +57,8 @@ def lp_pool(
     """Lp pooling: the Lp norm of the cells of every window.
 
     Formula along an axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p)^(1/p), 0 ≤ j < kernel_size, padded and masked
-    cells adding 0. p = 1 sums magnitudes, p = 2 is the Euclidean norm, p = inf the largest magnitude. Sums are relative
-    to the largest magnitude of each window: they overflow and underflow only where y does.
+    cells adding 0. p = 1 sums magnitudes, p = 2 is the Euclidean norm, p = inf the largest magnitude. No sum
+    overflows or underflows unless y does.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -69,7 +72,7 @@ def lp_pool(
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without

@@ -36,7 +36,7 @@ from jaxpool._sharding import vary_with
 
 
 def terms_order(window: Window) -> tuple[Window, ...]:
-    """The format of a norm: the windows that it is taken over in turn, as of `exponentials_order`.
+    """The format of a norm: the windows that it is taken over in turn, the first one first, as in `exponentials_order`.
 
     On a CPU, up to 9 cells with little overlap, all axes at once are 2 to 4 times faster, as every further axis needs
     logarithms.
@@ -169,7 +169,7 @@ def is_shared(parameter: jax.Array, window: Window) -> bool:
 
 
 def in_slabs_of(x: jax.Array, parameter: jax.Array | None, window: Window) -> tuple[jax.Array, ...]:
-    """A shared parameter, if there is one, with as many entries along the first axis as x may be cut into slabs."""
+    """A shared parameter, if there is one, with the size of x along a first axis that is not pooled, for `in_slabs`."""
     if parameter is None:
         return ()
     batch = 1 if 0 in window.pooled_axes else x.shape[0]

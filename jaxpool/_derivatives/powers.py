@@ -29,7 +29,7 @@ LEAST_EXPONENT, LARGEST_EXPONENT = 1, 8
 def exponent_in_range(
     p: jax.Array | None, number: float | None, rank: int, dtype: Any
 ) -> tuple[jax.Array | None, float | None]:
-    """The array p in this rank and dtype, or the number: within limits whose reciprocals are normal numbers."""
+    """The array p in this rank and dtype, or the number: within limits whose reciprocals are finite and not 0."""
     if number is not None:
         return None, in_range(number, dtype)
     assert p is not None
@@ -73,14 +73,6 @@ def positive_power(base: jax.Array, exponent: Exponent) -> jax.Array:
         if exponent == 0.5:
             return lax.sqrt(base)
     return jnp.exp(exponent * jnp.log(base))
-
-
-def accurate_power(base: jax.Array, exponent: Exponent) -> jax.Array:
-    """The same, more accurately for a number: by products for its whole part, which read the base a second time."""
-    if not isinstance(exponent, float) or not 1 < exponent <= 64 or exponent.is_integer():
-        return positive_power(base, exponent)
-    whole, rest = divmod(exponent, 1)
-    return lax.integer_pow(base, int(whole)) * positive_power(base, rest)
 
 
 def power_of_two(magnitude: jax.Array) -> jax.Array:
@@ -157,7 +149,7 @@ def _power(base: jax.Array, exponent: jax.Array | None, number: float | None, si
     magnitude = jnp.where(base == 0, 1, jnp.abs(base))
     power = number if exponent is None else exponent
     assert power is not None
-    value = accurate_power(magnitude, power)
+    value = positive_power(magnitude, power)
     return jnp.sign(base) * value if signed else jnp.where(base == 0, jnp.where(power == 0, 1, 0), value)
 
 

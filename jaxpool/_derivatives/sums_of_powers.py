@@ -21,6 +21,7 @@ from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms
 from jaxpool._derivatives.powers import (
     LARGEST_EXPONENT,
     LEAST_EXPONENT,
+    Exponent,
     even_power,
     log_magnitude,
     positive_power,
@@ -54,12 +55,14 @@ class SumsOfPowers(SumsOfCells):
     number: float | None
 
     kept = 1
-    # On a CPU these take 0.6 of the time by ratios, other windows up to three times as long.
+    # On a CPU ratios take 0.6 of the time for small tiles, and up to three times as long for other windows.
     sums_small_tiles = False
 
     def power(self, x: jax.Array, p: Terms) -> jax.Array:
-        """The powers of magnitudes, to about the last digit."""
-        return even_power(x, self.number) if self.number is not None else _learnt_power(x, *p)
+        """The powers of magnitudes, to a few units in the last place."""
+        if self.number is not None and self.number.is_integer():
+            return even_power(x, self.number)
+        return _power_of_cells(x, *(p or (None,)), self.number)
 
     def terms(self, x: jax.Array, *p: jax.Array) -> Terms:
         return (jnp.where(x == 0, 0, jnp.maximum(self.power(x, p), _LEAST_TERM)),)
@@ -114,30 +117,34 @@ class SumsOfPowers(SumsOfCells):
         return scale, (near_1, p), (total * self.power(inverse, (p,)),)
 
 
-@custom_rule()
-def _learnt_power(x: jax.Array, p: jax.Array) -> jax.Array:
+@custom_rule((2,))
+def _power_of_cells(x: jax.Array, p: jax.Array | None, number: float | None) -> jax.Array:
     magnitude = jnp.abs(x)
-    return magnitude * _moderate_power(magnitude, p - 1)
+    return magnitude * _moderate_power(magnitude, (p if number is None else number) - 1)
 
 
-@_learnt_power.defjvp
-def _learnt_power_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+@_power_of_cells.defjvp
+def _power_of_cells_jvp(number: float | None, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, p), (x_dot, p_dot) = primals, tangents
-    less_one = _moderate_power(jnp.abs(x), p - 1)
-    power = jnp.abs(x) * less_one
-    return power, jnp.sign(x) * p * less_one * x_dot + power * log_magnitude(x) * p_dot
+    exponent = p if number is None else number
+    less_one = _moderate_power(jnp.abs(x), exponent - 1)
+    power, power_dot = jnp.abs(x) * less_one, jnp.sign(x) * exponent * less_one * x_dot
+    return power, power_dot if p is None else power_dot + power * log_magnitude(x) * p_dot
 
 
-def _moderate_power(base: jax.Array, exponent: jax.Array) -> jax.Array:
+def _moderate_power(base: jax.Array, exponent: Exponent) -> jax.Array:
     """base^exponent for float32 base ≥ 0 and exponents from 0 to 7, not to be differentiated in the base.
 
-    exp(exponent·log(base)) has an error of |log(result)| units in the last place. So with base = 2^e·m, 1 ≤ m < 2, the
-    whole part of exponent·e, a product of few bits and so exact, is a power of two.
+    exp(exponent·log(base)) has an error of |log(result)| units in the last place. So with base = 2^e·m and m from √½ to
+    √2, the whole part of exponent·e, a product of few bits and so exact, is a power of two. A root is cheaper.
     """
-    bits = lax.bitcast_convert_type(base, np.int32)
+    if isinstance(exponent, float) and exponent % 1 == 0.5:
+        return lax.integer_pow(base, int(exponent)) * lax.sqrt(base)
+    root_half = 0x3F3504F3
+    bits = lax.bitcast_convert_type(base, np.int32) + (0x3F800000 - root_half)
     e = ((bits >> 23) - 127).astype(base.dtype)
-    mantissa = lax.bitcast_convert_type((bits & 0x7FFFFF) | 0x3F800000, base.dtype)
-    short = jnp.round(exponent * 2.0**12) * 2.0**-12
+    mantissa = lax.bitcast_convert_type((bits & 0x7FFFFF) + root_half, base.dtype)
+    short = (round if isinstance(exponent, float) else jnp.round)(exponent * 2.0**12) * 2.0**-12
     whole = jnp.round(short * e)
     rest = (short * e - whole) + (exponent - short) * e
     # A power beyond these belongs to sums that are not moderate, or is lost in them.

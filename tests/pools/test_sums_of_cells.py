@@ -209,6 +209,16 @@ def test_norms_on_both_sides_of_the_limits(p: int, name: str) -> None:
         np.testing.assert_allclose(gradient, exact_gradient, rtol=3e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("p", [1.3, 1.99, 2.5, 3.9, 7.9])
+def test_powers_far_from_1_keep_their_digits(p: float) -> None:
+    # exp(p·log(x)) has an error of as many units in the last place as its logarithm.
+    random = np.random.default_rng(7).uniform(0.5, 1, (4, 64))
+    norms = compiled_as_usual(lambda x: jaxpool.lp_pool(x, p, (3,), 1))
+    for size in (2.0**-76, 2.0**-40, 2.0**40, 2.0**76):
+        x = (random * size ** (1 / p)).astype(np.float32)
+        np.testing.assert_allclose(norms(x), norms(x.astype(np.float64)), rtol=2.5e-7)
+
+
 @pytest.mark.parametrize("pool", [*POOLS.values(), partial(jaxpool.lp_pool, norm_type=3.0)])
 def test_large_arrays_are_pooled_exactly_in_slabs(pool: Any) -> None:
     x = np.random.default_rng(0).normal(size=(6, 48, 32, 4)).astype(np.float32)
