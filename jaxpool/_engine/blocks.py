@@ -90,6 +90,9 @@ def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Ar
     for axis in axes:
         while (cells := array.shape[axis]) > 1:
             width = -(-cells // MOST_COMBINED)
+            if axis == array.ndim - 1 and cells > 63:
+                # Rows that fill vectors: at the end of others what the loop reads is computed cell by cell.
+                width = -(-width // 8) * 8
             count = -(-cells // width)
             if reads * count > MOST_COMBINED:
                 array, reads = materialize(array), 1

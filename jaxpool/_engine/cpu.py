@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
-from jaxpool._engine.blocks import first_in_blocks, reduce_blocks
+from jaxpool._engine.blocks import MOST_COMBINED, first_in_blocks, reduce_blocks
 from jaxpool._engine.operations import Operation, identity, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
@@ -31,11 +31,12 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     x = x.astype(reduction_dtype(op, x.dtype))
     if isinstance(window, FootprintWindow):
         return reduce_footprint(x, window, op)
-    for part in reduction_order(window, op, x.shape):
+    for number, part in enumerate(reduction_order(window, op, x.shape)):
         if part.has_bins and by_table(part):
             x = barrier(in_periods(partial(reduce_by_slices, op=op), part, x))
         elif part.tiles:
             # A dozen slices of the cells of all windows at a time.
+            x = materialize(x) if number else x
             x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
         elif folds_pieces(part):
             x = reduce_in_pieces(x, part, op)
@@ -62,11 +63,20 @@ def reduction_order(window: Window, op: Operation, shape: Sequence[int]) -> tupl
     """The windows that a reduction applies one after the other: one axis at a time, the first one first.
 
     With strides most cells are then reduced in long slices, and those along the innermost axis, where a stride fills no
-    vectors, are fewer: with channels first 0.3 to 0.8 times the time. Windows that share no cells are folded as blocks
-    along all axes, in longer slices. Small windows are reduced along all axes at once, up to 3 times faster.
+    vectors, are fewer: with channels first 0.3 to 0.8 times the time. Small windows are reduced along all axes at once,
+    up to 3 times faster.
     """
-    at_once = not window.has_bins and (window.tiles or reduces_at_once(window, op, shape))
-    return (window,) if at_once else window.split()[::-1]
+    reduces = folds_at_once(window, shape) if window.tiles else reduces_at_once(window, op, shape)
+    return (window,) if reduces and not window.has_bins else window.split()[::-1]
+
+
+def folds_at_once(window: Window, shape: Sequence[int]) -> bool:
+    """Whether windows that share no cells are folded as blocks along all axes at once, in longer slices.
+
+    With channels first, windows of more than 15 cells are not: along the first axis whole rows are combined, which fill
+    vectors. That takes 0.5 to 1.2 times as long, behind an exponential 0.2 to 1.
+    """
+    return window.is_single or window.cells <= MOST_COMBINED or not is_innermost(window, shape)
 
 
 def reduces_at_once(window: Window, op: Operation, shape: Sequence[int]) -> bool:

@@ -131,13 +131,16 @@ def in_full_rows(lengths: str) -> Callable[..., Any]:
 def _with_full_rows(part: Window, lengths: str) -> Window:
     """The windows with rows of 8 or 16 results, if theirs are of 5 to 15.
 
-    Shorter rows would gain nothing, nor would windows along one axis that move by more than a cell, bins, footprints
-    and windows that share no cells.
+    Shorter rows would gain nothing, nor would bins, footprints and windows along one axis that move by more than a
+    cell. Of windows that share no cells, those of more than 4 cells along several axes gain, in their selection.
     """
     *before, last = part.axes
     length = getattr(last, lengths)
-    gains = 4 < length < 16 and part.cells <= 16 and (before or last.stride == 1)
-    if not gains or part.has_bins or part.has_footprint or part.tiles:
+    if part.tiles:
+        gains = before and part.cells > 4 and lengths == "output"
+    else:
+        gains = part.cells <= 16 and (before or last.stride == 1)
+    if not (gains and 4 < length < 16) or part.has_bins or part.has_footprint:
         return part
     return replace(part, axes=(*before, replace(last, **{lengths: -(-length // 8) * 8})))
 
