@@ -37,7 +37,7 @@ def adaptive_max_pool(
             None keeps an axis as it is. An int is for every axis in `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of x's dtype; the pooled axes have the sizes in `output_size`.
@@ -78,7 +78,7 @@ def adaptive_max_pool_with_indices(
             None keeps an axis as it is. An int is for every axis in `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Values of x's dtype and int32 indices; the pooled axes have the sizes in `output_size`. An index is the winner's
@@ -122,7 +122,7 @@ def adaptive_avg_pool(
             None keeps an axis as it is. An int is for every axis in `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of x's dtype (integers and bool: float32); the pooled axes have the sizes in `output_size`. Sums are in
@@ -162,7 +162,7 @@ def global_max_pool(
         axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of x's dtype; the pooled axes have size 1, or are dropped without `keepdims`.
@@ -206,7 +206,7 @@ def global_avg_pool(
         axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of x's dtype (integers and bool: float32); the pooled axes have size 1, or are dropped without `keepdims`.

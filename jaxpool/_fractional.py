@@ -56,7 +56,7 @@ def fractional_max_pool(
             are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
 
     Returns:
@@ -117,7 +117,7 @@ def fractional_max_pool_with_indices(
             are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
             H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
 
     Returns:

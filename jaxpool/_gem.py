@@ -45,7 +45,7 @@ def gem_pool(
     """Generalized-mean pooling (GeM): the power mean of the magnitudes in every window.
 
     Formula along an axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p/n[o])^(1/p), 0 ≤ j < kernel_size, with n[o]
-    the cells taking part: mean magnitude for p = 1, largest for p = inf. It is `lp_pool`/n^(1/p) and overflows with it.
+    the cells taking part: mean magnitude for p = 1, largest for p = inf. It is `lp_pool`/n^(1/p).
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -60,7 +60,7 @@ def gem_pool(
         count_include_pad: Whether padded cells take part, as zeros.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
@@ -114,7 +114,7 @@ def global_gem_pool(
         eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of x's dtype (integers and bool: float32); the pooled axes have size 1, or are dropped without `keepdims`.

@@ -37,8 +37,8 @@ def var_pool(
 
     Formula along an axis: y[o] = Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c), 0 ≤ j < kernel_size,
     with n[o] the cells that take part and m[o] their mean. It is never negative and exactly 0 for equal cells. A cell
-    of the window is first subtracted from all its cells, so that a mean far from 0 costs no digits. If n ≤ c, y is 0,
-    of finite cells.
+    of the window is first subtracted from all its cells, so that a mean far from 0 costs no digits. If n ≤ c and all
+    cells are finite, y is 0.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -53,7 +53,7 @@ def var_pool(
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
@@ -98,7 +98,7 @@ def std_pool(
 
     Formula along an axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j <
     kernel_size, with n[o] the cells that take part and m[o] their mean: the root of `var_pool`. Squares are scaled, so
-    that y overflows only if it is too large itself. If n ≤ c, y is 0, of finite cells.
+    that y overflows only if it is too large itself. If n ≤ c and all cells are finite, y is 0.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -113,7 +113,7 @@ def std_pool(
         ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without

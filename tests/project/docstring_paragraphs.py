@@ -120,5 +120,7 @@ ARGUMENTS: dict[str, Choice] = {
     },
     "keepdims": {"": "Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C)."},
     "where": {"": "Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent."},
-    "rule": {"": '"jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.'},
+    "rule": {
+        "": '"jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.'
+    },
 }
