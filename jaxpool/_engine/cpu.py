@@ -6,21 +6,22 @@ steps of a program have to be kept separate.
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 
 import jax
 import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
-from jaxpool._engine.blocks import MOST_COMBINED, first_in_blocks, reduce_blocks
+from jaxpool._engine.blocks import MOST_COMBINED, reduce_blocks
 from jaxpool._engine.operations import Operation, identity, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
+from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
 from jaxpool._engine.runs import reduce_footprint, route_footprint, select_footprint, spread_footprint
-from jaxpool._engine.slices import Numbers, Winner, pad_winners, route_by_comparison, select_by_slices
+from jaxpool._engine.slices import Numbers, Winner, route_by_comparison, select_by_blocks, select_by_slices
 from jaxpool._engine.stages import barrier, in_full_rows, marked, materialize, stage
-from jaxpool._engine.window_offsets import is_innermost, pad_windows
+from jaxpool._engine.window_offsets import is_innermost, pad_windows, slices_at_offsets
 from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
@@ -40,10 +41,13 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
             x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
         elif folds_pieces(part):
             x = reduce_in_pieces(x, part, op)
-        elif reduces_by_slices(part, op, x.shape):
+        elif not reduces_by_slices(part, op, x.shape):
+            x = reduce_by_reduce_window(x, part, op)
+        elif part.has_padding and not (on_one_device() and has_strides(part)):
             x = reduce_by_slices(x, part, op)
         else:
-            x = reduce_by_reduce_window(x, part, op)
+            # In memory, as what computes x would be evaluated for every slice.
+            x = reduce(op, slices_at_offsets(materialize(x), part, identity(op, x.dtype)))
     return x
 
 
@@ -51,7 +55,8 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
     if isinstance(window, FootprintWindow):
         return spread_footprint(cotangent, window)
-    for part in reversed(reduction_order(window, lax.add, cotangent.shape)):
+    at_once = not window.has_bins and (window.tiles or adds_at_once(window, cotangent.shape))
+    for part in (window,) if at_once else window.split():
         if part.has_bins and by_table(part):
             cotangent = materialize(cotangent)
         spread_along = spread_in_pieces if spreads_pieces(part) else spread_by_windows
@@ -66,8 +71,8 @@ def reduction_order(window: Window, op: Operation, shape: Sequence[int]) -> tupl
     vectors, are fewer: with channels first 0.3 to 0.8 times the time. Small windows are reduced along all axes at once,
     up to 3 times faster.
     """
-    reduces = folds_at_once(window, shape) if window.tiles else reduces_at_once(window, op, shape)
-    return (window,) if reduces and not window.has_bins else window.split()[::-1]
+    at_once = folds_at_once(window, shape) if window.tiles else reduces_at_once(window, op, shape)
+    return (window,) if at_once and not window.has_bins else window.split()[::-1]
 
 
 def folds_at_once(window: Window, shape: Sequence[int]) -> bool:
@@ -80,24 +85,34 @@ def folds_at_once(window: Window, shape: Sequence[int]) -> bool:
 
 
 def reduces_at_once(window: Window, op: Operation, shape: Sequence[int]) -> bool:
-    """Whether one pass over slices reduces all axes: up to 9 cells, and only with strides of 1 if channels are last.
+    """Whether one loop over slices reduces all axes, in 0.3 to 1 times as long as one axis after the other.
 
-    There maxima of 9 cells take 0.6 to 0.9 times as long along one axis after the other, sums 1.1 to 1.8 times.
+    So it does up to 8 cells; and 9 cells for sums, without padding, or with strides and channels last.
     """
-    if len(window.axes) == 1 or window.cells > 9:
-        return False
-    strides_are_1 = all(axis.stride == 1 for axis in window.axes)
-    return is_innermost(window, shape) or (strides_are_1 and (op is lax.add or window.cells <= 4))
+    pays_off = op is lax.add or not window.has_padding or (has_strides(window) and not is_innermost(window, shape))
+    return len(window.axes) > 1 and (window.cells <= 8 or (window.cells == 9 and pays_off))
+
+
+def has_strides(window: Window) -> bool:
+    """Whether windows move by more than a cell, along every axis."""
+    return all(axis.stride > 1 for axis in window.axes)
 
 
 def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool:
     """Whether shifted slices reduce this window, instead of `lax.reduce_window`.
 
-    For windows that do not overlap, including a single window, slices are faster; for sums, up to 16 cells. For maxima
-    and minima correctness decides: there `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more.
+    Up to 16 cells slices are faster for windows that do not overlap, and with strides along the innermost axis. For
+    maxima correctness decides: without overlap `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more.
     """
-    overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
-    return reduces_at_once(part, op, shape) or (not overlap and (op is not lax.add or part.cells <= 16))
+    if not any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes):
+        return op is not lax.add or part.cells <= 16
+    strided_rows = part.cells <= 16 and has_strides(part) and is_innermost(part, shape)
+    return strided_rows or reduces_at_once(part, op, shape)
+
+
+def adds_at_once(window: Window, shape: Sequence[int]) -> bool:
+    """Whether a sum's transpose takes all axes at once: up to 9 cells, with strides of 1 if channels are last."""
+    return window.cells <= 9 and (is_innermost(window, shape) or all(axis.stride == 1 for axis in window.axes))
 
 
 def folds_pieces(part: Window) -> bool:
@@ -147,15 +162,6 @@ def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winn
         # as long. So does one that selects again for every cell of windows that share none.
         return (materialize if part.tiles else barrier)(values), materialize(offsets)
     return barrier(values), offsets
-
-
-def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
-    """Find the extreme, then the lowest number of the cells that equal it; for windows that share no cells."""
-    padded, added = pad_winners(x, numbers, part, op)
-    if part.has_bins:
-        # Read more than once: for the extreme, and again for the cell that has it.
-        padded = materialize(padded)
-    return first_in_blocks(padded, added, part, op)
 
 
 @in_full_rows("size")

@@ -20,9 +20,10 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import in_tiles
-from jaxpool._engine.blocks import join_blocks, split_blocks
+from jaxpool._engine.blocks import first_in_blocks, join_blocks, split_blocks
 from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, Operation, decode, identity, numbers_of, reduction_dtype
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
@@ -88,6 +89,15 @@ def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Win
 
 def pad_winners(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> tuple[jax.Array, Numbers]:
     return pad_windows(x, part, identity(op, x.dtype)), None if numbers is None else pad_windows(numbers, part, 0)
+
+
+def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+    """Find the extreme, then the lowest number of the cells that equal it; for windows that share no cells."""
+    padded, added = pad_winners(x, numbers, part, op)
+    if part.has_bins:
+        # Read more than once: for the extreme, and again for the cell that has it.
+        padded = materialize(padded)
+    return first_in_blocks(padded, added, part, op)
 
 
 def better(first: Winner, later: Winner, op: Operation, *, by_number: bool = False) -> Winner:

@@ -68,6 +68,25 @@ def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Ar
     return (at_offset(padded, window, offset, fill) for offset in offsets_in(window))
 
 
+def slices_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
+    """The same, without bins; each slice is of real cells and padded itself, so that no padded array is in memory."""
+    for offset in offsets_in(window):
+        starts, limits, strides, widths = [0] * x.ndim, list(x.shape), [1] * x.ndim, {}
+        for axis, along in zip(window.axes, offset, strict=True):
+            # The cell of window o is real, 0 ≤ o·stride + start < size, for windows from the first to the end.
+            start = along * axis.dilation - axis.low
+            first = min(max(-(start // axis.stride), 0), axis.output)
+            end = min((axis.size - 1 - start) // axis.stride + 1, axis.output)
+            if first < end:
+                starts[axis.axis] = first * axis.stride + start
+                limits[axis.axis] = (end - 1) * axis.stride + start + 1
+            else:
+                limits[axis.axis], end = 0, first
+            strides[axis.axis] = axis.stride
+            widths[axis.axis] = first, axis.output - end
+        yield pad(lax.slice(x, starts, limits, strides), widths, fill)
+
+
 def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...], fill: Any = 0) -> jax.Array:
     """The cells of all windows at an offset, from the result of `pad_windows`; `fill` where a bin has no such cell."""
     if window.has_bins and by_table(window):

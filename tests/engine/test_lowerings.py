@@ -3,7 +3,7 @@
 A pool chooses among them only for speed, so each is called here even on windows for which another is faster.
 """
 
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -13,7 +13,8 @@ import pytest
 from jax import lax
 
 import jaxpool
-from jaxpool._engine import cpu, gather, gpu, pieces, reductions, slices
+from jaxpool._engine import cpu, gather, gpu, pieces, reductions, slices, window_offsets
+from jaxpool._engine.operations import identity
 from jaxpool._geometry.window import Window, make_window
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
@@ -48,6 +49,10 @@ LINES = {
 PLANE = make_window("test", (2, 9, 8), (3, 2), (2, 1), ((1, 0), (0, 1)), (2, 3), False, None)
 
 
+def reduce_padded_slices(x: jax.Array, window: Window, op: Any) -> jax.Array:
+    return reduce(op, window_offsets.slices_at_offsets(x, window, identity(op, x.dtype)))
+
+
 @pytest.mark.parametrize(
     ("window", "op"),
     [
@@ -66,6 +71,7 @@ def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
         gpu.reduce_windows,
         reductions.reduce_by_reduce_window,
         reductions.reduce_by_slices,
+        reduce_padded_slices,
     ]
     if len(window.axes) == 1:
         lowerings.append(pieces.reduce_in_pieces)

@@ -121,6 +121,20 @@ def test_exponents_of_channels_items_and_all_cells(shape: tuple[int, ...]) -> No
         np.testing.assert_allclose(one, other, rtol=3e-6, atol=5e-6)
 
 
+def test_slopes_of_exponents_of_cells_far_from_1() -> None:
+    # Differences of logarithms, which would lose the digits that log(1000) has before the point.
+    x = 1000 * np.random.default_rng(0).uniform(0.5, 1, (4, 256))
+    p = np.array([[1.3], [2.3], [3.7], [5.0]])
+
+    @compiled_as_usual
+    def slopes(p: jax.Array, x: jax.Array) -> Any:
+        values, pull_back = jax.vjp(lambda p: jaxpool.gem_pool(x, p, (5,), 3), p)
+        return pull_back(jnp.ones_like(values))[0] * p / values.sum(-1, keepdims=True)
+
+    found, expected = slopes(p.astype(np.float32), x.astype(np.float32)), slopes(p, x)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=5e-7)
+
+
 def test_slopes_of_windows_far_below_others() -> None:
     x = np.array([1e6, 1e-8, -2e-8, 3e-8, -1e6, 0])
     p = np.array([3.0])
