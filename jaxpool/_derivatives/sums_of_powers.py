@@ -119,8 +119,9 @@ class SumsOfPowers(SumsOfCells):
 
 @custom_rule((2,))
 def _power_of_cells(x: jax.Array, p: jax.Array | None, number: float | None) -> jax.Array:
-    magnitude = jnp.abs(x)
-    return magnitude * _moderate_power(magnitude, (p if number is None else number) - 1)
+    magnitude, exponent = jnp.abs(x), p if number is None else number
+    assert exponent is not None
+    return magnitude * _moderate_power(magnitude, exponent - 1)
 
 
 @_power_of_cells.defjvp
