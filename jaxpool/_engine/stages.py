@@ -11,7 +11,7 @@ remedy         trap: symptom                                           time with
 =============  ======================================================  =====================================  =========
 stage          steps are one loop: each again for every reader         max gradients of 3×3/1 0.14 to 0.42    CPU
 materialize    so is a result that two loops read                      max gradients of 7×7/7 0.08 to 0.1     CPU
-  of a source  each slice that a loop reads computes it again         2×2/1 maxima behind a gelu 0.1         CPU
+  of a source  each slice that a loop reads computes it again          2×2/1 maxima behind a gelu 0.1         CPU
   with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
 marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
