@@ -204,34 +204,33 @@ class _Derivative(LinearMap):
     residuals_vary = True
 
     def forward(self, dots: Terms, cells: Terms, sums: Terms, moderate: jax.Array, /) -> jax.Array:
-        count = len(cells)
+        def push_exact(cells: Terms, dots: Terms, _: Terms) -> jax.Array:
+            return jax.jvp(partial(self.exact, cells), self.chosen(cells), dots)[1]
 
-        def push_exact(*arrays: jax.Array) -> jax.Array:
-            return jax.jvp(partial(self.exact, arrays[:count]), self.chosen(arrays[:count]), arrays[count:])[1]
+        def push_sums(cells: Terms, dots: Terms, sums: Terms) -> jax.Array:
+            wide = self.pool.cells_to_sum(*cells)
+            each = {n: dot.astype(wide[n].dtype) for n, dot in zip(self.varying, dots, strict=True)}
+            return self.pool.push_forward(wide, each, sums).astype(cells[0].dtype)
 
-        def push_sums(*arrays: jax.Array) -> jax.Array:
-            cells = self.pool.cells_to_sum(*arrays[:count])
-            dots = {n: dot.astype(cells[n].dtype) for n, dot in zip(self.varying, arrays[count:], strict=True)}
-            return self.pool.push_forward(cells, dots, sums).astype(arrays[0].dtype)
-
-        return self.choose(moderate, push_sums, push_exact, *cells, *dots)
+        return self.choose(moderate, push_sums, push_exact, cells, dots, sums)
 
     def transpose(self, values_bar: jax.Array, cells: Terms, sums: Terms, moderate: jax.Array, /) -> Terms:
-        count = len(cells)
+        def pull_exact(cells: Terms, values_bar: jax.Array, _: Terms) -> Terms:
+            return jax.vjp(partial(self.exact, cells), *self.chosen(cells))[1](values_bar)
 
-        def pull_exact(*arrays: jax.Array) -> Terms:
-            return jax.vjp(partial(self.exact, arrays[:count]), *self.chosen(arrays[:count]))[1](arrays[count])
+        def pull_sums(cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
+            wide, pull_back = jax.vjp(self.pool.cells_to_sum, *cells)
+            return self.chosen(pull_back(self.pool.pull_back(wide, values_bar.astype(sums[0].dtype), sums)))
 
-        def pull_sums(*arrays: jax.Array) -> Terms:
-            cells, pull_back = jax.vjp(self.pool.cells_to_sum, *arrays[:count])
-            return self.chosen(pull_back(self.pool.pull_back(cells, arrays[count].astype(sums[0].dtype), sums)))
+        return self.choose(moderate, pull_sums, pull_exact, cells, values_bar, sums)
 
-        return self.choose(moderate, pull_sums, pull_exact, *cells, values_bar)
-
-    def choose(self, moderate: jax.Array, by_sums: Any, exact: Any, *arrays: jax.Array) -> Any:
+    def choose(self, moderate: jax.Array, by_sums: Any, exact: Any, cells: Terms, *others: Any) -> Any:
         if not (self.pool.has_derivative and _takes_sums(self.pool)):
-            return exact(*arrays)
-        return if_all(moderate, by_sums, partial(in_slabs, exact, self.pool.window), *arrays)
+            return exact(cells, *others)
+        in_turn = [partial(in_slabs, each, self.pool.window) for each in (by_sums, exact)]
+        # Derivatives in several arrays take much memory by sums, too. On a TPU slabs would take longer.
+        usual = in_turn[0] if len(cells) > 1 and known_platform() == "cpu" else by_sums
+        return if_all(moderate, usual, in_turn[1], cells, *others)
 
     def chosen(self, arrays: Terms) -> Terms:
         return tuple(arrays[number] for number in self.varying)

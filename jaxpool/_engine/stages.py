@@ -202,27 +202,30 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
     return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
 
 
-def in_slabs(function: Callable[..., Any], window: Window, *arrays: jax.Array) -> Any:
+def in_slabs(function: Callable[..., Any], window: Window, *arrays: Any) -> Any:
     """The function of the arrays, for one slab of the first axis after the other, unless that is pooled.
 
     Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs of 64 KiB and more, exact
-    pools hardly need more than the sums. On a CPU windows of up to 64 cells at strides need little without slabs.
+    pools hardly need more than the sums. On a CPU windows of up to 64 cells at strides need little without slabs, but
+    not if every cell has a weight from another array.
     """
-    size, *_ = shape = arrays[0].shape
+    first, *others = jax.tree.leaves(arrays)
+    size, *_ = shape = first.shape
     count = 1
     is_strided = any(axis.stride > 1 for axis in window.axes)
-    needs_little = known_platform() == "cpu" and window.cells <= 64 and is_strided
+    has_weights = shape in (array.shape for array in others)
+    needs_little = known_platform() == "cpu" and window.cells <= 64 and is_strided and not has_weights
     # Sizes are symbols in programs exported for any size.
     if not needs_little and 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
-        most = min(8, arrays[0].dtype.itemsize * math.prod(shape) // 2**16)
+        most = min(8, first.dtype.itemsize * math.prod(shape) // 2**16)
         count = max((count for count in range(1, most + 1) if size % count == 0), default=1)
     if count == 1:
         return function(*arrays)
-    slabs = tuple(array.reshape(count, size // count, *array.shape[1:]) for array in arrays)
+    slabs = jax.tree.map(lambda array: array.reshape(count, size // count, *array.shape[1:]), arrays)
 
     def of_slab(number: jax.Array) -> Any:
         number = many_kernels(number)
-        return function(*(lax.dynamic_index_in_dim(slab, number, keepdims=False) for slab in slabs))
+        return function(*jax.tree.map(lambda slab: lax.dynamic_index_in_dim(slab, number, keepdims=False), slabs))
 
     return jax.tree.map(lambda each: lax.collapse(each, 0, 2), lax.map(of_slab, jnp.arange(count)))
 

@@ -63,7 +63,8 @@ class _MeansBySums(SumsOfCells):
     exponents: bool
 
     arrays = 2
-    kept = 2
+    kept = 1
+    keeps_values = True
     sums_small_tiles = False
 
     @property
@@ -100,24 +101,22 @@ class _MeansBySums(SumsOfCells):
         return (total == 0) | ((total >= math.exp(-40)) & (total <= math.exp(40)))
 
     def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
-        x, weights = cells
+        (x, weights), (total, means) = cells, sums
         terms = list[jax.Array]()
         if 0 in dots:
             terms.append(reduce_windows(materialize(self.weight(weights) * dots[0]), self.window, lax.add))
         if 1 in dots:
             _, weight_dot = jax.jvp(self.weight, (weights,), (dots[1],))
-            means = (self.value_of_kept(cells, sums),)
-            terms += PairMap(_Gaps(), self.window).forward(materialize(weight_dot), (x,), means)
-        return sum(terms[1:], terms[0]) * reciprocal(sums[0])
+            terms += PairMap(_Gaps(), self.window).forward(materialize(weight_dot), (x,), (means,))
+        return sum(terms[1:], terms[0]) * reciprocal(total)
 
     def pull_back(self, cells: Terms, values_bar: jax.Array, sums: Terms) -> Terms:
-        x, weights = cells
+        (x, weights), (total, means) = cells, sums
         weight, pull_weight = jax.vjp(self.weight, weights)
-        share = materialize(values_bar * reciprocal(sums[0]))
+        share = materialize(values_bar * reciprocal(total))
         # One after the other, to pad for one at a time.
         x_bar = materialize(weight * spread(share, self.window))
-        share = materialize(share, x_bar)
-        means = materialize(self.value_of_kept(cells, sums), x_bar)
+        share, means = materialize(share, x_bar), materialize(means, x_bar)
         gaps = PairMap(_Gaps(), self.window).transpose((share,), (x,), (means,))
         return x_bar, pull_weight(gaps)[0]
 
