@@ -79,7 +79,7 @@ def blur_pool(
         _check_two_axes("blur_pool", x.shape, kernel_size, axis)
     sizes = (kernel_size, stride, padding, dilation, False, axis)
     remedies = ("padding",)
-    call = sliding("blur_pool", x, sizes, where, rule, complex_allowed=True, remedies=remedies, sizes_only=True)
+    call = sliding("blur_pool", x, sizes, where, rule, complex_allowed=True, remedies=remedies, values=())
     return _blurred(*call, rule)
 
 
@@ -139,7 +139,7 @@ def max_blur_pool(
     """
     function = "max_blur_pool"
     placed = (kernel_size, 1, 0, dilation, False, axis)
-    array, mask, maxima = sliding(function, x, placed, where, rule, remedies=(), sizes_only=True)
+    array, mask, maxima = sliding(function, x, placed, where, rule, remedies=(), values=())
     blurs = sizes(function, "blur_size", blur_size, len(maxima.axes), least=1)
     shape = maxima.output_shape(array.shape)
     strides = kernel_size if stride is None else stride

@@ -47,16 +47,17 @@ def sliding(
     only_padding: str | None = None,
     complex_allowed: bool = False,
     remedies: Sequence[str] = ("padding", "ceil_mode"),
-    sizes_only: bool = False,
+    values: tuple[type, ...] = VALUES,
+    name: str = "kernel_size",
 ) -> Call:
     """Parse the call of a sliding-window pool; `sizes` are those of `make_window`, or of `make_windows`.
 
-    `only_padding` is the advice for a window that holds only padding; None if such a window is allowed. With
-    `sizes_only` a kernel_size is no value in place of sizes.
+    `only_padding` is the advice for a window that holds only padding; None if such a window is allowed. `values` are
+    the kinds of values in place of sizes, and `name` is the caller's name for the sizes.
     """
     array = check_array(function, x, complex_allowed=complex_allowed)
-    make = make_windows if isinstance(sizes[0], VALUES) and not sizes_only else make_window
-    window = make(function, array.shape, *sizes, remedies=remedies)
+    make = make_windows if isinstance(sizes[0], values) else make_window
+    window = make(function, array.shape, *sizes, name=name, remedies=remedies)
     if only_padding is not None:
         window.check_no_window_of_padding(function, only_padding)
     return _with_mask(function, array, window, where, rule)

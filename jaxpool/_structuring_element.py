@@ -50,11 +50,12 @@ def extremes_under_element(
     mirrored = op is lax.max
     padding = "SAME" if mirrored else "SAME_LOWER"
     if isinstance(element, (jax.Array, np.ndarray)) and element.dtype == np.bool_:
-        element = make_footprint(element)
+        element = make_footprint(element, function, "element")
+    sliding_element = partial(sliding, function, where=where, rule=rule, values=(Footprint,), name="element")
     if not isinstance(element, (jax.Array, np.ndarray)):
         flat = element.mirrored() if isinstance(element, Footprint) and mirrored else element
         sizes = (flat, 1, padding, 1, False, axis)
-        array, mask, window = sliding(function, x, sizes, where, rule, only_padding="give the element its centre")
+        array, mask, window = sliding_element(x, sizes, only_padding="give the element its centre")
         return extremes(array, mask, window, op, rule)
     array = check_array(function, x)
     if not jnp.issubdtype(element.dtype, jnp.floating):
@@ -66,7 +67,7 @@ def extremes_under_element(
     # With axes besides the pooled ones, heights have those of x, in its order.
     own = axes if heights.ndim > len(axes) else range(heights.ndim)
     kernel = tuple(heights.shape[a] for a in own)
-    array, mask, window = sliding(function, array, (kernel, 1, padding, 1, False, axes), where, rule)
+    array, mask, window = sliding_element(array, (kernel, 1, padding, 1, False, axes))
     if mirrored:
         heights = jnp.flip(heights, own)
     others = [1 if a in axes or heights.ndim < array.ndim else heights.shape[a] for a in range(array.ndim)]

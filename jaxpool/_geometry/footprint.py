@@ -151,15 +151,16 @@ def _holders(axis: WindowAxis) -> np.ndarray:
     return (distances >= 0) & (distances <= (axis.output - 1) * axis.stride) & (distances % axis.stride == 0)
 
 
-def make_footprint(cells: Any) -> Footprint:
-    """The footprint of a bool array, or raise if it is none, or holds no cell."""
+def make_footprint(cells: Any, function: str = "footprint", name: str = "cells") -> Footprint:
+    """The footprint of a bool array, or raise if it is none, or holds no cell; `name` is the function's for it."""
     if isinstance(cells, jax.core.Tracer):
-        raise TypeError("footprint: cells must be known while tracing, got a traced value; use a NumPy array")
+        raise TypeError(f"{function}: {name} must be known while tracing, got a traced value; use a NumPy array")
     array = np.asarray(cells)
     if array.dtype != np.bool_:
-        raise TypeError(f"footprint: cells must be bool, got dtype {array.dtype}; compare them first, as in cells != 0")
+        fix = f"compare it first, as in {name} != 0"
+        raise TypeError(f"{function}: {name} must be bool, got dtype {array.dtype}; {fix}")
     if not array.ndim:
-        raise ValueError("footprint: cells has no axes; give an array with an axis for each pooled axis")
+        raise ValueError(f"{function}: {name} has no axes; give an array with an axis for each pooled axis")
     if not array.any():
-        raise ValueError(f"footprint: cells of shape {array.shape} are all False; set at least one to True")
+        raise ValueError(f"{function}: {name} of shape {array.shape} holds no True; set at least one")
     return _of(array)

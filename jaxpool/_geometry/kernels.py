@@ -56,11 +56,12 @@ def make_windows(
     dilation: Sizes,
     ceil_mode: bool,
     axis: Axes | None,
-    remedies: Sequence[str] = ("padding", "ceil_mode"),
+    **options: Any,
 ) -> Window:
-    """Parse the size arguments of a windowed pool with a value in place of sizes; see `make_window`."""
+    """Parse the size arguments of a windowed pool with a value in place of sizes; `options` are for `make_window`."""
     if isinstance(kernel_size, Footprint):
-        return _with_footprint(function, shape, kernel_size, (stride, padding, dilation, ceil_mode, axis), remedies)
+        window = make_window(function, shape, kernel_size.shape, stride, padding, dilation, ceil_mode, axis, **options)
+        return _of_footprint(function, shape, kernel_size, axis, window)
     arguments: tuple[tuple[str, Any, Any], ...] = (
         ("stride", stride, None),
         ("padding", padding, 0),
@@ -82,12 +83,10 @@ def make_windows(
     return make_bins(function, shape, 1, pooled_axes(function, shape, axis), "kernel_size")
 
 
-def _with_footprint(
-    function: str, shape: Sequence[int], footprint: Footprint, others: tuple[Any, ...], remedies: Sequence[str]
+def _of_footprint(
+    function: str, shape: Sequence[int], footprint: Footprint, axis: Axes | None, window: Window
 ) -> Window:
     """The windows of the box, with the cells that the footprint holds, its axes in the order of the array's own."""
-    window = make_window(function, shape, footprint.shape, *others, remedies=remedies)
-    axis = others[-1]
     if axis is not None:
         footprint = footprint.in_order(np.argsort(pooled_axes(function, shape, axis)).tolist())
     return window if footprint.is_full else FootprintWindow(window.axes, footprint=footprint)
