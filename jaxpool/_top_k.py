@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -74,7 +73,7 @@ def top_k_pool(
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("top_k_pool", x, sizes, where, rule, only_padding=LESS_PADDING)
-    return jnp.stack(largest(array, mask, window, _check_k("top_k_pool", k), rule), -1)
+    return largest(array, mask, window, _check_k("top_k_pool", k), rule)
 
 
 def top_k_pool_with_indices(
@@ -135,8 +134,7 @@ def top_k_pool_with_indices(
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
     window.check_positions_fit(function)
-    values, positions = largest_with_indices(array, mask, window, _check_k(function, k), rule)
-    return jnp.stack(values, -1), jnp.stack(positions, -1)
+    return largest_with_indices(array, mask, window, _check_k(function, k), rule)
 
 
 def _check_k(function: str, k: Any) -> int:

@@ -4,6 +4,7 @@ Their order is that of descending keys, in which NaN comes first: the k largest 
 One selection, or one sort, finds all of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,7 +23,7 @@ from jaxpool._derivatives.rules import (
     values_and_residuals,
 )
 from jaxpool._engine.maps import on_every_platform, reduce_windows
-from jaxpool._engine.operations import Arrays, identity
+from jaxpool._engine.operations import Arrays, identity, pad
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import is_looped, present_cells
 from jaxpool._engine.winners import winner_positions
@@ -34,31 +35,33 @@ from jaxpool._ranks.sorting import lowest_cells
 
 
 @core
-def largest(x: jax.Array, mask: jax.Array | None, window: Window, k: int, rule: str) -> list[jax.Array]:
-    """The k largest cells of every window, over the cells that the mask holds; 0 beyond them."""
+def largest(x: jax.Array, mask: jax.Array | None, window: Window, k: int, rule: str) -> jax.Array:
+    """The k largest cells of every window along a last axis, over the cells that the mask holds; 0 beyond them."""
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
     selector, counts = _Largest(window, min(k, window.held)), _counts(mask, window)
-    values = [each.astype(dtype) for each in selected_values(selector, rule, x, mask, counts)]
-    return values + [jnp.zeros_like(values[0])] * (k - len(values))
+    return _of_ranks(selected_values(selector, rule, x, mask, counts), k, 0).astype(dtype)
 
 
 @core
 def largest_with_indices(
     x: jax.Array, mask: jax.Array | None, window: Window, k: int, rule: str
-) -> tuple[list[jax.Array], list[jax.Array]]:
+) -> tuple[jax.Array, jax.Array]:
     """The same and their row-major positions in the pooled axes; -1 beyond them."""
     dtype, given = x.dtype, window
     x, mask, window = extended(x, mask, window)
     selector, counts = _Largest(window, min(k, window.held)), _counts(mask, window)
     values, (offsets,) = values_and_residuals(selector, rule, x, mask, counts)
-    values = [each.astype(dtype) for each in values]
     positions = [
         _where_present(number, winner_positions(each, given), counts, window, -1) for number, each in enumerate(offsets)
     ]
-    absent = k - len(values)
-    values += [jnp.zeros_like(values[0])] * absent
-    return values, positions + [jnp.full_like(positions[0], -1)] * absent
+    return _of_ranks(values, k, 0).astype(dtype), _of_ranks(positions, k, -1)
+
+
+def _of_ranks(arrays: Sequence[jax.Array], k: int, absent: int) -> jax.Array:
+    """The arrays of all ranks along a last axis of size k; `absent` for ranks that no window has."""
+    ranks = jnp.stack(arrays, -1)
+    return pad(ranks, {ranks.ndim - 1: (0, k - len(arrays))}, absent)
 
 
 def _counts(mask: jax.Array | None, window: Window) -> Counts:

@@ -97,6 +97,15 @@ def test_beyond_the_cells_there_are_none() -> None:
     np.testing.assert_array_equal(pull_back(jnp.arange(6.0, dtype=np.float32).reshape(2, 3))[0], [0, 1, 4, 3])
 
 
+def test_ranks_that_no_window_has_make_no_longer_program() -> None:
+    def steps(k: int) -> int:
+        program = jax.make_jaxpr(lambda x: jaxpool.top_k_pool_with_indices(x, k, (2,)))(jnp.arange(4.0))
+        (call,) = program.eqns
+        return len(call.params["jaxpr"].eqns)
+
+    assert steps(3) == steps(1000)
+
+
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
 def test_backward_passes_keep_an_offset_for_each(rule: Any) -> None:
     def keep(x: jax.Array) -> Any:
