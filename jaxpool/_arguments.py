@@ -23,6 +23,9 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
         raise ValueError(
             f"{function}: indices of shape {indices.shape} do not match values of shape {shape}; give one per value"
         )
+    if isinstance(indices, np.ndarray) and indices.itemsize > 4:
+        # JAX may keep 32 bits, in which others would be indices of cells.
+        indices = np.where((indices >= 0) & (indices < 2**31), indices.astype(np.int32), np.int32(-1))
     return jnp.asarray(indices)
 
 

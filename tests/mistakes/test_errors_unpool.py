@@ -102,8 +102,11 @@ def test_indices_of_every_dtype(dtype: str, cells: int) -> None:
     np.testing.assert_array_equal(pooled, np.append([3, 0, 0, 4, 0, 2, 0, 1], np.zeros(cells - 8)))
 
 
-def test_indices_beyond_int32_write_nothing() -> None:
-    for dtype, largest in ((np.uint64, 2**63 + 1), (np.uint32, 2**32 - 1), (np.int64, -(2**63) + 1)):
+@pytest.mark.parametrize("wide", [False, True])
+def test_indices_beyond_int32_write_nothing(wide: bool) -> None:
+    beyond = ((np.uint64, 2**63 + 1), (np.uint32, 2**32 - 1), (np.int64, -(2**63) + 1), (np.int64, 2**32 + 1))
+    for dtype, largest in beyond:
         indices = np.array([largest, 3], dtype)
-        pooled = call("max_unpool", {"values": zeros(2) + 1, "indices": indices, "output_size": (8,)})
+        with jax.enable_x64(wide):
+            pooled = call("max_unpool", {"values": np.ones(2, np.float32), "indices": indices, "output_size": (8,)})
         np.testing.assert_array_equal(pooled, np.arange(8) == 3)
