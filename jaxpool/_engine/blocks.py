@@ -53,7 +53,8 @@ def first_in_blocks(
     added = None if numbers is None else split_blocks(numbers, window)[0]
     first, sign = stage(partial(_first_of_best, axes), cells, best, added)
     if jnp.issubdtype(cells.dtype, jnp.floating):
-        best = jnp.where((best == 0) & (sign == 1), np.array(-0.0, cells.dtype)[()], best)
+        zeros = np.array([0.0, -0.0], cells.dtype)
+        best = jnp.where(best == 0, jnp.where(sign == 1, zeros[1], zeros[0]), best)
     first = first.astype(np.min_scalar_type(window.cells - 1) if numbers is None else numbers.dtype)
     return join_blocks(best, axes, window), join_blocks(first, axes, window)
 
@@ -64,7 +65,7 @@ def _first_of_best(
     """The lowest number of the cells that equal the best, and the sign of that cell: 1 if it is negative."""
     # In 32 bits: their minimum compiles to faster code than that of bytes.
     numbers = numbers_of(cells.shape, axes, np.uint32) + (0 if added is None else added.astype(np.uint32))
-    # A last digit for the sign, which a maximum of -0 and 0 does not keep.
+    # A last digit for the sign, which an extreme of -0 and 0 does not keep.
     signs = jnp.signbit(cells).astype(np.uint32) if jnp.issubdtype(cells.dtype, jnp.floating) else np.uint32(0)
     # The best of a window that holds NaN is NaN.
     found = (cells == best) | (cells != cells)

@@ -64,13 +64,16 @@ class _MeansBySums(SumsOfCells):
 
     arrays = 2
     kept = 1
-    keeps_values = True
     sums_small_tiles = False
 
     @property
     def has_derivative(self) -> bool:
         # Differences of all pairs at once; of many windows of many cells the exact derivative is taken in parts.
         return self.window.is_single or not is_looped(self.window)
+
+    @property
+    def keeps_values(self) -> bool:
+        return True
 
     def exact(self, x: jax.Array, weights: jax.Array, /) -> jax.Array:
         window = self.window

@@ -189,12 +189,17 @@ def test_gradients_of_the_platform_go_into_padding() -> None:
 
 @pytest.mark.parametrize(
     "window",
-    [{"kernel_size": (6, 8)}, {"kernel_size": (1, 4)}, {"kernel_size": (3, 3), "stride": 1}, {"output_size": (5, 1)}],
+    [
+        {"kernel_size": (6, 8)},
+        {"kernel_size": (1, 4)},
+        {"kernel_size": (3, 3), "stride": 1},
+        {"kernel_size": jaxpool.bins(5, 1)},
+    ],
     ids=["whole", "blocks", "overlapping", "bins"],
 )
-def test_zeros_are_those_that_indices_name(window: dict[str, Any]) -> None:
+@pytest.mark.parametrize("pool", ["max_pool_with_indices", "min_pool_with_indices"])
+def test_zeros_are_those_that_indices_name(pool: str, window: dict[str, Any]) -> None:
     zeros = np.random.default_rng(0).choice([0.0, -0.0], (9, 6, 8)).astype(np.float32)
-    pool = "adaptive_max_pool_with_indices" if "output_size" in window else "max_pool_with_indices"
     values, indices = compiled_fast(partial(getattr(jaxpool, pool), **window))(zeros)
     named = np.take_along_axis(zeros.reshape(9, -1), np.asarray(indices).reshape(9, -1), 1)
     assert 0 < np.signbit(named).sum() < named.size

@@ -155,8 +155,8 @@ FAULTS = (
     ),
     Fault(
         "derivatives by sums that are not moderate",
-        "self.choose(moderate, pull_sums, pull_exact, *cells, values_bar)",
-        "pull_sums(*cells, values_bar)",
+        "self.choose(moderate, pull_sums, pull_exact, cells, values_bar, sums)",
+        "pull_sums(cells, values_bar, sums)",
         "test_sums_of_cells -k large_cell",
     ),
     Fault(
