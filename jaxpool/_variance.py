@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_number
-from jaxpool._call import core, padding_counts, sliding, widened
+from jaxpool._call import core, in_floats, padding_counts, sliding
 from jaxpool._derivatives.in_turn import without_uncovered
-from jaxpool._engine.window_offsets import present_cells, with_zeros_in_padding
+from jaxpool._derivatives.moderate_sums import pool_by_sums_of_cells
+from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._moments.moderate_variances import Variances
+from jaxpool._moments.variances_by_sums import VariancesBySums, sums_are_exact
 
 
 def var_pool(
@@ -170,7 +172,7 @@ def _pool(
 #
 # The derivatives of v are those of `variances`, whose first one is a sum over pairs. y = 0 is a corner, where the
 # subgradient 0 is taken at every order: a window without deviations is left out of the root. A window of n ≤ c cells
-# has the factor 0, which NaN survives. Absent cells are marked by -inf, so real infinities become NaN first.
+# has the factor 0, which NaN survives.
 
 
 @core
@@ -183,12 +185,11 @@ def _variances(
     root: bool,
     rule: str,
 ) -> jax.Array:
-    x, mask, window, dtype = widened(x, mask, window)
+    x, mask, window, dtype = in_floats(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros_in_padding(x, mask, window)
-    x = without_uncovered(x, window, learnt=False)
-    if present_cells(mask, window, x.ndim) is not None:
-        x += jnp.where(jnp.isinf(x), jnp.nan, 0)
-    if mask is not None:
-        x = jnp.where(mask, x, -jnp.inf)
-    return Variances(window, correction, root)(x, mask, rule).astype(dtype)
+    pool = Variances(window, correction, root)
+    if mask is None and sums_are_exact(dtype, window):
+        return pool_by_sums_of_cells(VariancesBySums(window, pool), rule, x)
+    x = without_uncovered(x.astype(accumulation_dtype(dtype)), window, learnt=False)
+    return pool(x, mask, rule).astype(dtype)

@@ -50,13 +50,18 @@ class Variances:
     root: bool
 
     def __call__(self, x: jax.Array, mask: jax.Array | None, rule: str) -> jax.Array:
-        """The values; without a mask by one loop, if that is faster and loses nothing. Absent cells are -inf."""
+        """The values; without a mask by one loop, if that is faster and loses nothing."""
+        if present_cells(mask, self.window, x.ndim) is not None:
+            # Absent cells are marked by -inf, so real infinities become NaN first.
+            x += jnp.where(jnp.isinf(x), jnp.nan, 0)
+        if mask is not None:
+            x = jnp.where(mask, x, -jnp.inf)
         if mask is None and default_platform() == "cpu" and self._parts() and not may_be_shared(x):
             return with_rule(rule, partial(_by_one_loop, self))(x)
         return self.exact(x, mask, rule)
 
     def exact(self, x: jax.Array, mask: jax.Array | None = None, rule: str = "jvp") -> jax.Array:
-        """The values for any data, with their derivatives."""
+        """The values for any data, with their derivatives; absent cells are -inf, and no others are."""
         present = present_cells(mask, self.window, x.ndim)
         count = None if present is None else present.astype(x.dtype)
         return variances(x, mask, count, self.window, self.correction, self.root, rule)

@@ -1,6 +1,7 @@
 """Variances and standard deviations: digits far from 0, equal cells, the ends of the range, corrections and errors."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 
 import jaxpool
+from jaxpool._derivatives.moderate_sums import pool_by_sums_of_cells
+from jaxpool._engine.platforms import only_for
 from jaxpool._geometry.window import make_window
 from jaxpool._moments.moderate_variances import Variances
+from jaxpool._moments.variances_by_sums import VariancesBySums
 from tests.harness.compilation import compiled_fast
 from tests.mistakes.errors import COMPLEX, Row, check_wrong_call
 from tests.reference import oracle
@@ -153,6 +157,58 @@ def test_one_loop_has_the_exact_variances(
             if np.isfinite(factor) and root:
                 values = compiled_fast(lambda x, pool=pool: pool(x, None, "jvp"))(np.float32(spoilt))
                 np.testing.assert_allclose(values[1] / factor, exact[1], rtol=2e-5)
+
+
+def _close_bfloat16(random: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Cells of a few neighbouring numbers around 1, where the last place doubles, times a number for each row."""
+    steps = random.integers(-2, 3, shape) * np.where(random.random(shape) < 0.3, 4, 1)
+    x = np.where(steps < 0, 1 + steps / 256, 1 + steps / 128) * 2.0 ** random.integers(-30, 30, (shape[0], 1, 1))
+    return x.astype(jnp.bfloat16)
+
+
+@pytest.mark.parametrize("root", [False, True])
+@pytest.mark.parametrize(
+    # The correction leaves nothing to windows in corners.
+    ("kernel", "stride", "padding", "correction"),
+    [(3, 2, 1, 4.0), (8, 4, 0, 1.0), (2, 2, 0, 0.0)],
+    ids=str,
+)
+def test_sums_of_bfloat16_lose_no_digits(kernel: int, stride: int, padding: int, correction: float, root: bool) -> None:
+    """On a TPU a variance is a difference of two sums, which would lose its digits if they were rounded."""
+    random = np.random.default_rng(0)
+    shape = (4, 24, 24)
+    window = make_window("std_pool", shape, (kernel,) * 2, stride, padding, 1, False, (1, 2))
+    pool = Variances(window, correction, root)
+    by_sums = partial(pool_by_sums_of_cells, VariancesBySums(window, pool), "jvp")
+    direction, cotangent = random.standard_normal(shape), random.standard_normal(window.output_shape(shape))
+
+    def everything(x: Any, pool: Any) -> Any:
+        values, pull_back = jax.vjp(pool, x)
+        return values, pull_back(cotangent.astype(x.dtype))[0], jax.jvp(pool, (x,), (direction.astype(x.dtype),))[1]
+
+    normal, size = random.standard_normal(shape), 2.0 ** random.integers(-9, 9, shape)
+    flat = np.where(random.random((4, 1, 1)) < 0.5, 0.1, -3e4) * np.ones(shape)
+    for cells in (_close_bfloat16(random, shape), normal, size * normal, flat):
+        # Of float32, so that the results are not rounded.
+        x = cells.astype(jnp.bfloat16).astype(np.float32)
+        exact = compiled_fast(partial(everything, pool=lambda x: pool(x, None, "jvp")))(x.astype(np.float64))
+        with only_for("tpu"):
+            found = compiled_fast(partial(everything, pool=by_sums))(x)
+        for one, other in zip(found, exact, strict=True):
+            error, largest = np.abs(np.float64(one) - other), np.abs(other).max((1, 2), keepdims=True)
+            assert (error <= 2.0**-13 * largest).all()
+        np.testing.assert_allclose(found[0], exact[0], rtol=2.0**-13)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e30, np.inf, np.nan])
+def test_squares_of_bfloat16_that_are_no_numbers_change_no_other_item(factor: float) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 9, 9))
+    x[1] *= factor
+    pool = jax.jit(partial(jaxpool.std_pool, kernel_size=(3, 3), stride=2))
+    exact = pool(x)
+    with only_for("tpu"):
+        found = pool(x.astype(jnp.bfloat16))
+    np.testing.assert_allclose(np.float64(found), exact, rtol=0.02)
 
 
 def test_a_correction_leaves_no_value_to_windows_of_too_few_cells() -> None:
