@@ -41,6 +41,7 @@ _SIZES = {1: (32, 64, 8192), 2: (32, 64, 112), 3: (16, 32, 48)}
 _BINS = (28, 10)
 _DTYPES = ("float32", "bfloat16")
 _IDENTITIES = {"max": -np.inf, "min": np.inf, "sum": 0, "avg": 0}
+_LEARNT = ("learnt gem", "learnt soft")
 _LINEAR = ("sum", "avg", "adaptive avg", "global avg", "blur")
 
 
@@ -68,7 +69,7 @@ def alone() -> Iterator[Case]:
             yield from _fixed("tpu", group, window, with_gradient=group in _LINEAR)
     for group in ("adaptive max", "adaptive avg"):
         yield from _binned("tpu", group, _BINS[1], with_gradient=group in _LINEAR)
-    for group in ("lp", "gem", "smooth", "mellowmax", "soft", "mixed", "blur", "median"):
+    for group in ("lp", "gem", "smooth", "mellowmax", "soft", "mixed", "blur", "median", "var", *_LEARNT):
         yield from _fixed("tpu", group, _OTHERS[1])
 
 
