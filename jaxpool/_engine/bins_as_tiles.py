@@ -179,7 +179,9 @@ def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, uniqu
     added = positions.ndim - 1
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + added for n in behind)
-    starts = positions[..., None].astype(np.int32)
+    # A CPU would store what the loops of a sum and of an extreme gathered by the same numbers.
+    is_of_extreme = known_platform() == "cpu" and fill != 0
+    starts = positions[..., None].astype(np.uint32 if is_of_extreme else np.int32)
     inside = bool((positions < array.shape[axis]).all())
     if known_platform() == "gpu":
         # Single entries, in the order of the result. For whole slices the GPU compiler would put the positions first

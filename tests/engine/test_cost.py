@@ -97,6 +97,19 @@ def test_axes_share_no_loop_of_exponentials_where_padding_takes_part(function: A
     assert sorted(count for count in loops if count) == [1, 5, 5]
 
 
+@pytest.mark.parametrize("axis", [(1, 2), (2, 3)])
+def test_pools_of_the_same_bins_store_no_gathers(axis: tuple[int, int]) -> None:
+    x = jnp.zeros((2, 31, 31, 31))
+
+    def both(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jaxpool.max_pool(x, jaxpool.bins(7, 7), axis=axis), jaxpool.avg_pool(x, jaxpool.bins(7, 7), axis=axis)
+
+    analysis = compiled_as_usual(both).lower(x).compile().memory_analysis()
+    assert analysis is not None
+    # Those of each along its first axis.
+    assert analysis.temp_size_in_bytes <= 0.7 * x.nbytes
+
+
 def test_boxes_carry_their_bins_alone() -> None:
     x, boxes = jnp.zeros((32, 32, 8)), jnp.zeros((64, 4))
     pool = compiled_as_usual(lambda x, boxes: jaxpool.roi_pool(x, boxes, 2, axis=(0, 1)))
