@@ -26,7 +26,7 @@ from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, if_all
 from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 from jaxpool._engine.reductions import terms_of_cells
-from jaxpool._engine.stages import in_one_row, in_slabs, materialize
+from jaxpool._engine.stages import LEAST_FOR_TIME, in_one_row, in_slabs, materialize
 from jaxpool._geometry.window import Window
 
 Terms = tuple[jax.Array, ...]
@@ -227,10 +227,10 @@ class _Derivative(LinearMap):
     def choose(self, moderate: jax.Array, by_sums: Any, exact: Any, cells: Terms, *others: Any) -> Any:
         if not (self.pool.has_derivative and _takes_sums(self.pool)):
             return exact(cells, *others)
-        in_turn = [partial(in_slabs, each, self.pool.window) for each in (by_sums, exact)]
-        # Derivatives in several arrays take much memory by sums, too. On a TPU slabs would take longer.
-        usual = in_turn[0] if len(cells) > 1 and known_platform() == "cpu" else by_sums
-        return if_all(moderate, usual, in_turn[1], cells, *others)
+        if len(cells) > 1 and known_platform() == "cpu":
+            # Derivatives in several arrays take much memory by sums, too. On a TPU slabs would take longer.
+            by_sums = partial(in_slabs, by_sums, self.pool.window, least=LEAST_FOR_TIME)
+        return if_all(moderate, by_sums, partial(in_slabs, exact, self.pool.window), cells, *others)
 
     def chosen(self, arrays: Terms) -> Terms:
         return tuple(arrays[number] for number in self.varying)

@@ -18,6 +18,7 @@ in_one_row     rows do not fill vectors: their ends go cell by cell    cubic nor
 in_full_rows   short rows of selections go cell by cell, all of them   max gradients of 14×14 planes 0.4      CPU
 barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
 in_slabs       a branch that is not taken has its memory reserved      smooth 5×5 gradients 8.3 to 4 inputs   all
+  for time     temporaries above 32 MiB are cleared in every call      gradients of 5×5/1 variances 0.3       CPU
 many_kernels   a loop is one kernel, which runs on one core            draws 0.6, attention compiles in 0.2   CPU
 private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
 separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
@@ -42,6 +43,9 @@ from jax import lax
 from jaxpool._engine.platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
 from jaxpool._engine.primitives import available, call
 from jaxpool._geometry.window import Window
+
+# The bytes of a slab of what takes less time in slabs: above 32 MiB a CPU maps and clears memory anew in every call.
+LEAST_FOR_TIME = 2**19
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
@@ -202,12 +206,13 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
     return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
 
 
-def in_slabs(function: Callable[..., Any], window: Window, *arrays: Any) -> Any:
+def in_slabs(function: Callable[..., Any], window: Window, *arrays: Any, least: int = 2**16) -> Any:
     """The function of the arrays, for one slab of the first axis after the other, unless that is pooled.
 
-    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs of 64 KiB and more, exact
+    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs, of 64 KiB and more, exact
     pools hardly need more than the sums. On a CPU windows of up to 64 cells at strides need little without slabs, but
-    not if every cell has a weight from another array.
+    not if every cell has a weight from another array. `least` is the number of bytes of a slab; where slabs are for
+    time, on a CPU, smaller arrays than `LEAST_FOR_TIME` take as long or longer in several slabs.
     """
     first, *others = jax.tree.leaves(arrays)
     size, *_ = shape = first.shape
@@ -217,7 +222,7 @@ def in_slabs(function: Callable[..., Any], window: Window, *arrays: Any) -> Any:
     needs_little = known_platform() == "cpu" and window.cells <= 64 and is_strided and not has_weights
     # Sizes are symbols in programs exported for any size.
     if not needs_little and 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
-        most = min(8, first.dtype.itemsize * math.prod(shape) // 2**16)
+        most = min(8, first.dtype.itemsize * math.prod(shape) // least)
         count = max((count for count in range(1, most + 1) if size % count == 0), default=1)
     if count == 1:
         return function(*arrays)

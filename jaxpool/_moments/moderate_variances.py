@@ -3,9 +3,10 @@
 A window is known by one of its cells, the mean of all cells less that one, and the variance. The place of that cell is
 real in every window, so that nothing has to look for it, as the exact variances look for the largest cell. Those scale
 their squares; here squares may overflow or vanish, and the variance is then NaN. So it is where it is the difference of
-numbers that are much larger.
+numbers that are much larger. Derivatives are those of the exact ones, in slabs, which need a third of the memory.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
@@ -16,11 +17,11 @@ import numpy as np
 from jax import lax
 
 from jaxpool._derivatives.powers import corrected_share
-from jaxpool._derivatives.rules import custom_rule, with_rule
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays, combine, if_all
 from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
-from jaxpool._engine.stages import in_slabs, materialize
+from jaxpool._engine.stages import LEAST_FOR_TIME, in_slabs, materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows, present_cells
 from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._moments.variances import variances
@@ -102,7 +103,28 @@ def _by_one_loop(pool: Variances, x: jax.Array) -> jax.Array:
 
 @_by_one_loop.defjvp
 def _by_one_loop_jvp(pool: Variances, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    return jax.jvp(pool.exact, primals, tangents)
+    values = _by_one_loop(pool, *primals)
+    return values, apply_linear_map(_Derivative(pool), *tangents, *primals, like=values)
+
+
+@dataclass(frozen=True)
+class _Derivative(LinearMap):
+    """That of the exact variances, which are linearised again, in slabs on a CPU: all at once they fill much memory."""
+
+    pool: Variances
+
+    residuals_vary = True
+
+    def forward(self, x_dot: jax.Array, x: jax.Array, /) -> jax.Array:
+        return self._in_slabs(lambda x_dot, x: jax.jvp(self.pool.exact, (x,), (x_dot,))[1], x_dot, x)
+
+    def transpose(self, values_bar: jax.Array, x: jax.Array, /) -> jax.Array:
+        return self._in_slabs(lambda values_bar, x: jax.vjp(self.pool.exact, x)[1](values_bar)[0], values_bar, x)
+
+    def _in_slabs(self, function: Callable[..., jax.Array], *arrays: jax.Array) -> jax.Array:
+        if known_platform() != "cpu" or not lowered_for_one_device():
+            return function(*arrays)
+        return in_slabs(function, self.pool.window, *arrays, least=LEAST_FOR_TIME)
 
 
 def _place_in_all(axis: WindowAxis) -> int | None:
