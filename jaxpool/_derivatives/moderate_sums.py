@@ -175,7 +175,7 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
             values = in_one_row(lambda *rows: pool.value_of_sums(rows[:count], *rows[count:]), *rows)
             return values.astype(pooled)
 
-        exact = partial(in_slabs, pool.exact_values, pool.window)
+        exact = partial(in_slabs, pool.exact_values, pool.window, strided=len(cells) > 1)
         values = if_all(moderate, pool_sums, lambda *cells: exact(*cells).astype(pooled), *cells)
         return values.astype(dtype), (*known, values)[:kept], moderate
 
@@ -227,10 +227,11 @@ class _Derivative(LinearMap):
     def choose(self, moderate: jax.Array, by_sums: Any, exact: Any, cells: Terms, *others: Any) -> Any:
         if not (self.pool.has_derivative and _takes_sums(self.pool)):
             return exact(cells, *others)
-        if len(cells) > 1 and known_platform() == "cpu":
+        several, window = len(cells) > 1, self.pool.window
+        if several and known_platform() == "cpu":
             # Derivatives in several arrays take much memory by sums, too. On a TPU slabs would take longer.
-            by_sums = partial(in_slabs, by_sums, self.pool.window, least=LEAST_FOR_TIME)
-        return if_all(moderate, by_sums, partial(in_slabs, exact, self.pool.window), cells, *others)
+            by_sums = partial(in_slabs, by_sums, window, least=LEAST_FOR_TIME, strided=True)
+        return if_all(moderate, by_sums, partial(in_slabs, exact, window, strided=several), cells, *others)
 
     def chosen(self, arrays: Terms) -> Terms:
         return tuple(arrays[number] for number in self.varying)

@@ -206,20 +206,21 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
     return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
 
 
-def in_slabs(function: Callable[..., Any], window: Window, *arrays: Any, least: int = 2**16) -> Any:
+def in_slabs(
+    function: Callable[..., Any], window: Window, *arrays: Any, least: int = 2**16, strided: bool = False
+) -> Any:
     """The function of the arrays, for one slab of the first axis after the other, unless that is pooled.
 
-    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs, of 64 KiB and more, exact
-    pools hardly need more than the sums. On a CPU windows of up to 64 cells at strides need little without slabs, but
-    not if every cell has a weight from another array. `least` is the number of bytes of a slab; where slabs are for
-    time, on a CPU, smaller arrays than `LEAST_FOR_TIME` take as long or longer in several slabs.
+    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs, of `least` bytes and
+    more, exact pools hardly need more than the sums. On a CPU windows of up to 64 cells at strides need little without
+    slabs, and get them only if `strided`: with weights or a learnt number they need much. Slabs that are to save time,
+    on a CPU, have at least `LEAST_FOR_TIME`, as less takes as long or longer.
     """
-    first, *others = jax.tree.leaves(arrays)
+    first, *_ = jax.tree.leaves(arrays)
     size, *_ = shape = first.shape
     count = 1
-    is_strided = any(axis.stride > 1 for axis in window.axes)
-    has_weights = shape in (array.shape for array in others)
-    needs_little = known_platform() == "cpu" and window.cells <= 64 and is_strided and not has_weights
+    has_strides = any(axis.stride > 1 for axis in window.axes)
+    needs_little = known_platform() == "cpu" and window.cells <= 64 and has_strides and not strided
     # Sizes are symbols in programs exported for any size.
     if not needs_little and 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
         most = min(8, first.dtype.itemsize * math.prod(shape) // least)

@@ -193,8 +193,8 @@ _DERIVATIVES_IN_SLABS: dict[str, tuple[Callable[..., jax.Array], int, float]] = 
     "attention": (lambda x, *sizes, **axis: jaxpool.attention_pool(x, 2 * x, *sizes, **axis), 2, 6),
     "learnt": (
         lambda x, *sizes, **axis: jaxpool.soft_pool(x, 2 + x.mean((1, 2, 3), keepdims=True), *sizes, **axis),
-        1,
-        6.5,
+        2,
+        2.5,
     ),
 }
 
@@ -211,7 +211,7 @@ def test_derivatives_of_large_arrays_are_in_slabs(name: str) -> None:
     program = jax.jit(gradient).lower(x).compile()
     analysis = program.memory_analysis()
     assert analysis is not None
-    # All at once they need 5.2, 8.8 and 7.8.
+    # All at once they need 5.2, 8.8 and 4.5.
     assert analysis.temp_size_in_bytes <= most * x.nbytes
     images = np.concatenate([jax.jit(gradient)(image[None]) for image in x])
     np.testing.assert_allclose(program(x), images, rtol=1e-5, atol=1e-6)
