@@ -162,5 +162,5 @@ def make_footprint(cells: Any, function: str = "footprint", name: str = "cells")
     if not array.ndim:
         raise ValueError(f"{function}: {name} has no axes; give an array with an axis for each pooled axis")
     if not array.any():
-        raise ValueError(f"{function}: {name} of shape {array.shape} holds no True; set at least one")
+        raise ValueError(f"{function}: {name} of shape {array.shape}: all False; set at least one to True")
     return _of(array)

@@ -180,7 +180,7 @@ def test_batches_programs_and_portable_ones() -> None:
         (3, None, ValueError, r"element 3 does not say how many axes to pool; write element=\(3, 3\)"),
         ((3,), (1, 2), ValueError, r"element \(3,\) has 1 entry but 2 axes"),
         (jaxpool.bins(2, 2), (1, 2), TypeError, r"element must be an int or a sequence of ints, got bins\(2, 2\)"),
-        (np.zeros((2, 2), bool), (1, 2), ValueError, "element of shape .* holds no True"),
+        (np.zeros((2, 2), bool), (1, 2), ValueError, "element of shape .* all False"),
     ],
 )
 def test_wrong_elements(element: Any, axis: Any, error: type[Exception], words: str) -> None:
