@@ -17,10 +17,10 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles, in_tiles
 from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
-from jaxpool._engine.maps import read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.platforms import known_platform
-from jaxpool._engine.stages import many_kernels, materialize
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.bisection import select_by_bisection
@@ -199,25 +199,3 @@ def sorts_windows(window: Window, ranks: int) -> bool:
     if window.tiles or window.has_bins:
         return ranks > _MOST_SELECTED
     return ranks > _MOST_SELECTED_OF_SHARED and window.held <= _MOST_COPIES * ranks
-
-
-def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
-    """The cells at the offsets of each rank."""
-    if sorts_windows(window, len(offsets)):
-        return tuple(jax.vmap(lambda each: read_at_offsets(x, each, window))(jnp.stack(offsets)))
-    return tuple(read_at_offsets(x, each, window) for each in offsets)
-
-
-def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
-    """Send the cotangents of each rank to the cells at its offsets; one rank after the other if they are many."""
-    if not sorts_windows(window, len(offsets)):
-        return route_to_chosen(cotangents, offsets, window)
-    cotangents = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
-    others = jnp.stack(cotangents[1:]), jnp.stack(offsets[1:])
-
-    def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:
-        number = many_kernels(number)
-        cotangent, offset = (lax.dynamic_index_in_dim(each, number, keepdims=False) for each in others)
-        return total + route_to_chosen([cotangent], [offset], window)
-
-    return lax.fori_loop(0, len(offsets) - 1, add_rank, route_to_chosen(cotangents[:1], offsets[:1], window))

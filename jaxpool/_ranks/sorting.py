@@ -12,21 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.operations import Arrays, identity
+from jaxpool._engine.maps import on_every_platform, read_at_offsets, route_to_chosen
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.stages import many_kernels
 from jaxpool._geometry.window import Window
-from jaxpool._ranks.selection import pad_in_tiles
+from jaxpool._ranks.selection import pad_in_tiles, sorts_windows
 
 
 def lowest_cells(
     x: jax.Array, present: jax.Array | None, window: Window, count: int, most: int
-) -> tuple[Arrays, Arrays]:
-    """The lowest cells of every window in ascending order, and their offsets, of a dtype that holds `most`.
+) -> tuple[jax.Array, jax.Array]:
+    """The lowest cells of every window, ascending along a last axis, and their offsets, of a dtype that holds `most`.
 
     Absent cells are behind all others, and their offset is the `most`.
     """
-    lowest, absent, offsets = _sorted_windows(x, present, window)
+    cells, absent, offsets = _sorted_windows(x, present, window)
     offsets = offsets if absent is None else jnp.where(absent, most, offsets)
-    return _entries(lowest, range(count)), _entries(offsets.astype(np.min_scalar_type(most)), range(count))
+    return cells[..., :count], offsets[..., :count].astype(np.min_scalar_type(most))
 
 
 def cells_at_ranks(
@@ -82,3 +84,48 @@ def _entries(cells: jax.Array, ranks: Sequence[Any]) -> Arrays:
         return jnp.take_along_axis(cells, places, -1, mode="clip")[..., 0]
 
     return tuple(map(entry, ranks))
+
+
+def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
+    """The cells at the offsets of each rank."""
+    if sorts_windows(window, len(offsets)):
+        cells = read_along_last(x, jnp.stack(offsets, -1), window)
+        return tuple(cells[..., rank] for rank in range(len(offsets)))
+    return tuple(read_at_offsets(x, each, window) for each in offsets)
+
+
+def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
+    """Send the cotangents of each rank to the cells at its offsets."""
+    if not sorts_windows(window, len(offsets)):
+        return route_to_chosen(cotangents, offsets, window)
+    cotangents = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
+    return route_along_last(jnp.stack(cotangents, -1), jnp.stack(offsets, -1), window)
+
+
+def read_along_last(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """The cells at several offsets of every window, which are along a last axis; 0 at the offset of no cell."""
+
+    def read(x: jax.Array, offsets: jax.Array) -> jax.Array:
+        (padded,), windows = pad_in_tiles([(x, 0)], window)
+        places = offsets.astype(np.int32)
+        if windows.has_footprint:
+            table = np.full(windows.cells + 1, windows.held, np.int32)
+            table[list(windows.numbers)] = np.arange(windows.held)
+            places = jnp.asarray(table)[places]
+        return jnp.take_along_axis(_cells_last(padded, windows), places, -1, mode="fill", fill_value=0)
+
+    return on_every_platform(read, x, offsets, like=jax.ShapeDtypeStruct(offsets.shape, x.dtype))
+
+
+def route_along_last(cotangents: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Send cotangents to the cells at several offsets of every window, both along a last axis, one after the other."""
+    ranks = cotangents.astype(accumulation_dtype(cotangents.dtype)), offsets
+
+    def route(number: Any) -> jax.Array:
+        cotangent, offset = (lax.dynamic_index_in_dim(each, number, -1, keepdims=False) for each in ranks)
+        return route_to_chosen([cotangent], [offset], window)
+
+    def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:
+        return total + route(many_kernels(number))
+
+    return lax.fori_loop(1, offsets.shape[-1], add_rank, route(0))

@@ -11,7 +11,6 @@ import pytest
 
 import jaxpool
 from jaxpool._arguments import Rule
-from jaxpool._engine import platforms
 from tests.harness.checks import equations, programs_within
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
@@ -144,6 +143,18 @@ def test_programs_of_large_windows_do_not_grow() -> None:
     assert length(1024) < 2 * length(128)
 
 
+def test_programs_of_many_ranks_do_not_grow() -> None:
+    def length(k: int) -> int:
+        def total_and_indices(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            values, indices = jaxpool.top_k_pool_with_indices(x, k, jaxpool.whole, axis=-1)
+            return values.sum(), indices
+
+        gradient = jax.grad(total_and_indices, has_aux=True)
+        return len(list(equations(jax.make_jaxpr(gradient)(jnp.zeros((2, 300))).jaxpr)))
+
+    assert length(200) == length(20)
+
+
 @pytest.mark.parametrize("platform", ["cpu", "gpu", "tpu"])
 @pytest.mark.parametrize(
     ("function", "options"),
@@ -167,7 +178,7 @@ def test_programs_of_weighted_pools_grow_with_the_logarithm_of_the_window(
                 x
             )
 
-        with platforms.only_for(platform):
+        with jaxpool.compiling_for(platform):
             return len(list(equations(jax.make_jaxpr(gradient)(x).jaxpr)))
 
     # Pieces of a few cells each time, in five steps instead of two.

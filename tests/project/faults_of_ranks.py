@@ -55,8 +55,20 @@ FAULTS = (
     ),
     Fault(
         "the first of the sorted ranks alone has a gradient",
-        "return total + route_to_chosen([cotangent], [offset], window)",
+        "return total + route(many_kernels(number))",
         "return total",
+        "test_many_ranks",
+    ),
+    Fault(
+        "the cells of a footprint read by the offsets of its box",
+        "places = jnp.asarray(table)[places]",
+        "places += 0 * table.sum()",
+        "test_many_ranks",
+    ),
+    Fault(
+        "ranks that no window has, sorted",
+        "np.arange(self.k, dtype=np.int32)",
+        "np.zeros(self.k, np.int32)",
         "test_many_ranks",
     ),
     Fault("NaN after all numbers", "np.array(np.nan, array.dtype)", "np.array(-np.inf, array.dtype)", "test_top_k"),
