@@ -31,8 +31,6 @@ from jaxpool._average import avg_pool as avg_pool
 from jaxpool._average import sum_pool as sum_pool
 from jaxpool._blur import blur_pool as blur_pool
 from jaxpool._blur import max_blur_pool as max_blur_pool
-from jaxpool._contexts import compiling_for as compiling_for
-from jaxpool._contexts import portable as portable
 from jaxpool._fractional import fractional_max_pool as fractional_max_pool
 from jaxpool._fractional import fractional_max_pool_with_indices as fractional_max_pool_with_indices
 from jaxpool._gem import gem_pool as gem_pool
@@ -47,6 +45,8 @@ from jaxpool._max import min_pool as min_pool
 from jaxpool._max import min_pool_with_indices as min_pool_with_indices
 from jaxpool._mellowmax import mellowmax_pool as mellowmax_pool
 from jaxpool._mixed import mixed_pool as mixed_pool
+from jaxpool._platforms import compiling_for as compiling_for
+from jaxpool._platforms import portable as portable
 from jaxpool._pyramid import spatial_pyramid_pool as spatial_pyramid_pool
 from jaxpool._quantile import median_pool as median_pool
 from jaxpool._quantile import quantile_pool as quantile_pool

@@ -17,9 +17,9 @@ from jax.typing import ArrayLike
 from jaxpool._copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.kernels import VALUES, make_windows
 from jaxpool._geometry.sizes import Axes, OutputSizes, check_flag, pooled_axes
 from jaxpool._geometry.window import Window, make_window
+from jaxpool._kernels import VALUES, make_windows
 from jaxpool._sharding import shardable
 
 # The array, the mask and the windows.

@@ -22,9 +22,9 @@ from jaxpool._derivatives.sums_of_powers import SumsOfPowers
 from jaxpool._engine.operations import accumulation_dtype, in_range
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import present_cells
-from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._kernels import KernelSize
 from jaxpool._lp import Norm, norms, scaled_norm
 
 

@@ -36,9 +36,9 @@ from jaxpool._derivatives.sums_of_powers import SumsOfPowers
 from jaxpool._engine.maps import reduce_windows, sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.stages import in_one_row
-from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._kernels import KernelSize
 
 
 def lp_pool(

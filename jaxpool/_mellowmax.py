@@ -17,11 +17,11 @@ from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Sh
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.stages import in_one_row
-from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._kernels import KernelSize
+from jaxpool._platforms import is_portable
 from jaxpool._smooth import LogExponentials, gap_to_shift, gap_to_value
 
 

@@ -24,12 +24,12 @@ from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, ParametricPool, Shift, parametric_pool
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
-from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.stages import in_one_row, materialize
 from jaxpool._engine.window_offsets import present_cells
-from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._kernels import KernelSize
+from jaxpool._platforms import is_portable
 
 
 def smooth_max_pool(

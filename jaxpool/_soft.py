@@ -24,9 +24,9 @@ from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.pairs import ExponentialWeights, finite, weighted_sums
 from jaxpool._derivatives.rules import with_rule
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._kernels import KernelSize
 from jaxpool._sharding import vary_together
 
 

@@ -24,7 +24,6 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule,
 from jaxpool._engine.loops import fold_offsets, zeros_after
 from jaxpool._engine.maps import ReadChosen, on_every_platform, read_at_offsets
 from jaxpool._engine.operations import Arrays, Operation, identity
-from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.slices import replaces
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows
@@ -32,6 +31,7 @@ from jaxpool._engine.winners import no_offset
 from jaxpool._geometry.footprint import Footprint, make_footprint
 from jaxpool._geometry.sizes import Axes, Sizes, pooled_axes
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import is_portable
 from jaxpool._sharding import vary_together
 
 Element = Sizes | Footprint | jax.Array | np.ndarray

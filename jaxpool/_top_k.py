@@ -10,8 +10,8 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, sliding
-from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
+from jaxpool._kernels import KernelSize
 from jaxpool._ranks.largest import largest, largest_with_indices
 
 

@@ -14,9 +14,9 @@ from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.moderate_sums import pool_by_sums_of_cells
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.window_offsets import with_zeros_in_padding
-from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._kernels import KernelSize
 from jaxpool._moments.moderate_variances import Variances
 from jaxpool._moments.variances_by_sums import VariancesBySums, sums_are_exact
 

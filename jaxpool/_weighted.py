@@ -13,9 +13,9 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, check_array, core, fit_to_cells, in_floats, sliding
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.kernels import KernelSize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
+from jaxpool._kernels import KernelSize
 from jaxpool._moments.means_by_sums import weighted_means
 from jaxpool._sharding import vary_together
 

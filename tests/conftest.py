@@ -14,7 +14,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from jaxpool._engine import platforms
+import jaxpool
+from jaxpool._platforms import default_platform
 from tests.harness.compilation import compile_fast_from_now_on
 
 # The default part runs one row in eight of every table, and both parts run one in five, also of the rows that a table
@@ -59,5 +60,5 @@ def for_this_platform(request: pytest.FixtureRequest) -> Iterator[None]:
     if "every_platform" in request.keywords:
         yield
     else:
-        with platforms.only_for(platforms.default_platform()):
+        with jaxpool.compiling_for(default_platform()):
             yield

@@ -18,7 +18,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from jaxpool._engine import platforms
+import jaxpool
 
 TARGETS = {"gpu": "H100", "tpu": "v5e"}
 # The name by which JAX chooses a platform's lowering.
@@ -85,7 +85,7 @@ def compile_for(
     start = time.perf_counter()
     # The platform is named here: a described H100 calls itself "gpu", which JAX resolves by the devices it finds. The
     # residuals of a rule are chosen while tracing, for this platform too.
-    with platforms.only_for(target):
+    with jaxpool.compiling_for(target):
         program = jax.jit(function).trace(*arrays).lower(lowering_platforms=(PLATFORMS[target],)).compile()
     seconds = time.perf_counter() - start
     text, analysis = program.as_text(), program.memory_analysis()

@@ -24,8 +24,8 @@ from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
-from jaxpool._engine.platforms import is_portable
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import is_portable
 
 
 @dataclass(frozen=True)

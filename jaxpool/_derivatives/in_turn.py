@@ -27,11 +27,11 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule
 from jaxpool._engine import gpu, primitives
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.platforms import default_platform, may_be_shared
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import holds_all_cells, with_zeros_in_padding
 from jaxpool._geometry.pieces import Pieces, divide_window, stacked
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import default_platform, may_be_shared
 from jaxpool._sharding import vary_with
 
 

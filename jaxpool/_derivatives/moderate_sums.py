@@ -24,10 +24,10 @@ from jaxpool._derivatives.in_turn import without_uncovered
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, if_all
-from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 from jaxpool._engine.reductions import terms_of_cells
 from jaxpool._engine.stages import LEAST_FOR_TIME, in_one_row, in_slabs, materialize
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 
 Terms = tuple[jax.Array, ...]
 

@@ -18,8 +18,8 @@ from jax import lax
 from jaxpool._derivatives.in_turn import is_shared
 from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.operations import accumulation_dtype, in_range
-from jaxpool._engine.platforms import is_portable
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import is_portable
 
 Exponent = float | jax.Array
 # Those of norms by sums of powers.

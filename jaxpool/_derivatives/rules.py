@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpool._engine import primitives
-from jaxpool._engine.platforms import is_portable
+from jaxpool._platforms import is_portable
 from jaxpool._sharding import vary_with
 
 # Values, and the residuals that tell the map which cells to read.

@@ -23,10 +23,10 @@ from jax import lax
 
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, merge_axis, split_axis
-from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.stages import barrier
 from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import known_platform
 
 # The most cells of bins that are gathered place by place.
 _MOST_PLACES = 64

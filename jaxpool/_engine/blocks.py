@@ -26,9 +26,9 @@ from jaxpool._engine.operations import (
     split_axis,
     values_of,
 )
-from jaxpool._engine.platforms import most_devices
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._platforms import most_devices
 
 # A loop that reads an activation in more places has it computed in a pass of its own, or again for every slice: global
 # averages then take 2 to 8 times as long.

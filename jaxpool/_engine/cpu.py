@@ -16,7 +16,6 @@ from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import MOST_COMBINED, reduce_blocks
 from jaxpool._engine.operations import Operation, identity, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
-from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
 from jaxpool._engine.runs import reduce_footprint, route_footprint, select_footprint, spread_footprint
 from jaxpool._engine.slices import Numbers, Winner, route_by_comparison, select_by_blocks, select_by_slices
@@ -25,6 +24,7 @@ from jaxpool._engine.window_offsets import is_innermost, pad_windows, slices_at_
 from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import on_one_device
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:

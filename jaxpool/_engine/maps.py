@@ -25,7 +25,6 @@ from jaxpool._derivatives.rules import LinearMap
 from jaxpool._engine import cpu, gather, gpu, loops, reductions, slices, tpu, winners
 from jaxpool._engine.gather import Covered
 from jaxpool._engine.operations import Arrays, Operation, divided, reduction_dtype
-from jaxpool._engine.platforms import PORTABLE
 from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.reductions import Weights
 from jaxpool._engine.stages import stage
@@ -33,6 +32,7 @@ from jaxpool._engine.window_offsets import is_looped
 from jaxpool._engine.winners import Masked, Offsets, Winners
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import PORTABLE
 
 # What platforms do differently. TPUs do as GPUs do if nothing else is said.
 _REDUCTIONS = {

@@ -21,10 +21,10 @@ from jaxpool._engine.blocks import fold, most_sharing, reduce_blocks
 from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity, split_axis
-from jaxpool._engine.platforms import known_platform, on_one_device
 from jaxpool._engine.stages import in_one_row, materialize, private_copy, separate_term
 from jaxpool._engine.window_offsets import at_offset, cells_at_offsets, is_innermost, is_looped, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import known_platform, on_one_device
 from jaxpool._sharding import vary_with
 
 # The weights along each axis of a window, by offset.

@@ -40,9 +40,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
 from jaxpool._engine.primitives import available, call
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
 
 # The bytes of a slab of what takes less time in slabs: above 32 MiB a CPU maps and clears memory anew in every call.
 LEAST_FOR_TIME = 2**19

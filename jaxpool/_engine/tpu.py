@@ -14,7 +14,6 @@ from jax import lax
 
 from jaxpool._engine import gpu, winners
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity, if_all, reduction_dtype
-from jaxpool._engine.platforms import on_one_device
 from jaxpool._engine.reductions import (
     native_reduce_window,
     reduce_by_reduce_window,
@@ -23,6 +22,7 @@ from jaxpool._engine.reductions import (
 )
 from jaxpool._engine.window_offsets import holds_all_cells
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import on_one_device
 
 # The most bins along an axis that are sliced one by one.
 _MOST_SLICES = 64

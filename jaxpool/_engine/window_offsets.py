@@ -17,9 +17,9 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, cells_at_place, copy_to_tiles
 from jaxpool._engine.operations import pad
-from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.stages import barrier
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import known_platform
 
 # The most cells of a window that are unrolled.
 _MOST_UNROLLED = 64

@@ -20,11 +20,11 @@ from jaxpool._derivatives.powers import corrected_share
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays, combine, if_all
-from jaxpool._engine.platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 from jaxpool._engine.stages import LEAST_FOR_TIME, in_slabs, materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows, present_cells
 from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._moments.variances import variances
+from jaxpool._platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 
 # Windows of so few cells, and a single window, take as long by their exact variances.
 _FEWEST = 4

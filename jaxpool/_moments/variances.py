@@ -23,9 +23,9 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule,
 from jaxpool._engine import gpu
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.platforms import default_platform, known_platform
 from jaxpool._engine.reductions import reduce_by_slices, sum_over_offsets
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import default_platform, known_platform
 
 # Notation: window o holds the cells, or parts, i with n(i) cells, the largest c(i), the mean r(i) less c(i), and the
 # variance v(i); of a cell these are 1, x(i), 0 and 0. N, C, R and V are those of the window; e(i) is the deviation of

@@ -21,10 +21,10 @@ from jaxpool._derivatives.powers import power_of_two, reciprocal
 from jaxpool._derivatives.rules import apply_linear_map, custom_rule, is_symbolic_zero
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays
-from jaxpool._engine.platforms import is_portable
 from jaxpool._engine.reductions import sum_over_offsets
 from jaxpool._geometry.window import Window
 from jaxpool._moments.variances import largest_cells, moments_order
+from jaxpool._platforms import is_portable
 
 # Notation: window o holds the cells, or parts, i with the scale h(i), the mass t(i) and the mean c(i); for a cell the
 # last is x(i). H, T and C are those of the window; ρ(i) is the ratio of h(i) to H; a dot marks a tangent.

@@ -19,10 +19,10 @@ from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles, in_tiles
 from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.platforms import known_platform
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import known_platform
 from jaxpool._ranks.bisection import select_by_bisection
 from jaxpool._ranks.networks import selection_network
 

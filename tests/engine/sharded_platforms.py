@@ -13,7 +13,6 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxpool
-from jaxpool._engine import platforms
 
 # Kernel, stride and padding; windows of the first two cross the edges of shards.
 WINDOWS = ((3, 2, 1), (3, 1, 1), (2, 2, 0), (4, 2, 1))
@@ -46,7 +45,7 @@ def main() -> int:
             def gradient(x: jax.Array, pools: Callable[..., list[jax.Array]] = pools) -> jax.Array:
                 return jax.grad(lambda x: sum((values**2).sum() for values in pools(x)))(x)
 
-            with platforms.only_for(platform):
+            with jaxpool.compiling_for(platform):
                 expected = jax.jit(lambda x: (pools(x), gradient(x)))(x)
                 for spec in specs:
                     found = jax.jit(lambda x: (pools(x), gradient(x)))(jax.device_put(x, NamedSharding(mesh, spec)))

@@ -1,6 +1,6 @@
 """The lowerings of GPUs and TPUs, run on this machine's CPU and compared with the reference.
 
-`platforms.only_for` traces a program for one platform only. The program is then the same as on that platform, except
+`jaxpool.compiling_for` traces a program for one platform only. The program is then the same as on that platform, except
 for native operations: a CPU's `reduce_window` and `select-and-scatter` stand in for those of a TPU.
 """
 
@@ -18,7 +18,6 @@ import pytest
 
 import jaxpool
 from jaxpool._derivatives import extremes
-from jaxpool._engine import platforms
 from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, cubed
 from tests.harness.compilation import compiled_fast, flags
 from tests.harness.parts import case_row
@@ -89,7 +88,7 @@ def test_first_derivatives_by_the_other_rule(case: Case, platform: str) -> None:
 
 def check_first_order(case: Case, platform: str, rule: str) -> None:
     """Compare values, tangents, cotangents and indices on a platform with the reference."""
-    with platforms.only_for(platform):
+    with jaxpool.compiling_for(platform):
         functions = {rule: partial(case.values, rule=rule)}
         check_first_derivatives(functions, case.x, case.expected.values, case.expected.jacobian(), whole=False)
         if "indices" in case.function:
@@ -107,7 +106,7 @@ def check_first_order(case: Case, platform: str, rule: str) -> None:
 )
 def test_gradients_and_hessians(function: str, platform: str) -> None:
     case = PLAIN[function]
-    with platforms.only_for(platform):
+    with jaxpool.compiling_for(platform):
         check_gradient_and_hessian({"jvp": cubed(case.values)}, case.x)
 
 
@@ -141,7 +140,7 @@ def test_winners(platform: str, name: str, cells: str) -> None:
 
     backward = expected.backward(cotangent)
     forward = np.tensordot(expected.jacobian(), tangent.astype(np.float64), x.ndim)
-    with platforms.only_for(platform):
+    with jaxpool.compiling_for(platform):
         found = everything(x, tangent, cotangent)
     results = [*[expected.values, backward, backward] * 2, forward, forward]
     for result, wanted in zip(found, results, strict=True):
@@ -168,7 +167,7 @@ def test_derivatives_of_every_order_in_float32(platform: str) -> None:
         ]
 
     expected = everything(jnp.asarray(x))
-    with platforms.only_for(platform):
+    with jaxpool.compiling_for(platform):
         found = jax.jit(everything)(x)
     for result, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-6)
@@ -178,7 +177,7 @@ def test_derivatives_of_every_order_in_float32(platform: str) -> None:
 @pytest.mark.parametrize("platform", OTHERS)
 def test_sixteen_bits_are_added_up_in_thirty_two(platform: str, dtype: Any) -> None:
     ones = jnp.ones((2, 40, 40), dtype)
-    with platforms.only_for(platform):
+    with jaxpool.compiling_for(platform):
         pool = partial(jaxpool.avg_pool, count_include_pad=False)
         averages = [pool(ones, (k, k), 1, pad) for k, pad in ((7, 3), (31, 15), (40, 0))]
         for average in (*averages, pool(jnp.ones(513, dtype), jaxpool.bins(2))):
@@ -196,7 +195,7 @@ def test_sixteen_bits_are_added_up_in_thirty_two(platform: str, dtype: Any) -> N
 @pytest.mark.parametrize("platform", OTHERS)
 def test_integers(platform: str, dtype: Any) -> None:
     x = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 100, (2, 11, 10)).astype(dtype)
-    with platforms.only_for(platform):
+    with jaxpool.compiling_for(platform):
         found = {
             function: getattr(jaxpool, function)(x, (3, 3), 2, 1)
             for function in ("max_pool", "min_pool", "sum_pool", "avg_pool")
@@ -220,11 +219,6 @@ def test_formats_of_every_platform_evaluate_on_this_one(platform: str, monkeypat
         kept = [leaf.dtype for leaf in jax.tree.leaves(pull_back) if leaf.size > 1]
         assert kept == ([np.uint8] if platform == "gpu" else [np.float32, np.float32])
         np.testing.assert_array_equal(pull_back(cotangent)[0], expected.backward(cotangent))
-
-
-def test_only_for_names_a_platform() -> None:
-    with pytest.raises(ValueError, match="only_for: platform is one of"):
-        platforms.only_for("cuda")
 
 
 @pytest.mark.parametrize("part", [case_row(part, id=part, kept=False) for part in ("overlapping", "all")])

@@ -13,7 +13,7 @@ import pytest
 import jaxpool
 from jaxpool._engine import primitives
 from jaxpool._engine.maps import on_every_platform
-from jaxpool._engine.platforms import on_one_cpu
+from jaxpool._platforms import on_one_cpu
 from tests.engine.without_primitives import results
 from tests.harness.parts import MECHANISMS, case_row
 from tests.registry.records import RECORDS
@@ -44,7 +44,7 @@ runpy.run_module("tests.engine.without_primitives", None, "__main__")
 # Names without which primitives are not available, and whether they are with all of them.
 ATTEMPTS = """
 import importlib, jax, jax.extend.core, jax.interpreters, sys
-from jaxpool._engine import platforms, primitives
+from jaxpool._engine import primitives
 for name in sys.argv[1:]:
     module, _, attribute = name.rpartition(".")
     kept = getattr(sys.modules[module], attribute)

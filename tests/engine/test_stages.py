@@ -15,8 +15,8 @@ from jax import lax
 from jax.interpreters import mlir
 
 import jaxpool
-from jaxpool._engine.platforms import inside
 from jaxpool._engine.stages import in_one_row, materialize, stage
+from jaxpool._platforms import inside
 from tests.harness.compilation import compiled_as_usual
 from tests.harness.parts import case_row, crossed
 from tests.registry.cases import distinct

@@ -16,7 +16,6 @@ import pytest
 from jax import lax
 
 import jaxpool
-from jaxpool._engine import platforms
 from jaxpool._engine.bins_as_tiles import as_tiles, combine_copies, copy_to_tiles
 from jaxpool._geometry.bins import BinAxis, make_bins
 from tests.harness.checks import equations
@@ -57,7 +56,7 @@ def test_expand_and_collect_are_transposes(size: int, bins: int) -> None:
 
 def program(pool: Callable[..., jax.Array], size: int, bins: int, platform: str) -> list[Any]:
     x = jnp.zeros((2, size, size, 3), jnp.float32)
-    with platforms.only_for(platform):
+    with jaxpool.compiling_for(platform):
         return list(equations(jax.make_jaxpr(partial(pool, output_size=(bins, bins), axis=(1, 2)))(x).jaxpr))
 
 
@@ -90,7 +89,7 @@ def test_programs_of_gradients_are_short_and_scatter_nothing() -> None:
             lengths = []
             for size, bins in ((224, 7), (225, 13), (225, 101), (5, 13), (5, 301)):
                 x = jnp.zeros((2, size, 3), jnp.float32)
-                with platforms.only_for(platform):
+                with jaxpool.compiling_for(platform):
                     jaxpr = jax.make_jaxpr(gradient(pool, output_size=bins, axis=1, rule=rule))(x)
                 found = [equation.primitive.name for equation in equations(jaxpr.jaxpr)]
                 if platform == "tpu":
@@ -161,7 +160,7 @@ def test_sums_of_a_million_cells_keep_their_precision() -> None:
 # With a term for every offset, over outputs with zeros between them, gradients of bins take a TPU twice the cycles.
 @pytest.mark.parametrize(("size", "dilates"), [(jaxpool.bins(4, 4), False), ((3, 3), True)], ids=["bins", "windows"])
 def test_a_tpu_dilates_outputs_of_windows_alone(size: Any, dilates: bool) -> None:
-    with platforms.only_for("tpu"):
+    with jaxpool.compiling_for("tpu"):
         gradient = jax.grad(lambda x: jaxpool.lp_pool(x, 2.5, size).sum())
         found = equations(jax.make_jaxpr(gradient)(np.ones((10, 10), np.float32)).jaxpr)
         pads = [each.params["padding_config"] for each in found if each.primitive is lax.pad_p]

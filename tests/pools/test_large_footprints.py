@@ -9,8 +9,8 @@ import pytest
 
 import jaxpool
 from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.kernels import make_windows
 from jaxpool._geometry.runs import runs_of
+from jaxpool._kernels import make_windows
 from tests.harness.compilation import compiled_fast
 from tests.pools.test_kernel_sizes import call, check_outputs, cotangent_of, disk, values_and_gradient
 from tests.reference import oracle

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._engine.platforms import only_for
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.harness.parts import case_row, crossed
 
@@ -55,7 +54,7 @@ def test_sums_of_powers_are_the_exact_pool(name: str, window: str, layout: str, 
 
     for scale in (1e-5, 1.0, 1e5):
         arrays = (scale * x).astype(np.float32), p.astype(np.float32), (scale * direction).astype(np.float32)
-        with only_for(platform):
+        with jaxpool.compiling_for(platform):
             found = compiled_as_usual(derivatives)(*arrays)
         expected = compiled_as_usual(derivatives)(*(array.astype(np.float64) for array in arrays))
         sizes = scale, 1, scale * expected[0].size / 3, scale

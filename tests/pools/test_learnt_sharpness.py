@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._engine.platforms import only_for
 from tests.harness.compilation import compiled_fast
 from tests.pools.test_sums_of_cells import EXPONENTIALS, LAYOUTS, WINDOWS, in_every_window
 
@@ -32,10 +31,10 @@ def test_sums_of_cells_with_a_learnt_number_are_the_exact_pool(name: str, window
         return jax.jvp(pool, (x, beta), (jnp.cos(x), jnp.cos(beta))), second
 
     for beta in betas if name == "smooth" else betas[1:]:
-        with only_for("gpu"):
+        with jaxpool.compiling_for("gpu"):
             expected = compiled_fast(derivatives)(x, beta)
         for platform in ("cpu", "tpu"):
-            with only_for(platform):
+            with jaxpool.compiling_for(platform):
                 program = compiled_fast(derivatives)
                 found, narrow = program(x, beta), program(x.astype(np.float32), beta.astype(np.float32))
             for one, other, exact in zip(*map(jax.tree.leaves, (found, narrow, expected)), strict=True):
@@ -65,7 +64,7 @@ def test_slopes_of_a_learnt_number_are_from_values_before_they_are_rounded(
 ) -> None:
     # A step of bfloat16 is as large as the differences of these cells.
     x = jnp.array([100.0, 100.5, 100.0, 101.0, 100.5], dtype)
-    with only_for(platform):
+    with jaxpool.compiling_for(platform):
         slope = compiled_fast(jax.grad(lambda beta, x: EXPONENTIALS[name](x, beta, (2,), 1).astype(beta.dtype).sum()))
         found, exact = slope(np.float32(0.1), x), slope(0.1, x.astype(np.float64))
     np.testing.assert_allclose(found, exact, rtol=1e-3)
@@ -149,7 +148,7 @@ def test_tangents_leave_out_slopes_of_constants(name: str, platform: str) -> Non
     # A window of two cells, and one that is merged from parts.
     for kernel_size in ((1, 2), (10, 2)):
         x = np.broadcast_to(np.asarray(cells, np.float32), kernel_size)
-        with only_for(platform):
+        with jaxpool.compiling_for(platform):
             tangent = jax.jvp(partial(pool_of_cells, pool, constants, kernel_size), (x,), (np.ones_like(x),))[1]
         np.testing.assert_allclose(tangent, 1, rtol=1e-5)
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._engine import platforms
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import case_row, crossed
 from tests.random.call_checks import compare, outcome
@@ -90,7 +89,7 @@ def test_zeros_have_no_room_for_another_window() -> None:
     window: dict[str, Any] = {"kernel_size": (1, 2), "padding": 2, "dilation": 3, "ceil_mode": True}
     call = Call("soft_pool", (6, 3), {**window, "beta": 0.5})
     for platform in ("cpu", "tpu"):
-        with platforms.only_for(platform):
+        with jaxpool.compiling_for(platform):
             compare(call, outcome(call))
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._engine.platforms import only_for
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 
 # The second array is the cells' weights, or their logarithms.
@@ -35,9 +34,9 @@ def test_single_precision_by_sums_is_near_double(name: str, platform: str) -> No
         values, pull_back = jax.vjp(pool, x, y)
         return jax.jvp(pool, (x, y), (x_dot, y_dot)), pull_back(jnp.cos(values)), jax.vjp(lambda x: pool(x, y), x)[0]
 
-    with only_for("gpu"):
+    with jaxpool.compiling_for("gpu"):
         expected = compiled_fast(everything)(x, y, x_dot, y_dot)
-    with only_for(platform):
+    with jaxpool.compiling_for(platform):
         found = compiled_fast(everything)(*(each.astype(np.float32) for each in (x, y, x_dot, y_dot)))
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)

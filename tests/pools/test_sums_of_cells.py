@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._engine.platforms import only_for
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.harness.parts import case_row, crossed
 
@@ -48,10 +47,10 @@ def test_sums_of_cells_are_the_exact_pool(name: str, window: str, layout: str) -
         return jax.jvp(pool, (x,), (direction,)), second
 
     # For a GPU the exact pool is traced.
-    with only_for("gpu"):
+    with jaxpool.compiling_for("gpu"):
         expected = compiled_fast(derivatives)(x, direction)
     for platform in ("cpu", "tpu"):
-        with only_for(platform):
+        with jaxpool.compiling_for(platform):
             found = compiled_fast(derivatives)(x, direction)
         for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
@@ -93,7 +92,7 @@ def test_small_cells_keep_their_digits(scale: float, channels: int) -> None:
 @pytest.mark.parametrize("platform", ["cpu", "tpu"])
 @pytest.mark.parametrize("name", POOLS)
 def test_a_large_cell_or_nan_changes_no_other_item(name: str, platform: str) -> None:
-    with only_for(platform):
+    with jaxpool.compiling_for(platform):
         _check_a_large_cell_or_nan(name)
 
 

@@ -11,7 +11,6 @@ import pytest
 
 import jaxpool
 from jaxpool._derivatives.moderate_sums import pool_by_sums_of_cells
-from jaxpool._engine.platforms import only_for
 from jaxpool._geometry.window import make_window
 from jaxpool._moments.moderate_variances import Variances
 from jaxpool._moments.variances_by_sums import VariancesBySums
@@ -192,7 +191,7 @@ def test_sums_of_bfloat16_lose_no_digits(kernel: int, stride: int, padding: int,
         # Of float32, so that the results are not rounded.
         x = cells.astype(jnp.bfloat16).astype(np.float32)
         exact = compiled_fast(partial(everything, pool=lambda x: pool(x, None, "jvp")))(x.astype(np.float64))
-        with only_for("tpu"):
+        with jaxpool.compiling_for("tpu"):
             found = compiled_fast(partial(everything, pool=by_sums))(x)
         for one, other in zip(found, exact, strict=True):
             error, largest = np.abs(np.float64(one) - other), np.abs(other).max((1, 2), keepdims=True)
@@ -206,7 +205,7 @@ def test_squares_of_bfloat16_that_are_no_numbers_change_no_other_item(factor: fl
     x[1] *= factor
     pool = jax.jit(partial(jaxpool.std_pool, kernel_size=(3, 3), stride=2))
     exact = pool(x)
-    with only_for("tpu"):
+    with jaxpool.compiling_for("tpu"):
         found = pool(x.astype(jnp.bfloat16))
     np.testing.assert_allclose(np.float64(found), exact, rtol=0.02)
 

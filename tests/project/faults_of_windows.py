@@ -5,7 +5,7 @@ from tests.project.fault import Fault
 FAULTS = (
     Fault(
         "one number of bins for one axis",
-        "given[0] if len(given) == 1 and axis is not None else None",
+        "numbers[0] if len(numbers) == 1 and axis is not None else None",
         "None",
         "test_kernel_sizes -k names",
     ),

@@ -16,7 +16,6 @@ import pytest
 from jax import lax
 
 import jaxpool
-from jaxpool._engine import platforms
 from tests.registry.cases import PLAIN, mask
 
 # Floats other than float64, operations that truncate, and bitcasts of floats. This also finds "bf16" and "tf32".
@@ -45,7 +44,7 @@ CALLS = {function: (function, case.parameters) for function, case in PLAIN.items
 
 def program_for_cuda(function: Any, *arguments: Any) -> str:
     # Traced for GPUs only, in half the time; the lowered program is the same.
-    with platforms.only_for("gpu"):
+    with jaxpool.compiling_for("gpu"):
         return jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
 
 

@@ -15,7 +15,6 @@ import pytest
 
 import jaxpool
 from jaxpool._arguments import Rule
-from jaxpool._engine import platforms
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import MECHANISMS, case_row, crossed
 from tests.reference import oracle
@@ -90,7 +89,7 @@ def test_masked_cells_never_win(platform: str, layout: str, dtype: Any) -> None:
         return found, getattr(jaxpool, names[2][0])(x, **parameters, where=mask)[1]
 
     arrays = [jnp.asarray(one).astype(dtype) for one in (planes, tangent, cotangent)]
-    with platforms.only_for(platform):
+    with jaxpool.compiling_for(platform):
         found, indices = everything(arrays[0], jnp.asarray(mask), *arrays[1:])
     expectations = expected.values, expected.backward(cotangent), expected.forward(tangent)
     for name, results in zip(names, found, strict=True):

@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._engine import platforms
+import jaxpool
 from jaxpool._geometry.footprint import Footprint
-from jaxpool._geometry.kernels import Bins, Whole
+from jaxpool._kernels import Bins, Whole
+from jaxpool._platforms import PLATFORMS
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import fractional, oracle
 from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, MOMENTS, ORDERED, RANKED, WEIGHTS, Call
@@ -46,8 +47,8 @@ def check(call: Call) -> bool:
 
 def traced_for(call: Call) -> AbstractContextManager[object]:
     """One call in three runs with the lowerings of this machine's platform, one with a GPU's, one with a TPU's."""
-    number = zlib.crc32(repr(call).encode()) % len(platforms.PLATFORMS)
-    return platforms.only_for(platforms.PLATFORMS[number]) if number else nullcontext()
+    number = zlib.crc32(repr(call).encode()) % len(PLATFORMS)
+    return jaxpool.compiling_for(PLATFORMS[number]) if number else nullcontext()
 
 
 def check_refusal(call: Call, error: Exception) -> None:

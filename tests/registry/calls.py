@@ -14,7 +14,7 @@ import numpy as np
 
 import jaxpool
 from jaxpool._geometry.footprint import Footprint
-from jaxpool._geometry.kernels import Bins, Whole
+from jaxpool._kernels import Bins, Whole
 from tests.reference import oracle
 from tests.registry.records import RECORDS, names
 
