@@ -25,7 +25,7 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule,
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, if_all
 from jaxpool._engine.reductions import terms_of_cells
-from jaxpool._engine.stages import LEAST_FOR_TIME, in_one_row, in_slabs, materialize
+from jaxpool._engine.stages import in_one_row, in_slabs, materialize
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import default_platform, known_platform, lowered_for_one_device, may_be_shared
 
@@ -228,9 +228,9 @@ class _Derivative(LinearMap):
         if not (self.pool.has_derivative and _takes_sums(self.pool)):
             return exact(cells, *others)
         several, window = len(cells) > 1, self.pool.window
-        if several and known_platform() == "cpu":
-            # Derivatives in several arrays take much memory by sums, too. On a TPU slabs would take longer.
-            by_sums = partial(in_slabs, by_sums, window, least=LEAST_FOR_TIME, strided=True)
+        if several:
+            # Derivatives in several arrays take much memory by sums, too.
+            by_sums = partial(in_slabs, by_sums, window, for_time=True)
         return if_all(moderate, by_sums, partial(in_slabs, exact, window, strided=several), cells, *others)
 
     def chosen(self, arrays: Terms) -> Terms:

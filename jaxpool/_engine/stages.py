@@ -44,8 +44,8 @@ from jaxpool._engine.primitives import available, call
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
 
-# The bytes of a slab of what takes less time in slabs: above 32 MiB a CPU maps and clears memory anew in every call.
-LEAST_FOR_TIME = 2**19
+# The fewest bytes of a slab, to save memory, and to save time on a CPU, where smaller slabs take as long or longer.
+_LEAST_FOR_MEMORY, _LEAST_FOR_TIME = 2**16, 2**19
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
@@ -207,20 +207,22 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
 
 
 def in_slabs(
-    function: Callable[..., Any], window: Window, *arrays: Any, least: int = 2**16, strided: bool = False
+    function: Callable[..., Any], window: Window, *arrays: Any, for_time: bool = False, strided: bool = False
 ) -> Any:
     """The function of the arrays, for one slab of the first axis after the other, unless that is pooled.
 
-    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs, of `least` bytes and
-    more, exact pools hardly need more than the sums. On a CPU windows of up to 64 cells at strides need little without
-    slabs, and get them only if `strided`: with weights or a learnt number they need much. Slabs that are to save time,
-    on a CPU, have at least `LEAST_FOR_TIME`, as less takes as long or longer.
+    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs exact pools hardly need
+    more than the sums. On a CPU windows of up to 64 cells at strides need little without slabs, and get them only if
+    `strided`: with weights or a learnt number they need much. With `for_time` a function gets slabs on one CPU alone,
+    whatever its strides: above 32 MiB memory is mapped and cleared anew in every call.
     """
+    if for_time and not on_one_cpu():
+        return function(*arrays)
     first, *_ = jax.tree.leaves(arrays)
     size, *_ = shape = first.shape
-    count = 1
-    has_strides = any(axis.stride > 1 for axis in window.axes)
-    needs_little = known_platform() == "cpu" and window.cells <= 64 and has_strides and not strided
+    count, least = 1, _LEAST_FOR_TIME if for_time else _LEAST_FOR_MEMORY
+    has_strides = any(axis.stride > 1 for axis in window.axes) and not (strided or for_time)
+    needs_little = known_platform() == "cpu" and window.cells <= 64 and has_strides
     # Sizes are symbols in programs exported for any size.
     if not needs_little and 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
         most = min(8, first.dtype.itemsize * math.prod(shape) // least)

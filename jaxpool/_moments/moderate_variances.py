@@ -6,7 +6,6 @@ their squares; here squares may overflow or vanish, and the variance is then NaN
 numbers that are much larger. Derivatives are those of the exact ones, in slabs, which need a third of the memory.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
@@ -20,7 +19,7 @@ from jaxpool._derivatives.powers import corrected_share
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
 from jaxpool._engine.maps import on_every_platform
 from jaxpool._engine.operations import Arrays, combine, if_all
-from jaxpool._engine.stages import LEAST_FOR_TIME, in_slabs, materialize
+from jaxpool._engine.stages import in_slabs, materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows, present_cells
 from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._moments.variances import variances
@@ -116,15 +115,16 @@ class _Derivative(LinearMap):
     residuals_vary = True
 
     def forward(self, x_dot: jax.Array, x: jax.Array, /) -> jax.Array:
-        return self._in_slabs(lambda x_dot, x: jax.jvp(self.pool.exact, (x,), (x_dot,))[1], x_dot, x)
+        def push_exact(x: jax.Array, x_dot: jax.Array) -> jax.Array:
+            return jax.jvp(self.pool.exact, (x,), (x_dot,))[1]
+
+        return in_slabs(push_exact, self.pool.window, x, x_dot, for_time=True)
 
     def transpose(self, values_bar: jax.Array, x: jax.Array, /) -> jax.Array:
-        return self._in_slabs(lambda values_bar, x: jax.vjp(self.pool.exact, x)[1](values_bar)[0], values_bar, x)
+        def pull_exact(x: jax.Array, values_bar: jax.Array) -> jax.Array:
+            return jax.vjp(self.pool.exact, x)[1](values_bar)[0]
 
-    def _in_slabs(self, function: Callable[..., jax.Array], *arrays: jax.Array) -> jax.Array:
-        if known_platform() != "cpu" or not lowered_for_one_device():
-            return function(*arrays)
-        return in_slabs(function, self.pool.window, *arrays, least=LEAST_FOR_TIME)
+        return in_slabs(pull_exact, self.pool.window, x, values_bar, for_time=True)
 
 
 def _place_in_all(axis: WindowAxis) -> int | None:
