@@ -33,7 +33,7 @@ def select_by_bisection(
     wanted = [jnp.asarray(rank, np.int32) for rank in ranks]
 
     def set_bit(number: jax.Array, found: Arrays) -> Arrays:
-        bit = (bits - 1 - number).astype(keys.dtype)
+        bit = jnp.asarray(bits - 1 - number, keys.dtype)
         # The highest bit, which all numbers start with, is cleared: the lowest number becomes 0.
         candidates = [each ^ lax.shift_left(np.array(1, keys.dtype)[()], bit) for each in found]
 

@@ -136,13 +136,14 @@ def weight_like(mean: Mean, like: jax.Array) -> jax.Array:
 
 
 def weighted(cells: Sequence[jax.Array], mean: Mean) -> jax.Array:
-    """The mean of tangents of the cells."""
+    """The mean of tangents of the cells; in portable programs of the cells themselves, which may be infinite."""
     chosen = [cells[each] for each in mean.ranks]
     if len(chosen) == 1:
         return chosen[0]
     lower, upper = (each.astype(accumulation_dtype(each.dtype)) for each in chosen)
     weight = weight_like(mean, lower)
-    return (separate_term((1 - weight) * lower) + weight * upper).astype(cells[0].dtype)
+    mean_of_both = separate_term((1 - weight) * lower) + weight * upper
+    return jnp.where(weight == 0, lower, mean_of_both).astype(cells[0].dtype)
 
 
 def shares_of_ranks(cotangents: Sequence[jax.Array], means: Sequence[Mean], ranks: int) -> list[jax.Array]:

@@ -51,6 +51,13 @@ def test_values_and_gradients(name: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
+def test_quantiles_of_infinite_cells() -> None:
+    x = np.array([np.inf, 1.0, 2.0])
+    with jaxpool.portable():
+        np.testing.assert_array_equal(jaxpool.median_pool(x, (2,), stride=1, padding=1), [np.inf, np.inf, 1.5, 2.0])
+        np.testing.assert_array_equal(jaxpool.median_pool(x, (3,), where=x != 1.0), [np.inf])
+
+
 @pytest.mark.parametrize("name", mechanisms_first(NAMES))
 def test_taylor_mode(name: str) -> None:
     def slope(x: jax.Array) -> jax.Array:

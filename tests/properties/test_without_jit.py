@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import chex
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxpool
 from tests.harness.compilation import compiled_fast
 from tests.harness.parts import MECHANISMS, case_row
 from tests.registry.cases import distinct
@@ -48,6 +50,14 @@ def everything(record: Record, rule: str) -> Callable[..., Any]:
 )
 def test_without_jit(name: str, rule: str) -> None:
     compare(RECORDS[name], rule, jax.disable_jit())
+
+
+@pytest.mark.parametrize("pool", [jaxpool.median_pool, partial(jaxpool.top_k_pool, k=12), jaxpool.max_pool])
+def test_large_windows_without_jit(pool: Any) -> None:
+    x = jnp.asarray(distinct((2, 81), "without jit").astype(np.float32))
+    expected = compiled_fast(lambda x: pool(x, kernel_size=(81,)))(x)
+    with jax.disable_jit():
+        np.testing.assert_array_equal(pool(x, kernel_size=(81,)), expected)
 
 
 @pytest.mark.parametrize("name", WITH_TABLES)
