@@ -226,7 +226,7 @@ class _MeanBySums(SumsOfPowers):
         norms = parametric_pool(x, None, Norm(self.window, self.number), "jvp")
         return _divided(norms, jnp.asarray(self.counts((norms,)) ** (1 / self.number)))
 
-    def counts(self, sums: Terms) -> np.ndarray:
+    def counts(self, sums: Terms, *_: jax.Array) -> np.ndarray:
         counts = cells_counted(None, self.window, self.include_pad, sums[0].ndim)
         return np.asarray(counts, sums[0].dtype)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +18,12 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._derivatives.exponentials import ExponentialPool, difference, pool_exponentials
+from jaxpool._derivatives.exponentials import ExponentialPool, pool_exponentials
 from jaxpool._derivatives.in_turn import exponentials_order, extremes_with_zeros
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, ParametricPool, Shift, parametric_pool
+from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.stages import in_one_row, materialize
@@ -134,6 +136,25 @@ class LogExponentials(ExponentialPool, ParametricPool):
         return jnp.where(dead, 0, jnp.exp(parameter * gap))
 
 
+@custom_rule((2,))
+def difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
+    """The distance of cells from a shift, clipped to the range of the dtype, and to at most 0 unless `above`.
+
+    A cell whose distance overflows has no weight. A cell above the largest cell of a window is outside it, or inf.
+    """
+    largest = jnp.finfo(cells.dtype).max
+    if is_portable():
+        # Where a cell equals a bound, JAX halves the derivative of a clipped one.
+        gap = jnp.where(cells - shift < -largest, -largest, cells - shift)
+        return gap if above else jnp.where(gap > 0, 0, gap)
+    return jnp.clip(cells - shift, -largest, largest if above else 0)
+
+
+@difference.defjvp
+def _difference_jvp(above: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    return difference(*primals, above), tangents[0] - tangents[1]
+
+
 def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:
     """The distances of cells from the shift of a window that holds them; 0 for an infinite cell that is the largest."""
     near, shift = _wide(cells[-1]), _wide(shift)
@@ -173,10 +194,11 @@ def _wide(array: jax.Array) -> jax.Array:
 @dataclass(frozen=True)
 class _LogSumExp(LogExponentials):
     zero_allowed = False
+    # The logarithm of a single exponential loses digits of the cell.
+    is_exact_alone = False
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        # The logarithm of a single exponential loses digits of the cell.
         counts = self.window.counts(1 + self.window.axes[-1].axis, padding=self.window.zeros)
         return () if (counts == 1).any() else super().platforms
 

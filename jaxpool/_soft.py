@@ -12,7 +12,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
-from jaxpool._derivatives.exponentials import SlopesByPairs, difference, pool_exponentials
+from jaxpool._derivatives.exponentials import SlopesByPairs, pool_exponentials
 from jaxpool._derivatives.in_turn import (
     exponentials_order,
     extremes_with_zeros,
@@ -28,6 +28,7 @@ from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sharding import vary_together
+from jaxpool._smooth import difference
 
 
 def soft_pool(

@@ -8,7 +8,7 @@ import abc
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, ClassVar
 
 import jax
@@ -19,13 +19,12 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_parameter
 from jaxpool._call import core, in_floats, padding_counts, sliding
-from jaxpool._derivatives.in_turn import any_present, in_slabs_of, is_shared, sum_shared, with_zeros, without_uncovered
+from jaxpool._derivatives import in_turn
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
-from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._geometry.window import Window
-from jaxpool._platforms import is_portable
+from jaxpool._sharding import vary_with
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,8 @@ class ExponentialPool(SumsOfCells):
     dtype: np.dtype
 
     zero_allowed: ClassVar[bool] = True
+    # Whether the value of a window with a single cell is that cell by sums, too.
+    is_exact_alone: ClassVar[bool] = True
     # The largest β, as a share of the largest number.
     largest_beta: ClassVar[float] = 1.0
     largest_exponent: ClassVar[float] = 40.0
@@ -67,7 +68,7 @@ class ExponentialPool(SumsOfCells):
         def pool(sign: float | jax.Array) -> jax.Array:
             return sign * self.pool_present(sign * x, mask, magnitude, rule)
 
-        if is_shared(beta, self.window):
+        if in_turn.is_shared(beta, self.window):
             return pool(jnp.where(beta < 0, -1, 1).astype(x.dtype))
         return jnp.where(beta < 0, pool(-1.0), pool(1.0))
 
@@ -88,6 +89,45 @@ class ExponentialPool(SumsOfCells):
         least, most = math.exp(-self.largest_exponent), math.exp(self.largest_exponent)
         mass, *others = sums[: self.kept]
         return reduce(jnp.logical_and, map(jnp.isfinite, others), (mass >= least) & (mass <= most))
+
+
+@dataclass(frozen=True)
+class _Present(SumsOfCells):
+    """The pool of the cells for which a second array is 1; for others, whose cell is 0 or finite, it is 0."""
+
+    pool: ExponentialPool
+
+    arrays, constant = 2, (1,)
+    sums_small_tiles = False
+
+    @property
+    def kept(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.pool.kept
+
+    def exact(self, x: jax.Array, present: jax.Array) -> jax.Array:
+        return self.pool.pool_present(x, present > 0, None, "jvp")
+
+    def terms(self, x: jax.Array, present: jax.Array | float = 1.0) -> Terms:
+        return tuple(term * present for term in self.pool.terms(x) + (() if self.pool.is_exact_alone else (x,)))
+
+    def sums(self, *cells: jax.Array) -> Terms:
+        mass, *others = super().sums(*cells)
+        # A window without cells gets the value of a cell of 0, which is replaced later.
+        return jnp.where(self.counts((mass,), *cells) == 0, 1, mass), *others
+
+    def counts(self, sums: Terms, *cells: jax.Array) -> jax.Array:
+        return in_turn.sums_with_zeros(cells[1].astype(sums[0].dtype), self.window)
+
+    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
+        value = self.pool.value_of_sums(sums, jnp.maximum(counts, 1))
+        has_cell = len(sums) > self.kept and not self.pool.is_exact_alone
+        return jnp.where(jnp.asarray(counts) == 1, sums[-1], value) if has_cell else value
+
+    def are_moderate(self, x: jax.Array, _: jax.Array) -> jax.Array:
+        return self.pool.are_moderate(x)
+
+    def is_moderate(self, sums: Terms) -> jax.Array:
+        return self.pool.is_moderate(sums)
 
 
 # Notation: window o holds the n(o) cells W(o) with exponentials e(i) = exp(β·x(i)) and their sum S(o); w(i, o) is the
@@ -129,7 +169,7 @@ class SlopesByPairs(ExponentialPool):
         x_bar, *others_bar = super().pull_back(cells, values_bar, sums[: self.kept])
         if not self.keeps_values:
             return x_bar, *others_bar
-        return x_bar, sum_shared(values_bar * self._slopes(cells, sums), cells[1])
+        return x_bar, in_turn.sum_shared(values_bar * self._slopes(cells, sums), cells[1])
 
     def _slopes(self, cells: Terms, sums: Terms) -> jax.Array:
         """∂y/∂β of every window."""
@@ -163,13 +203,15 @@ def pool_exponentials(
     if not family.zero_allowed:
         words, fix = f"{words} and not 0", f"{fix}, avg_pool for the mean"
     shape = window.output_shape(array.shape)
-    allowed = partial(_is_sharpness, zero_allowed=family.zero_allowed)
-    parameter, number = check_parameter(function, "beta", beta, shape, allowed, words, fix)
+    parameter, number = check_parameter(
+        function, "beta", beta, shape, lambda beta: np.isfinite(beta) & (family.zero_allowed | (beta != 0)), words, fix
+    )
     return _pool(array, mask, parameter, window, number, include_pad, rule, family)
 
 
-def _is_sharpness(beta: np.ndarray, zero_allowed: bool) -> np.ndarray:
-    return np.isfinite(beta) & (zero_allowed | (beta != 0))
+def _present(x: jax.Array, mask: jax.Array) -> Terms:
+    """The cells, 0 where the mask holds none, and which are present, for as many items of a batch."""
+    return jnp.where(mask, x, 0), vary_with(jnp.broadcast_to(mask, (len(x), *mask.shape[1:])).astype(x.dtype), x)
 
 
 @core
@@ -186,45 +228,23 @@ def _pool(
     """Pool every window with `beta`, or with `number` if that is None; β < 0 is the pool of -x with -β, negated."""
     x, mask, window, dtype = in_floats(x, mask, window)
     if include_pad and window.has_padding:
-        x, mask, window = with_zeros(x, mask, window)
+        x, mask, window = in_turn.with_zeros(x, mask, window)
     wide = accumulation_dtype(dtype)
     if number is not None:
         (least, most), sign = family.bounds(wide), math.copysign(1, number)
         pool = family(window, min(max(abs(number), least), most), dtype)
-        if mask is None:
-            values = sign * pool_by_sums_of_cells(pool, rule, sign * x)
-        else:
-            cells = without_uncovered(x.astype(wide), window, learnt=False)
-            values = sign * pool.pool_present(sign * cells, mask, None, rule)
+        by_sums, cells = (pool, (sign * x,)) if mask is None else (_Present(window, pool), _present(sign * x, mask))
+        values = sign * pool_by_sums_of_cells(by_sums, rule, *cells)
     else:
         assert beta is not None
         pool, beta = family(window, None, dtype), lax.expand_dims(beta.astype(wide), range(x.ndim - beta.ndim))
-        if mask is None and is_shared(beta, window):
-            values = pool_by_sums_of_cells(pool, rule, x, *in_slabs_of(x, beta, window))
+        if mask is None and in_turn.is_shared(beta, window):
+            values = pool_by_sums_of_cells(pool, rule, x, *in_turn.in_slabs_of(x, beta, window))
         else:
-            values = pool.pool_signed(without_uncovered(x.astype(wide), window, learnt=True), mask, beta, rule)
+            values = pool.pool_signed(in_turn.without_uncovered(x.astype(wide), window, learnt=True), mask, beta, rule)
     if mask is not None:
-        values = jnp.where(any_present(mask, window), values, 0)
+        values = jnp.where(in_turn.any_present(mask, window), values, 0)
     elif window.has_footprint and not (held := window.counts(x.ndim, padding=True)).all():
         # In windows that end beyond the padding.
         values = jnp.where(held > 0, values, 0)
     return values.astype(dtype)
-
-
-@custom_rule((2,))
-def difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
-    """The distance of cells from a shift, clipped to the range of the dtype, and to at most 0 unless `above`.
-
-    A cell whose distance overflows has no weight. A cell above the largest cell of a window is outside it, or inf.
-    """
-    largest = jnp.finfo(cells.dtype).max
-    if is_portable():
-        # Where a cell equals a bound, JAX halves the derivative of a clipped one.
-        gap = jnp.where(cells - shift < -largest, -largest, cells - shift)
-        return gap if above else jnp.where(gap > 0, 0, gap)
-    return jnp.clip(cells - shift, -largest, largest if above else 0)
-
-
-@difference.defjvp
-def _difference_jvp(above: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    return difference(*primals, above), tangents[0] - tangents[1]

@@ -37,8 +37,9 @@ class SumsOfCells(abc.ABC):
     """A pool as a function of sums of terms, and the exact pool; static in the traced program."""
 
     window: Window
-    # How many of the arrays are cells. The others are parameters, one number along the pooled axes.
+    # How many of the arrays are cells, not parameters, one number along the pooled axes; which have no derivatives.
     arrays: ClassVar[int] = 1
+    constant: ClassVar[tuple[int, ...]] = ()
     # How many of the sums are kept for derivatives; the value of these sums alone has the same derivatives.
     kept: ClassVar[int]
     # Whether sums pay off on a CPU for tiles of few cells, too.
@@ -105,13 +106,13 @@ class SumsOfCells(abc.ABC):
         zeros = self.terms(jnp.zeros((), sums[0].dtype), *cells[self.arrays :])
         return tuple(total + zero * padded for total, zero in zip(sums, zeros, strict=True))
 
-    def counts(self, sums: Terms) -> np.ndarray:
-        """The numbers of cells of the windows."""
+    def counts(self, sums: Terms, *_: jax.Array) -> Any:
+        """The numbers of cells of the windows, given the sums and the cells."""
         cells = self.window.cells if self.window.zeros else self.window.counts(sums[0].ndim, padding=False)
         return np.asarray(cells, sums[0].dtype)
 
     def value_of_kept(self, cells: Terms, sums: Terms) -> jax.Array:
-        return self.value_of_sums(sums, self.counts(sums), *cells[self.arrays :])
+        return self.value_of_sums(sums, self.counts(sums, *cells), *cells[self.arrays :])
 
     def push_forward(self, cells: Terms, dots: Mapping[int, jax.Array], sums: Terms) -> jax.Array:
         """The tangent of the values, from moderate sums and the tangents of the cells with these numbers."""
@@ -170,7 +171,7 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
         known = tuple(jnp.where(moderate, total, 0) for total in sums[: pool.kept])
 
         def pool_sums(*cells: jax.Array) -> jax.Array:
-            counts, count = jnp.broadcast_to(pool.counts(sums), sums[0].shape), len(sums)
+            counts, count = jnp.broadcast_to(pool.counts(sums, *cells), sums[0].shape), len(sums)
             rows = *sums, counts, *cells[pool.arrays :]
             values = in_one_row(lambda *rows: pool.value_of_sums(rows[:count], *rows[count:]), *rows)
             return values.astype(pooled)
@@ -186,7 +187,7 @@ def _values_and_sums(pool: SumsOfCells, *cells: jax.Array) -> tuple[jax.Array, T
 @partial(_values_and_sums.defjvp, symbolic_zeros=True)
 def _values_and_sums_jvp(pool: SumsOfCells, primals: Any, tangents: Any) -> Any:
     values, sums, moderate = _values_and_sums(pool, *primals)
-    varying = tuple(number for number, tangent in enumerate(tangents) if not is_symbolic_zero(tangent))
+    varying = tuple(n for n, dot in enumerate(tangents) if not (is_symbolic_zero(dot) or n in pool.constant))
     dots = tuple(tangents[number] for number in varying)
     apply = partial(apply_linear_map, _Derivative(pool, varying), like=values)
     values_dot = apply(dots, primals, sums, moderate) if dots else jnp.zeros_like(values)
@@ -228,9 +229,8 @@ class _Derivative(LinearMap):
         if not (self.pool.has_derivative and _takes_sums(self.pool)):
             return exact(cells, *others)
         several, window = len(cells) > 1, self.pool.window
-        if several:
-            # Derivatives in several arrays take much memory by sums, too.
-            by_sums = partial(in_slabs, by_sums, window, for_time=True)
+        # Derivatives in several arrays take much memory by sums, too.
+        by_sums = partial(in_slabs, by_sums, window, for_time=True) if several else by_sums
         return if_all(moderate, by_sums, partial(in_slabs, exact, window, strided=several), cells, *others)
 
     def chosen(self, arrays: Terms) -> Terms:

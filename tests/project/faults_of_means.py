@@ -4,6 +4,24 @@ from tests.project.fault import Fault
 
 FAULTS = (
     Fault(
+        "sums of masked cells, too",
+        "tuple(term * present for term in",
+        "tuple(term + 0 * present for term in",
+        "test_sums_of_present_cells",
+    ),
+    Fault(
+        "the logarithm of a single present cell",
+        "jnp.where(jnp.asarray(counts) == 1, sums[-1], value) if has_cell else value",
+        "value",
+        "test_sums_of_present_cells",
+    ),
+    Fault(
+        "windows without present cells that are not moderate",
+        "jnp.where(self.counts((mass,), *cells) == 0, 1, mass)",
+        "mass",
+        "test_sums_of_present_cells",
+    ),
+    Fault(
         "tangents of constants that are 0",
         "        if is_symbolic_zero(array):\n            return (jax",
         "        if False:\n            return (jax",
