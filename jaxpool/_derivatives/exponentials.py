@@ -211,7 +211,7 @@ def pool_exponentials(
 
 def _present(x: jax.Array, mask: jax.Array) -> Terms:
     """The cells, 0 where the mask holds none, and which are present, for as many items of a batch."""
-    return jnp.where(mask, x, 0), vary_with(jnp.broadcast_to(mask, (len(x), *mask.shape[1:])).astype(x.dtype), x)
+    return jnp.where(mask, x, 0), vary_with(jnp.broadcast_to(mask, x.shape[:1] + mask.shape[1:]).astype(x.dtype), x)
 
 
 @core

@@ -68,3 +68,15 @@ def test_values_and_gradients_export(name: str, rule: str | None) -> None:
     )
     x = jnp.asarray(distinct((3, 2, 7, 6), "export"))
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-12), exported.call(x), compiled_fast(everything)(x))
+
+
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool", "lp_pool", "smooth_max_pool", "soft_pool", "var_pool"])
+def test_masks_export(name: str) -> None:
+    def everything(x: jax.Array) -> Any:
+        mask = x[:, :1] > 0.5
+        return jax.value_and_grad(lambda x: (CALLS[name](x, where=mask) ** 2).sum())(x)
+
+    (batch,) = jax.export.symbolic_shape("b")
+    exported = jax.export.export(jax.jit(everything))(jax.ShapeDtypeStruct((batch, 2, 7, 6), jnp.float64))
+    x = jnp.asarray(distinct((3, 2, 7, 6), "export"))
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-12), exported.call(x), compiled_fast(everything)(x))
