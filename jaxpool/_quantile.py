@@ -31,7 +31,7 @@ from jaxpool._kernels import KernelSize
 from jaxpool._ranks import order_statistics as statistics
 from jaxpool._ranks.order_statistics import Counts, Quantiles
 from jaxpool._ranks.quantile_methods import Quantile, QuantileMethod, is_several, make_quantiles
-from jaxpool._ranks.sorting import read_ranks, route_ranks
+from jaxpool._ranks.selection import read_ranks, route_ranks
 
 
 def median_pool(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +22,7 @@ from jaxpool._derivatives.in_turn import exponentials_order, extremes_with_zeros
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.pairs import Filled
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, ParametricPool, Shift, parametric_pool
-from jaxpool._derivatives.rules import custom_rule
+from jaxpool._derivatives.rules import difference
 from jaxpool._engine.maps import sum_terms
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.stages import in_one_row, materialize
@@ -134,25 +133,6 @@ class LogExponentials(ExponentialPool, ParametricPool):
     def weight(self, cells: Arrays, outputs: Arrays, parameter: Parameter) -> jax.Array:
         gap, dead = gap_to_value(cells, outputs)
         return jnp.where(dead, 0, jnp.exp(parameter * gap))
-
-
-@custom_rule((2,))
-def difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
-    """The distance of cells from a shift, clipped to the range of the dtype, and to at most 0 unless `above`.
-
-    A cell whose distance overflows has no weight. A cell above the largest cell of a window is outside it, or inf.
-    """
-    largest = jnp.finfo(cells.dtype).max
-    if is_portable():
-        # Where a cell equals a bound, JAX halves the derivative of a clipped one.
-        gap = jnp.where(cells - shift < -largest, -largest, cells - shift)
-        return gap if above else jnp.where(gap > 0, 0, gap)
-    return jnp.clip(cells - shift, -largest, largest if above else 0)
-
-
-@difference.defjvp
-def _difference_jvp(above: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    return difference(*primals, above), tangents[0] - tangents[1]
 
 
 def gap_to_shift(cells: Cells, shift: jax.Array) -> jax.Array:

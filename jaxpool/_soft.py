@@ -22,13 +22,12 @@ from jaxpool._derivatives.in_turn import (
 )
 from jaxpool._derivatives.moderate_sums import Terms
 from jaxpool._derivatives.pairs import ExponentialWeights, finite, weighted_sums
-from jaxpool._derivatives.rules import with_rule
+from jaxpool._derivatives.rules import difference, with_rule
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sharding import vary_together
-from jaxpool._smooth import difference
 
 
 def soft_pool(

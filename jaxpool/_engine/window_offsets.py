@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._engine.bins_as_tiles import by_table, cells_at_place, copy_to_tiles
-from jaxpool._engine.operations import pad
+from jaxpool._engine.bins_as_tiles import as_tiles, by_table, cells_at_place, copy_to_tiles
+from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.stages import barrier
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
@@ -60,6 +60,14 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
     return barrier(padded) if grown else padded
+
+
+def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tuple[Arrays, Window]:
+    """Arrays, each with its fill, as `pad_windows` returns them, and the windows on them; bins become tiles."""
+    if window.has_bins:
+        filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
+        window = as_tiles(window)
+    return tuple(pad_windows(array, window, fill) for array, fill in filled), window
 
 
 def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:

@@ -31,8 +31,15 @@ from jaxpool._engine.winners import winner_positions
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.bisection import descending_keys, values_of_descending
 from jaxpool._ranks.order_statistics import Counts
-from jaxpool._ranks.selection import Rank, offsets_at_ranks, sorts_windows, values_at_ranks
-from jaxpool._ranks.sorting import lowest_cells, read_along_last, read_ranks, route_along_last, route_ranks
+from jaxpool._ranks.selection import (
+    Rank,
+    offsets_at_ranks,
+    read_ranks,
+    route_ranks,
+    sorts_windows,
+    values_at_ranks,
+)
+from jaxpool._ranks.sorting import lowest_cells, read_along_last, route_along_last
 
 
 @core

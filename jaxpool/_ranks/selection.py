@@ -15,16 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.bins_as_tiles import as_tiles, copy_to_tiles, in_tiles
+from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
-from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.maps import read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_windows
+from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_in_tiles, pad_windows
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
 from jaxpool._ranks.bisection import select_by_bisection
 from jaxpool._ranks.networks import selection_network
+from jaxpool._ranks.sorting import read_along_last, route_along_last
 
 # The most cells of windows that a network of minima and maxima selects from on a CPU, instead of bisecting values. For
 # 49 cells it takes half to two thirds of the time, for 81 up to 1.4 times, and twice as long to compile.
@@ -186,16 +187,24 @@ def offsets_at_ranks(
     return tuple(offsets.astype(dtype) for _, offsets in found)
 
 
-def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tuple[Arrays, Window]:
-    """Arrays, each with its fill, as `pad_windows` returns them, and the windows on them; bins become tiles."""
-    if window.has_bins:
-        filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
-        window = as_tiles(window)
-    return tuple(pad_windows(array, window, fill) for array, fill in filled), window
-
-
 def sorts_windows(window: Window, ranks: int) -> bool:
     """Whether so many ranks are found by sorting."""
     if window.tiles or window.has_bins:
         return ranks > _MOST_SELECTED
     return ranks > _MOST_SELECTED_OF_SHARED and window.held <= _MOST_COPIES * ranks
+
+
+def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
+    """The cells at the offsets of each rank."""
+    if sorts_windows(window, len(offsets)):
+        cells = read_along_last(x, jnp.stack(offsets, -1), window)
+        return tuple(cells[..., rank] for rank in range(len(offsets)))
+    return tuple(read_at_offsets(x, each, window) for each in offsets)
+
+
+def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
+    """Send the cotangents of each rank to the cells at its offsets."""
+    if not sorts_windows(window, len(offsets)):
+        return route_to_chosen(cotangents, offsets, window)
+    cotangents = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
+    return route_along_last(jnp.stack(cotangents, -1), jnp.stack(offsets, -1), window)

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.maps import on_every_platform, read_at_offsets, route_to_chosen
+from jaxpool._engine.maps import on_every_platform, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.stages import many_kernels
+from jaxpool._engine.window_offsets import pad_in_tiles
 from jaxpool._geometry.window import Window
-from jaxpool._ranks.selection import pad_in_tiles, sorts_windows
 
 
 def lowest_cells(
@@ -84,22 +84,6 @@ def _entries(cells: jax.Array, ranks: Sequence[Any]) -> Arrays:
         return jnp.take_along_axis(cells, places, -1, mode="clip")[..., 0]
 
     return tuple(map(entry, ranks))
-
-
-def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
-    """The cells at the offsets of each rank."""
-    if sorts_windows(window, len(offsets)):
-        cells = read_along_last(x, jnp.stack(offsets, -1), window)
-        return tuple(cells[..., rank] for rank in range(len(offsets)))
-    return tuple(read_at_offsets(x, each, window) for each in offsets)
-
-
-def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
-    """Send the cotangents of each rank to the cells at its offsets."""
-    if not sorts_windows(window, len(offsets)):
-        return route_to_chosen(cotangents, offsets, window)
-    cotangents = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
-    return route_along_last(jnp.stack(cotangents, -1), jnp.stack(offsets, -1), window)
 
 
 def read_along_last(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
