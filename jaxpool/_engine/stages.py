@@ -221,8 +221,8 @@ def in_slabs(
     first, *_ = jax.tree.leaves(arrays)
     size, *_ = shape = first.shape
     count, least = 1, _LEAST_FOR_TIME if for_time else _LEAST_FOR_MEMORY
-    has_strides = any(axis.stride > 1 for axis in window.axes) and not (strided or for_time)
-    needs_little = known_platform() == "cpu" and window.cells <= 64 and has_strides
+    has_strides = any(axis.stride > 1 for axis in window.axes)
+    needs_little = known_platform() == "cpu" and window.cells <= 64 and has_strides and not (strided or for_time)
     # Sizes are symbols in programs exported for any size.
     if not needs_little and 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
         most = min(8, first.dtype.itemsize * math.prod(shape) // least)

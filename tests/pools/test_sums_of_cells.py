@@ -3,6 +3,7 @@
 A large number anywhere in the batch makes a pool evaluate all of it exactly.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,17 @@ in_every_window = pytest.mark.parametrize(
 )
 
 
+def check_sums(function: Callable[..., Any], *arguments: Any) -> None:
+    """Compare a function by sums, on a CPU and a TPU, with the exact one, which is traced for a GPU."""
+    with jaxpool.compiling_for("gpu"):
+        expected = compiled_fast(function)(*arguments)
+    for platform in ("cpu", "tpu"):
+        with jaxpool.compiling_for(platform):
+            found = compiled_fast(function)(*arguments)
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
+
+
 @in_every_window
 @pytest.mark.parametrize("name", POOLS)
 def test_sums_of_cells_are_the_exact_pool(name: str, window: str, layout: str) -> None:
@@ -46,14 +58,7 @@ def test_sums_of_cells_are_the_exact_pool(name: str, window: str, layout: str) -
         second = jax.jvp(gradient, (x,), (direction,)) if window == "zeros" else gradient(x)
         return jax.jvp(pool, (x,), (direction,)), second
 
-    # For a GPU the exact pool is traced.
-    with jaxpool.compiling_for("gpu"):
-        expected = compiled_fast(derivatives)(x, direction)
-    for platform in ("cpu", "tpu"):
-        with jaxpool.compiling_for(platform):
-            found = compiled_fast(derivatives)(x, direction)
-        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
+    check_sums(derivatives, x, direction)
 
 
 @pytest.mark.parametrize("name", EXPONENTIALS)
