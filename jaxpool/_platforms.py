@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.sharding import AxisType
+from jax.sharding import AxisType, PartitionSpec
 
 PLATFORMS = ("cpu", "gpu", "tpu")
 # As users name them: by these, and by JAX's own names for GPUs.
@@ -154,6 +154,19 @@ def in_no_mesh(*arrays: Any) -> bool:
     kinds = map(jax.typeof, arrays)
     plain = all(kind == ShapedArray(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in kinds)
     return plain and jax.sharding.get_abstract_mesh().empty
+
+
+def for_each(array: jax.Array, other: jax.Array, axis: int) -> jax.Array:
+    """The array once for each entry along an axis of another one, on a new first axis that devices share like that."""
+    sharding = jax.typeof(other).sharding
+    repeated, entries = (
+        jnp.broadcast_to(array, (other.shape[axis], *array.shape)),
+        [*sharding.spec, *[None] * other.ndim],
+    )
+    if entries[axis] is None:
+        return repeated
+    with jax.sharding.use_abstract_mesh(sharding.mesh):
+        return jax.sharding.reshard(repeated, PartitionSpec(entries[axis], *jax.typeof(array).sharding.spec))
 
 
 def most_devices() -> int:

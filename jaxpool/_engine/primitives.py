@@ -19,7 +19,7 @@ from jax import lax
 from jax.core import ShapedArray
 
 from jaxpool import _platforms
-from jaxpool._platforms import PLATFORMS, inside, known_platform, most_devices
+from jaxpool._platforms import PLATFORMS, for_each, inside, known_platform, most_devices
 
 
 def available() -> bool:
@@ -176,14 +176,14 @@ def _evaluate_with(call: PlatformCall, arrays: Sequence[Any], numbers: Iterable[
 
 def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformCall, types: Any) -> Any:
     count = call.vectors
-    size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
+    of_batch, along = next((array, axis) for array, axis in zip(arrays, axes, strict=True) if axis is not None)
     vectors = [
-        jnp.broadcast_to(array, (size, *array.shape)) if axis is None else jnp.moveaxis(array, axis, 0)
+        for_each(array, of_batch, along) if axis is None else jnp.moveaxis(array, axis, 0)
         for array, axis in zip(arrays[:count], axes[:count], strict=True)
     ]
     arrays = [*vectors, *arrays[count:]]
     batched = replace(call, batches=(*call.batches, (*[0] * count, *axes[count:])))
-    like = [jax.ShapeDtypeStruct((size, *one.shape), one.dtype) for one in types]
+    like = [jax.ShapeDtypeStruct((of_batch.shape[along], *one.shape), one.dtype) for one in types]
     types = _types(partial(batched.evaluate, "gpu"), *arrays, like=like)
     return _bind(batched, arrays, types), [0] * len(types)
 

@@ -31,7 +31,6 @@ from tests.properties.sharded_checks import (
     POOLED,
     check,
     check_borders,
-    check_boxes,
     check_collected,
     check_inside_shard_map,
     check_masks_of_devices,
@@ -41,6 +40,7 @@ from tests.properties.sharded_checks import (
     check_special,
     check_types_inside_shard_map,
 )
+from tests.properties.sharded_items import check_boxes, check_items
 from tests.properties.sharded_pools import (
     ANYWHERE,
     AUTOMATIC,
@@ -121,6 +121,7 @@ def check_in_main_part() -> None:
     check_shared_parameter("jvp", line)
     check_masks_of_devices(line)
     check_own_decisions(jax.make_mesh((4,), ("devices",), axis_types=(AxisType.Explicit,)))
+    check_items(square)
     for name in ("roi_align", "roi_pool"):
         check_boxes(name, square)
 

@@ -204,23 +204,6 @@ def check_masks_of_devices(mesh: Mesh) -> None:
     print("shard_map", "masks of devices")
 
 
-def check_boxes(name: str, mesh: Mesh) -> None:
-    """Boxes of every image of a sharded batch, by `jax.vmap`."""
-    boxes = np.random.default_rng(2).uniform(-1, 30, (8, 3, 4)).astype(np.float32)
-
-    def both(x: jax.Array, boxes: jax.Array) -> tuple[jax.Array, jax.Array]:
-        pool = jax.vmap(lambda x, boxes: getattr(jaxpool, name)(x, boxes, 2, axis=(0, 1)))
-        return value_and_gradient(lambda x: pool(x, boxes))(x)
-
-    with jax.set_mesh(mesh):
-        sharded = [jax.device_put(array, NamedSharding(mesh, BATCH)) for array in (X, boxes)]
-        found = jax.jit(both)(*sharded)
-    for one, other in zip(found, jax.jit(both)(X, boxes), strict=True):
-        assert one.sharding.is_equivalent_to(NamedSharding(mesh, BATCH), one.ndim), name
-        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6, err_msg=name)
-    print(mesh.axis_types, "vmap", name)
-
-
 def check_collected(name: str, pool: Pool, mesh: Mesh) -> None:
     """Check what is collected for fewer windows than devices: on an explicit mesh, results of an eighth of the array.
 

@@ -49,7 +49,7 @@ def lines_of_program(devices: int, *arguments: str, program: str = "sharded") ->
 @pytest.mark.exhaustive
 def test_arrays_on_several_devices() -> None:
     pools = 2 * len(QUICK) + len(AUTOMATIC) + len(UNEVEN_ONCE)
-    assert len(lines_of_program(4)) == pools + len(EXCHANGES_ONCE) + len(ON_SPECIAL) + 10
+    assert len(lines_of_program(4)) == pools + len(EXCHANGES_ONCE) + len(ON_SPECIAL) + 11
 
 
 @pytest.mark.exhaustive
