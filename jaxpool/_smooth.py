@@ -188,7 +188,12 @@ class _LogSumExp(LogExponentials):
         assert shift is not None
 
         def term(cells: Cells, _: Arrays) -> jax.Array:
-            return jnp.exp(parameter * gap_to_shift(cells, shift))
+            gap = gap_to_shift(cells, shift)
+            if not is_portable():
+                return jnp.exp(parameter * gap)
+            # JAX would multiply the distance of an absent cell, which is infinite, by 0.
+            absent = jnp.isneginf(gap)
+            return jnp.where(absent, 0, jnp.exp(parameter * jnp.where(absent, 0, gap)))
 
         multiplicity = None if multiplicities is None else multiplicities[0]
         return in_one_row(jnp.log, sum_terms(term, self.fill_cells(cells, part), part, multiplicity)) / parameter

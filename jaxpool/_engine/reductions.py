@@ -24,7 +24,7 @@ from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, id
 from jaxpool._engine.stages import in_one_row, materialize, private_copy, separate_term
 from jaxpool._engine.window_offsets import at_offset, cells_at_offsets, is_innermost, is_looped, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
-from jaxpool._platforms import known_platform, on_one_device
+from jaxpool._platforms import is_portable, known_platform, on_one_device
 from jaxpool._sharding import vary_with
 
 # The weights along each axis of a window, by offset.
@@ -154,7 +154,8 @@ def sum_terms(
         return term(cells, tuple(windows))
 
     def weighed(multiplicity: jax.Array, *cells: jax.Array) -> Any:
-        added = plain(*cells[:-1], jnp.where(multiplicity > 0, cells[-1], jnp.inf))
+        # JAX, which differentiates portable programs, would multiply infinities by 0.
+        added = plain(*cells[:-1], jnp.where(multiplicity > 0, cells[-1], 0.0 if is_portable() else jnp.inf))
         return jax.tree.map(lambda one: jnp.where(multiplicity > 0, multiplicity * one, 0), added)
 
     if multiplicity is None:

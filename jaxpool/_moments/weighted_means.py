@@ -222,9 +222,7 @@ def _least(dtype: Any) -> float:
 @custom_rule()
 def _one(exponents: jax.Array) -> jax.Array:
     """The value exp(l - l), and its derivatives with respect to the first l."""
-    if is_portable():
-        return jnp.exp(exponents - lax.stop_gradient(exponents))
-    return _constant(1.0, exponents)
+    return jnp.exp(_offset(exponents)) if is_portable() else _constant(1.0, exponents)
 
 
 @_one.defjvp
@@ -242,7 +240,9 @@ def _constant(number: float, array: jax.Array) -> jax.Array:
 @custom_rule()
 def _offset(x: jax.Array) -> jax.Array:
     """The value x - x, 0 for NaN and infinities too, and its derivative with respect to the first x."""
-    return x - lax.stop_gradient(x) if is_portable() else _constant(0.0, x)
+    if is_portable():
+        return jnp.where(jnp.isfinite(x), x - lax.stop_gradient(x), 0)
+    return _constant(0.0, x)
 
 
 @_offset.defjvp

@@ -58,6 +58,37 @@ def test_quantiles_of_infinite_cells() -> None:
         np.testing.assert_array_equal(jaxpool.median_pool(x, (3,), where=x != 1.0), [np.inf])
 
 
+# With a number, or with weights or logits.
+LEARNT: dict[str, Any] = {
+    **dict.fromkeys(("lp_pool", "gem_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool"), jnp.float32(1.5)),
+    **dict.fromkeys(("weighted_pool", "attention_pool"), np.arange(42.0).reshape(1, 7, 6) % 5 / 4),
+}
+
+
+@pytest.mark.parametrize("size", [(3, 3), jaxpool.whole], ids=str)
+@pytest.mark.parametrize("name", LEARNT)
+def test_derivatives_beside_masked_cells(name: str, size: Any) -> None:
+    """JAX differentiates what takes the place of a masked cell, too."""
+    mask = distinct(X.shape, "mask") > 0
+
+    def loss(x: jax.Array, learnt: jax.Array) -> jax.Array:
+        return (getattr(jaxpool, name)(x, learnt, size, axis=(-2, -1), where=mask) ** 2).sum()
+
+    both = jax.value_and_grad(loss, (0, 1))
+    expected = both(X, LEARNT[name])
+    with jaxpool.portable():
+        found = both(X, LEARNT[name])
+    for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_logits_of_minus_infinity() -> None:
+    x, logits = X[0, 0, :3], np.array([-np.inf, 0.5, 0.5])
+    with jaxpool.portable():
+        found = jaxpool.attention_pool(x, logits, (3,))
+    np.testing.assert_allclose(found, [x[1:].mean()])
+
+
 @pytest.mark.parametrize("name", mechanisms_first(NAMES))
 def test_taylor_mode(name: str) -> None:
     def slope(x: jax.Array) -> jax.Array:
