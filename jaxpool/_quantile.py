@@ -31,7 +31,6 @@ from jaxpool._kernels import KernelSize
 from jaxpool._ranks import order_statistics as statistics
 from jaxpool._ranks.order_statistics import Counts, Quantiles
 from jaxpool._ranks.quantile_methods import Quantile, QuantileMethod, is_several, make_quantiles
-from jaxpool._ranks.selection import read_ranks, route_ranks
 
 
 def median_pool(
@@ -232,7 +231,7 @@ class _MeansOfChosen(LinearMap):
     quantiles: Quantiles
 
     def forward(self, x: jax.Array, offsets: Arrays, counts: Counts, /) -> Arrays:
-        cells = read_ranks(x, offsets, self.window)
+        cells = statistics.read_ranks(x, offsets, self.window)
         means = statistics.ranks_in(counts, self.window, self.quantiles, x.ndim).means
         return tuple(statistics.weighted(cells, mean) for mean in means)
 
@@ -240,6 +239,6 @@ class _MeansOfChosen(LinearMap):
         def route(cotangents: Arrays, offsets: Arrays, counts: Counts) -> jax.Array:
             means = statistics.ranks_in(counts, self.window, self.quantiles, cotangents[0].ndim).means
             shares = statistics.shares_of_ranks(cotangents, means, len(offsets))
-            return route_ranks(shares, offsets, self.window).astype(cotangents[0].dtype)
+            return statistics.route_ranks(shares, offsets, self.window).astype(cotangents[0].dtype)
 
         return on_every_platform(route, cotangents, offsets, counts, in_stage=not is_looped(self.window))

@@ -23,7 +23,7 @@ from jaxpool._derivatives.rules import (
     selected_values,
     values_and_residuals,
 )
-from jaxpool._engine.maps import on_every_platform, reduce_windows
+from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._engine.operations import Arrays, identity, pad
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import is_looped, present_cells
@@ -31,14 +31,7 @@ from jaxpool._engine.winners import winner_positions
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.bisection import descending_keys, values_of_descending
 from jaxpool._ranks.order_statistics import Counts
-from jaxpool._ranks.selection import (
-    Rank,
-    offsets_at_ranks,
-    read_ranks,
-    route_ranks,
-    sorts_windows,
-    values_at_ranks,
-)
+from jaxpool._ranks.selection import Rank, offsets_at_ranks, sorts_windows, values_at_ranks
 from jaxpool._ranks.sorting import lowest_cells, read_along_last, route_along_last
 
 
@@ -199,11 +192,11 @@ class _ReadCells(LinearMap):
     window: Window
 
     def forward(self, x: jax.Array, offsets: Arrays, /) -> Arrays:
-        return read_ranks(x, offsets, self.window)
+        return tuple(read_at_offsets(x, each, self.window) for each in offsets)
 
     def transpose(self, cotangents: Arrays, offsets: Arrays, /) -> jax.Array:
         def route(cotangents: Arrays, offsets: Arrays) -> jax.Array:
-            return route_ranks(cotangents, offsets, self.window).astype(cotangents[0].dtype)
+            return route_to_chosen(cotangents, offsets, self.window).astype(cotangents[0].dtype)
 
         return on_every_platform(route, cotangents, offsets, in_stage=not is_looped(self.window))
 

@@ -1,7 +1,8 @@
-"""Where quantiles are among the cells of a window: each at one rank or between two, depending on the number of cells.
+"""Where quantiles are among the cells of a window, and these cells: how they are found, read and sent cotangents.
 
-Ranks and weights are tables over the number of cells, computed in Python. The number of padded cells in each window is
-known while tracing; with a mask the tables are looked up on the device. Quantiles that read the same ranks share them.
+A quantile is at one rank or between two, depending on the number of cells. Ranks and weights are tables over that
+number, computed in Python. The number of padded cells in each window is known while tracing; with a mask the tables are
+looked up on the device. Quantiles that read the same ranks share them.
 """
 
 from collections.abc import Sequence
@@ -12,13 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpool._engine.maps import read_at_offsets, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._engine.stages import materialize, separate_term, stage
 from jaxpool._engine.window_offsets import present_cells
 from jaxpool._geometry.window import Window
 from jaxpool._ranks.quantile_methods import Quantile
 from jaxpool._ranks.selection import MOST_IN_NETWORK, Rank, offsets_at_ranks, sorts_windows, values_at_ranks
-from jaxpool._ranks.sorting import cells_at_ranks
+from jaxpool._ranks.sorting import cells_at_ranks, read_along_last, route_along_last
 
 # The number of unmasked cells in each window; None if it is known while tracing.
 Counts = jax.Array | None
@@ -156,3 +158,19 @@ def shares_of_ranks(cotangents: Sequence[jax.Array], means: Sequence[Mean], rank
         for rank, share in zip(mean.ranks, sent, strict=True):
             shares[rank] = share if shares[rank] is None else shares[rank].astype(wide.dtype) + share.astype(wide.dtype)
     return shares
+
+
+def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
+    """The cells at the offsets of each rank."""
+    if sorts_windows(window, len(offsets)):
+        cells = read_along_last(x, jnp.stack(offsets, -1), window)
+        return tuple(cells[..., rank] for rank in range(len(offsets)))
+    return tuple(read_at_offsets(x, each, window) for each in offsets)
+
+
+def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
+    """Send the cotangents of each rank to the cells at its offsets."""
+    if not sorts_windows(window, len(offsets)):
+        return route_to_chosen(cotangents, offsets, window)
+    cotangents = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
+    return route_along_last(jnp.stack(cotangents, -1), jnp.stack(offsets, -1), window)

@@ -1,4 +1,4 @@
-"""Cells of given ranks: their values in every window, their offsets, and how they are read and their cotangents routed.
+"""Cells of given ranks: their values in every window, and their offsets.
 
 The cell of rank r in a window is number r, counted from 0, when the cells are sorted by value and, among equal values,
 by their offset in the window. Zeros of either sign are equal. Absent cells (padding and masked cells) hold the largest
@@ -17,7 +17,7 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
-from jaxpool._engine.maps import read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_in_tiles, pad_windows
@@ -25,7 +25,6 @@ from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
 from jaxpool._ranks.bisection import select_by_bisection
 from jaxpool._ranks.networks import selection_network
-from jaxpool._ranks.sorting import read_along_last, route_along_last
 
 # The most cells of windows that a network of minima and maxima selects from on a CPU, instead of bisecting values. For
 # 49 cells it takes half to two thirds of the time, for 81 up to 1.4 times, and twice as long to compile.
@@ -192,19 +191,3 @@ def sorts_windows(window: Window, ranks: int) -> bool:
     if window.tiles or window.has_bins:
         return ranks > _MOST_SELECTED
     return ranks > _MOST_SELECTED_OF_SHARED and window.held <= _MOST_COPIES * ranks
-
-
-def read_ranks(x: jax.Array, offsets: Arrays, window: Window) -> Arrays:
-    """The cells at the offsets of each rank."""
-    if sorts_windows(window, len(offsets)):
-        cells = read_along_last(x, jnp.stack(offsets, -1), window)
-        return tuple(cells[..., rank] for rank in range(len(offsets)))
-    return tuple(read_at_offsets(x, each, window) for each in offsets)
-
-
-def route_ranks(cotangents: Sequence[jax.Array], offsets: Arrays, window: Window) -> jax.Array:
-    """Send the cotangents of each rank to the cells at its offsets."""
-    if not sorts_windows(window, len(offsets)):
-        return route_to_chosen(cotangents, offsets, window)
-    cotangents = [each.astype(accumulation_dtype(each.dtype)) for each in cotangents]
-    return route_along_last(jnp.stack(cotangents, -1), jnp.stack(offsets, -1), window)
