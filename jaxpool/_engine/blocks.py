@@ -28,11 +28,13 @@ from jaxpool._engine.operations import (
 )
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._geometry.window import Window, WindowAxis
-from jaxpool._platforms import most_devices
+from jaxpool._platforms import known_platform, most_devices
 
 # A loop that reads an activation in more places has it computed in a pass of its own, or again for every slice: global
 # averages then take 2 to 8 times as long.
 MOST_COMBINED = 15
+# Cells of rows whose slices are some cache lines long, but no pages.
+_LONG_ROWS = range(512, 8192)
 
 
 def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -89,6 +91,8 @@ def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Ar
     """Combine slices that are far apart in memory, in steps of at most `MOST_COMBINED`."""
     reads = 1
     for axis in axes:
+        if axis == array.ndim - 1 and (stretches := _stretches(array.shape[axis])):
+            array, reads = _fold_stretches(array if reads == 1 else materialize(array), *stretches, op), 1
         while (cells := array.shape[axis]) > 1:
             width = -(-cells // MOST_COMBINED)
             if axis == array.ndim - 1 and cells > 63:
@@ -99,6 +103,25 @@ def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Ar
                 array, reads = materialize(array), 1
             array, reads = combine(op, _slices(array, axis, width, op)), reads * count
     return array
+
+
+def _fold_stretches(array: jax.Array, count: int, width: int, op: Operation) -> jax.Array:
+    """Combine so many neighbouring stretches of `width` cells in every row."""
+    axis = array.ndim - 1
+    split = split_axis(split_axis(array, axis, count * width), axis + 1, width)
+    stretches = [lax.index_in_dim(split, number, axis + 1, keepdims=False) for number in range(count)]
+    return merge_axis(materialize(combine(op, stretches)), axis)
+
+
+def _stretches(cells: int) -> tuple[int, int] | None:
+    """How many neighbouring stretches of a long row a CPU combines, and the cells in each; None for other rows.
+
+    Slices of a whole row, which are far apart in memory, take up to twice as long to read.
+    """
+    if known_platform() != "cpu" or cells not in _LONG_ROWS:
+        return None
+    choices = ((count, width) for width in (32, 16, 8) for count in range(MOST_COMBINED, 7, -1))
+    return next((each for each in choices if cells % math.prod(each) == 0 and math.prod(each) < cells), None)
 
 
 def _fold_shards(array: jax.Array, axis: int, op: Operation, devices: int) -> jax.Array:
