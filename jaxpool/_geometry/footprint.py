@@ -155,7 +155,12 @@ def make_footprint(cells: Any, function: str = "footprint", name: str = "cells")
     """The footprint of a bool array, or raise if it is none, or holds no cell; `name` is the function's for it."""
     if isinstance(cells, jax.core.Tracer):
         raise TypeError(f"{function}: {name} must be known while tracing, got a traced value; use a NumPy array")
-    array = np.asarray(cells)
+    try:
+        array = np.asarray(cells)
+    except ValueError:
+        raise ValueError(
+            f"{function}: {name} has rows of different lengths; give an array, with False to fill them"
+        ) from None
     if array.dtype != np.bool_:
         fix = f"compare it first, as in {name} != 0"
         raise TypeError(f"{function}: {name} must be bool, got dtype {array.dtype}; {fix}")

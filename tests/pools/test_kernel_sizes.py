@@ -190,6 +190,7 @@ WRONG: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         partial(jaxpool.min_pool, X, jaxpool.footprint(np.eye(2, dtype=bool)[::-1]), 1, ((1, 0), (1, 0))),
     ),
     (ValueError, "footprint: cells of shape .* all False", partial(jaxpool.footprint, np.zeros((2, 2), bool))),
+    (ValueError, "footprint: cells has rows of different lengths", partial(jaxpool.footprint, [[True], [True, False]])),
     (ValueError, "footprint: cells has no axes", partial(jaxpool.footprint, np.array(True))),
     (TypeError, "footprint: cells must be bool, got dtype int", partial(jaxpool.footprint, np.ones((2, 2), int))),
     (TypeError, "footprint: cells must be known while tracing", partial(jax.jit(jaxpool.footprint), np.ones(2, bool))),
