@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import in_tiles
-from jaxpool._engine.blocks import fold, most_sharing, reduce_blocks
+from jaxpool._engine.blocks import fills_vectors, fold, most_sharing, reduce_blocks
 from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity, split_axis
@@ -130,9 +130,9 @@ def terms_of_cells(terms: Callable[..., Arrays], cells: Arrays, window: Window) 
     """The terms of all cells, in memory if that is faster than to evaluate them in the loop that sums them.
 
     Windows that share cells would compute them again. Without overlap a separate loop takes up to 1.9 times as long,
-    except along the innermost axis, where terms of a slice with a stride are not computed in vectors.
+    except along the innermost axis, where terms of short slices, or of those with strides, do not fill vectors.
     """
-    keeps_terms = not window.tiles or is_innermost(window, cells[0].shape)
+    keeps_terms = not window.tiles or (is_innermost(window, cells[0].shape) and not fills_vectors(window))
     return tuple(map(materialize, in_one_row(terms, *cells))) if keeps_terms else terms(*cells)
 
 
@@ -174,7 +174,7 @@ def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, 
         blocks = [pad_windows(array, window, fill) for array, fill in cells]
         if window.is_single:
             terms = term(*blocks)
-            if is_innermost(window, blocks[0].shape):
+            if is_innermost(window, blocks[0].shape) and not fills_vectors(window):
                 # Computed while they are added, the terms of adjacent cells fill no vectors.
                 terms = jax.tree.map(materialize, terms)
             return jax.tree.map(lambda each: reduce_blocks(each, window, lax.add), terms)
