@@ -192,7 +192,7 @@ class _LogSumExp(LogExponentials):
             if not is_portable():
                 return jnp.exp(parameter * gap)
             # JAX would multiply the distance of an absent cell, which is infinite, by 0.
-            absent = jnp.isneginf(gap)
+            absent = jnp.isinf(_wide(cells[-1])) & (_wide(cells[-1]) != _wide(shift))
             return jnp.where(absent, 0, jnp.exp(parameter * jnp.where(absent, 0, gap)))
 
         multiplicity = None if multiplicities is None else multiplicities[0]
