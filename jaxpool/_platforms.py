@@ -156,17 +156,15 @@ def in_no_mesh(*arrays: Any) -> bool:
     return plain and jax.sharding.get_abstract_mesh().empty
 
 
-def for_each(array: jax.Array, other: jax.Array, axis: int) -> jax.Array:
+def repeat_along(array: jax.Array, other: jax.Array, axis: int) -> jax.Array:
     """The array once for each entry along an axis of another one, on a new first axis that devices share like that."""
     sharding = jax.typeof(other).sharding
-    repeated, entries = (
-        jnp.broadcast_to(array, (other.shape[axis], *array.shape)),
-        [*sharding.spec, *[None] * other.ndim],
-    )
-    if entries[axis] is None:
+    entry = [*sharding.spec, *[None] * other.ndim][axis]
+    repeated = jnp.broadcast_to(array, (other.shape[axis], *array.shape))
+    if entry is None:
         return repeated
     with jax.sharding.use_abstract_mesh(sharding.mesh):
-        return jax.sharding.reshard(repeated, PartitionSpec(entries[axis], *jax.typeof(array).sharding.spec))
+        return jax.sharding.reshard(repeated, PartitionSpec(entry, *jax.typeof(array).sharding.spec))
 
 
 def most_devices() -> int:

@@ -88,7 +88,7 @@ def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence
 
 
 def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
-    """Combine slices that are far apart in memory, in steps of at most `MOST_COMBINED`."""
+    """Combine slices far apart in memory, in steps of at most `MOST_COMBINED`; in long rows neighbouring ones first."""
     reads = 1
     for axis in axes:
         if axis == array.ndim - 1 and (stretches := _stretches(array.shape[axis])):

@@ -19,7 +19,7 @@ from jax import lax
 from jax.core import ShapedArray
 
 from jaxpool import _platforms
-from jaxpool._platforms import PLATFORMS, for_each, inside, known_platform, most_devices
+from jaxpool._platforms import PLATFORMS, inside, known_platform, most_devices, repeat_along
 
 
 def available() -> bool:
@@ -178,7 +178,7 @@ def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformC
     count = call.vectors
     of_batch, along = next((array, axis) for array, axis in zip(arrays, axes, strict=True) if axis is not None)
     vectors = [
-        for_each(array, of_batch, along) if axis is None else jnp.moveaxis(array, axis, 0)
+        repeat_along(array, of_batch, along) if axis is None else jnp.moveaxis(array, axis, 0)
         for array, axis in zip(arrays[:count], axes[:count], strict=True)
     ]
     arrays = [*vectors, *arrays[count:]]
