@@ -17,12 +17,12 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import in_tiles
-from jaxpool._engine.blocks import fills_vectors, fold, most_sharing, reduce_blocks
+from jaxpool._engine.blocks import fold, most_sharing, reduce_blocks
 from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity, split_axis
 from jaxpool._engine.stages import in_one_row, materialize, private_copy, separate_term
-from jaxpool._engine.window_offsets import at_offset, cells_at_offsets, is_innermost, is_looped, offsets_in, pad_windows
+from jaxpool._engine.window_offsets import at_offset, cells_at_offsets, is_looped, keeps_terms, offsets_in, pad_windows
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import is_portable, known_platform, on_one_device
 from jaxpool._sharding import vary_with
@@ -127,13 +127,10 @@ def adds_offsets(window: Window) -> bool:
 
 
 def terms_of_cells(terms: Callable[..., Arrays], cells: Arrays, window: Window) -> Arrays:
-    """The terms of all cells, in memory if that is faster than to evaluate them in the loop that sums them.
-
-    Windows that share cells would compute them again. Without overlap a separate loop takes up to 1.9 times as long,
-    except along the innermost axis, where terms of short slices, or of those with strides, do not fill vectors.
-    """
-    keeps_terms = not window.tiles or (is_innermost(window, cells[0].shape) and not fills_vectors(window))
-    return tuple(map(materialize, in_one_row(terms, *cells))) if keeps_terms else terms(*cells)
+    """The terms of all cells, in memory if that is faster than to evaluate them in the loop that sums them."""
+    if keeps_terms(window, cells[0].shape):
+        return tuple(map(materialize, in_one_row(terms, *cells)))
+    return terms(*cells)
 
 
 def sum_terms(
@@ -174,8 +171,7 @@ def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, 
         blocks = [pad_windows(array, window, fill) for array, fill in cells]
         if window.is_single:
             terms = term(*blocks)
-            if is_innermost(window, blocks[0].shape) and not fills_vectors(window):
-                # Computed while they are added, the terms of adjacent cells fill no vectors.
+            if keeps_terms(window, blocks[0].shape):
                 terms = jax.tree.map(materialize, terms)
             return jax.tree.map(lambda each: reduce_blocks(each, window, lax.add), terms)
         blocks = [_cells_first(array, window) for array in blocks]
