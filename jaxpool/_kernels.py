@@ -95,7 +95,7 @@ def footprint(cells: ArrayLike | Sequence[Any]) -> Footprint:
 
     Raises:
         TypeError: `cells` is not bool, or traced.
-        ValueError: `cells` has no axis, or none is True.
+        ValueError: `cells` has no axis, has rows of different lengths, or none is True.
 
     Derivative:
         That of the pool, over the cells of the footprint; among equal ones, the first in row-major order wins.

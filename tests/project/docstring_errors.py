@@ -23,7 +23,7 @@ ERRORS: dict[str, tuple[Choice, ...]] = {
         {"k": "k is less than 1"},
         {
             "bins": "there is no number, or one is less than 1",
-            "footprint": "`cells` has no axis, or none is True",
+            "footprint": "`cells` has no axis, has rows of different lengths, or none is True",
             "compiling_for": "there is no such platform",
             "values": "arguments do not fit `values`",
             "": "arguments do not fit x",
