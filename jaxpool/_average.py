@@ -162,7 +162,7 @@ def _averages_by_parts(
     sums, given = parts.join(sums, second)
     if divisor is not None:
         return averages(sums, given, second, include_pad, divisor, rule).astype(dtype)
-    counts = jnp.asarray(window.counts(x.ndim, padding=False), np.int32)
+    counts = jnp.broadcast_to(window.counts(x.ndim, padding=False), (1,) * x.ndim)
     if mask is not None:
         counts, _ = parts.join(_integer_sums(present, None, first), second)
         counts = jnp.maximum(_integer_sums(counts, given, second), 1)
@@ -184,24 +184,24 @@ def averages(
         x = jnp.where(mask, x, jnp.zeros_like(x))
     wide = accumulation_dtype(dtype)
     divisor = None if divisor is None else in_range(divisor, wide)
-    counts = cells_counted(mask, window, include_pad, x.ndim) if divisor is None else np.asarray(divisor)
-    is_one_number = isinstance(counts, np.ndarray) and counts.size == 1
-    quotients = _Quotients(window, x.dtype, float(counts.item()) if is_one_number else 1.0)
+    counts = cells_counted(mask, window, include_pad, x.ndim) if divisor is None else divisor
+    is_one_number = isinstance(counts, (int, float))
+    quotients = _Quotients(window, x.dtype, float(counts) if is_one_number else 1.0)
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), wide)
     values = with_rule(rule, partial(apply_linear_map, quotients, like=like))(x)
     if not is_one_number:
-        values = divide(values, jnp.asarray(counts).astype(jnp.finfo(wide).dtype))
+        values = divide(values, counts.astype(jnp.finfo(wide).dtype))
     return values.astype(dtype)
 
 
-def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> np.ndarray | jax.Array:
+def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> int | jax.Array:
     """The number of unmasked cells in every window and, with `include_pad`, of padded ones; 1 if there are none."""
-    counts, real = (window.counts(rank, padding=padding).astype(np.int32) for padding in (include_pad, False))
+    counts, real = (window.counts(rank, padding=padding) for padding in (include_pad, False))
     if mask is None:
         # A footprint may have none in a window that ends beyond the padding.
-        return np.maximum(counts, 1)
-    masked = real - reduce_windows(mask.astype(np.int32), window, lax.add)
-    return jnp.maximum(counts - masked, 1)
+        return max(counts, 1) if isinstance(counts, int) else jnp.maximum(counts, 1)
+    unmasked = reduce_windows(mask.astype(np.int32), window, lax.add)
+    return jnp.maximum(unmasked + counts - real if include_pad else unmasked, 1)
 
 
 # Notation: window o holds the cells W(o) and has the divisor d(o), of a sum 1; a dot marks a tangent, a bar a

@@ -181,7 +181,7 @@ def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) ->
         weights = correlate(kept, window.after_padding(), _weights(window))
         averages = divide(averages, jnp.where(weights == 0, 1, weights))
     elif any(axis.overhang > axis.high for axis in window.axes):
-        averages = divide(averages, jnp.asarray(_weights_held(window, x.ndim), real))
+        averages = divide(averages, _weights_held(window, x.ndim).astype(real))
     return averages.astype(dtype)
 
 
@@ -193,12 +193,13 @@ def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
     return with_rule(rule, partial(apply_linear_map, _WeightedSums(window, x.dtype), like=like))(x)
 
 
-def _weights_held(window: Window, rank: int) -> np.ndarray:
+def _weights_held(window: Window, rank: int) -> jax.Array:
     """The sum of the weights of each window's real and padded cells, without those beyond the padding."""
-    total = np.ones((1,) * rank)
+    total = jnp.ones((1,) * rank)
     for axis, weights in zip(window.axes, _weights(window), strict=True):
-        cells = axis.starts[:, None] + np.arange(axis.kernel) * axis.dilation
-        total = total * axis.along((cells < axis.size + axis.high) @ np.asarray(weights), rank)
+        cells = axis.start(axis.kinds())[:, None] + np.arange(axis.kernel) * axis.dilation
+        held = (cells < axis.size + axis.high) @ np.asarray(weights)
+        total = total * jnp.asarray(held).at[axis.kind(rank)].get(mode="promise_in_bounds")
     return total
 
 

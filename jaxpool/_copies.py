@@ -33,8 +33,7 @@ def extend(array: jax.Array, window: Window) -> jax.Array:
 @custom_rule((1,))
 def _copy(array: jax.Array, axis: WindowAxis) -> jax.Array:
     """Extend the array along one axis; on GPUs by reading it cell by cell, which fuses with the consumer."""
-    read = partial(take, positions=_cells(axis), axis=axis.axis, fill=0, unique=False)
-    return by_platform(array, cpu=partial(_concatenate, axis=axis), gpu=read)
+    return by_platform(array, cpu=partial(_concatenate, axis=axis), gpu=partial(_read, axis=axis))
 
 
 @_copy.defjvp
@@ -43,16 +42,17 @@ def _copy_jvp(axis: WindowAxis, primals: Any, tangents: Any) -> tuple[jax.Array,
     return _copy(*primals, axis), _concatenate(*tangents, axis=axis)
 
 
-def _cells(axis: WindowAxis) -> np.ndarray:
-    """The number of the cell at each place of the extended axis."""
+def _read(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
     assert axis.extension is not None
-    return copied_cells(np.arange(-axis.low, axis.size + axis.high), axis.size, axis.extension)
+    places = lax.iota(np.int32, axis.low + axis.size + axis.high) - axis.low
+    return take(array, copied_cells(places, axis.size, axis.extension), axis.axis, 0, inside=True)
 
 
 def _concatenate(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
-    cells = _cells(axis)
+    assert axis.extension is not None
+    ends = np.arange(-axis.low, 0), np.arange(axis.size, axis.size + axis.high)
     # The array is one operand: the transpose then adds narrow slices to a wide one, and pads no wide ones.
-    before, after = (_stretches(array, axis.axis, each) for each in (cells[: axis.low], cells[axis.low + axis.size :]))
+    before, after = (_stretches(array, axis.axis, copied_cells(each, axis.size, axis.extension)) for each in ends)
     array = lax.concatenate([*before, array, *after], axis.axis)
     # Otherwise every cell of every window would be looked up in the stretches again.
     return materialize(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array

@@ -184,7 +184,7 @@ def _power_means(
             return pool_by_sums_of_cells(_MeanBySums(window, number, include_pad), rule, x).astype(dtype)
         values = norms(x.astype(wide), mask, None, window, number, rule)
         if number <= largest:
-            counts = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim)).astype(wide)
+            counts = jnp.asarray(cells_counted(mask, window, include_pad, x.ndim), wide)
             values = _divided(values, counts ** (1 / number))
         return values.astype(dtype)
     p, number = exponent_in_range(p, number, x.ndim, wide)
@@ -224,11 +224,10 @@ class _MeanBySums(SumsOfPowers):
             return _parametric_means(x, None, p[0], self.window, None, "jvp")
         assert self.number is not None
         norms = parametric_pool(x, None, Norm(self.window, self.number), "jvp")
-        return _divided(norms, jnp.asarray(self.counts((norms,)) ** (1 / self.number)))
+        return _divided(norms, self.counts((norms,)) ** (1 / self.number))
 
-    def counts(self, sums: Terms, *_: jax.Array) -> np.ndarray:
-        counts = cells_counted(None, self.window, self.include_pad, sums[0].ndim)
-        return np.asarray(counts, sums[0].dtype)
+    def counts(self, sums: Terms, *_: jax.Array) -> jax.Array:
+        return jnp.asarray(cells_counted(None, self.window, self.include_pad, sums[0].ndim), sums[0].dtype)
 
     def value_of_sums(self, sums: Terms, counts: ArrayLike, *p: jax.Array) -> jax.Array:
         return super().value_of_sums((divide(sums[0], jnp.asarray(counts)),), counts, *p)

@@ -57,7 +57,7 @@ def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array
     """
     room = axis.size - axis.kernel
     shape = [count if a == axis.axis else 1 for a in range(samples.ndim)]
-    numbers = np.arange(count, dtype=np.int32).reshape(shape)
+    numbers = lax.broadcasted_iota(np.int32, shape, axis.axis)
     starts = jnp.full(jnp.broadcast_shapes(samples.shape, numbers.shape), room, np.int32)
     if count > 1:
         alpha = samples.dtype.type(room) / samples.dtype.type(count - 1)
@@ -101,7 +101,7 @@ class _ReadAtPositions(LinearMap):
 
 def _sources(positions: jax.Array, axis: int, size: int) -> jax.Array:
     """The number of the result that is read at each cell of the axis; beyond all results where there is none."""
-    count, cells = positions.shape[axis], np.arange(size, dtype=np.int32)
+    count, cells = positions.shape[axis], lax.iota(np.int32, size)
     # Comparing with a few positions is faster than a search, whose reads are scattered.
     method = "compare_all" if count <= 128 else "scan_unrolled"
 

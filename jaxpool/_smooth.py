@@ -179,8 +179,8 @@ class _LogSumExp(LogExponentials):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        counts = self.window.counts(1 + self.window.axes[-1].axis, padding=self.window.zeros)
-        return () if (counts == 1).any() else super().platforms
+        counts = (self.window.cells,) if self.window.zeros else self.window.possible_counts()
+        return () if 1 in counts else super().platforms
 
     def value(
         self, cells: Cells, parameter: Parameter, part: Window, multiplicities: Multiplicities, shift: Shift

@@ -119,8 +119,8 @@ class _WriteLast(LinearMap):
 
         return last(targets)
 
-    def _numbers(self, positions: jax.Array) -> np.ndarray:
-        return np.arange(positions.shape[-1], dtype=np.int32)
+    def _numbers(self, positions: jax.Array) -> jax.Array:
+        return lax.iota(np.int32, positions.shape[-1])
 
 
 def _read(array: jax.Array, targets: jax.Array) -> jax.Array:

@@ -20,13 +20,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule
 from jaxpool._engine import gpu, primitives
 from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.operations import Operation, identity
+from jaxpool._engine.operations import Operation
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import holds_all_cells, with_zeros_in_padding
 from jaxpool._geometry.pieces import Pieces, divide_window, stacked
@@ -106,10 +105,9 @@ def extremes_with_zeros(x: jax.Array, window: Window, op: Operation) -> jax.Arra
     """The extreme of every window by `op`, including the zeros in it if padded cells are zeros."""
     found = reduce_windows(x, window, op)
     for axis in window.axes if window.zeros else ():
-        holds_zeros = axis.counts(padding=False) < axis.kernel
-        if holds_zeros.any():
-            zeros = np.where(holds_zeros, np.zeros((), x.dtype), identity(op, x.dtype))
-            found = op(found, jnp.broadcast_to(axis.along(zeros, x.ndim), found.shape))
+        if not axis.is_full:
+            holds_zeros = axis.counts(x.ndim, padding=False) < axis.kernel
+            found = jnp.where(holds_zeros, op(found, jnp.zeros_like(found)), found)
     return found
 
 
@@ -118,8 +116,7 @@ def sums_with_zeros(multiplicity: jax.Array, window: Window) -> jax.Array:
     sums = reduce_windows(multiplicity, window, lax.add)
     if not window.zeros:
         return sums
-    padded = window.cells - window.counts(multiplicity.ndim, padding=False)
-    return sums + padded.astype(sums.dtype)
+    return sums + jnp.asarray(window.cells - window.counts(multiplicity.ndim, padding=False), sums.dtype)
 
 
 def any_present(mask: jax.Array, window: Window) -> jax.Array:
@@ -134,7 +131,7 @@ def without_uncovered(x: jax.Array, window: Window, *, learnt: bool) -> jax.Arra
     The cotangent of the number is a sum over all windows along the first axes, even those that no window along the next
     axes holds.
     """
-    if all(covered.all() for covered in window.covered(x.ndim)):
+    if not window.uncovered_axes():
         return x
     if learnt or not primitives.available():
         return _zero_uncovered(x, window)

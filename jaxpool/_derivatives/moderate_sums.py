@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
@@ -102,14 +101,14 @@ class SumsOfCells(abc.ABC):
         sums = tuple(materialize(reduce_windows(each, self.window, lax.add)) for each in terms)
         if not self.window.zeros:
             return sums
-        padded = (self.window.cells - self.window.counts(sums[0].ndim, padding=False)).astype(sums[0].dtype)
+        padded = jnp.asarray(self.window.cells - self.window.counts(sums[0].ndim, padding=False), sums[0].dtype)
         zeros = self.terms(jnp.zeros((), sums[0].dtype), *cells[self.arrays :])
         return tuple(total + zero * padded for total, zero in zip(sums, zeros, strict=True))
 
     def counts(self, sums: Terms, *_: jax.Array) -> Any:
         """The numbers of cells of the windows, given the sums and the cells."""
         cells = self.window.cells if self.window.zeros else self.window.counts(sums[0].ndim, padding=False)
-        return np.asarray(cells, sums[0].dtype)
+        return jnp.asarray(cells, sums[0].dtype)
 
     def value_of_kept(self, cells: Terms, sums: Terms) -> jax.Array:
         return self.value_of_sums(sums, self.counts(sums, *cells), *cells[self.arrays :])

@@ -1,11 +1,9 @@
-"""Bins of unequal sizes: their cells, and the bins that hold a cell, by tables that are known while tracing.
+"""Bins of unequal sizes: their cells, and the bins that hold a cell, by gathers.
 
 The cells at one place of all bins are entries of the axis, and so are the bins that hold the cells, of which there are
 two at most if there are fewer bins than cells. A CPU's compiler fuses such gathers into the loop that combines them.
-The two mirror each other. Bin o of m holds the cells of n that overlap it when both axes are drawn at the same length,
-so cell u is in the bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins with m and n exchanged. If m and n
-have a common divisor, the pattern repeats, and each period is gathered separately, so that a sharded axis needs no
-cells from other shards if each shard holds whole periods.
+If the numbers of bins and of cells have a common divisor, the pattern repeats, and each period is gathered separately,
+so that a sharded axis needs no cells from other shards if each shard holds whole periods.
 
 TPUs reduce bins one by one (`tpu`). In all other cases `copy_to_tiles` gives every bin a copy of its cells, side by
 side and filled up to the size of the largest bin. The bins are then windows that tile the axis, and any code for
@@ -18,13 +16,14 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, merge_axis, split_axis
-from jaxpool._engine.stages import barrier
-from jaxpool._geometry.bins import BinAxis, first_cells, last_cells
+from jaxpool._engine.stages import barrier, materialize
+from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
 
@@ -58,7 +57,11 @@ def cells_at_place(array: jax.Array, window: Window, place: int, fill: Any) -> j
     """The cells at one place of all bins, along one axis; `fill` where a bin has fewer cells."""
     (axis,) = window.axes
     assert isinstance(axis, BinAxis)
-    return _take_in_periods(array, axis, _cells_of_bins(axis.period())[:, place], fill)
+    period = axis.period()
+    bins = period.kinds()
+    held = place < period.held_by(bins, padding=False)
+    cells = np.where(held, period.start(bins) + place, period.size)
+    return _take_in_periods(array, axis, cells, fill, inside=bool(held.all()))
 
 
 def gather_from_bins(
@@ -96,16 +99,15 @@ def _holders(period: BinAxis, rank: int) -> Iterator[tuple[Any, Any, Callable[[j
     if entries == rank - 1 and period.output <= 8:
         # Not a table, which the loop would read from memory.
         cells = lax.broadcasted_iota(np.int32, [1] * entries + [period.size], entries)
-        for number, (start, count) in enumerate(zip(period.starts, period.counts(padding=False), strict=True)):
-            places = cells - np.int32(start)
-            covered = (places >= 0) & (places < np.int32(count))
+        for number in range(period.output):
+            places = cells - np.int32(period.start(number))
+            covered = (places >= 0) & (places < np.int32(period.held_by(number, padding=False)))
             yield places, covered, partial(lax.slice_in_dim, start_index=number, limit_index=number + 1, axis=entries)
         return
     along = replace(period, axis=entries)
-    for bins, held in zip(*_bins_of_cells(period), strict=True):
-        places = np.where(held, np.arange(period.size) - period.starts[bins], 0).astype(np.int32)
-        covered = True if held.all() else along.along(held, rank)
-        yield along.along(places, rank), covered, partial(take, positions=bins, axis=entries, fill=0, unique=False)
+    for number, (bins, held, places) in enumerate(zip(*map(materialize, period.holders()), strict=True)):
+        covered = along.along(held, rank) if number else True
+        yield along.along(places, rank), covered, partial(take, positions=bins, axis=entries, fill=0, inside=True)
 
 
 def as_tiles(window: Window) -> Window:
@@ -123,7 +125,8 @@ def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
-            array = _take_in_periods(barrier(array), axis, _cells_of_bins(axis.period()).ravel(), fill)
+            cells = materialize(axis.period().cells().ravel())
+            array = _take_in_periods(barrier(array), axis, cells, fill, inside=False)
     return array
 
 
@@ -135,35 +138,22 @@ def combine_copies(array: jax.Array, window: Window, op: Operation) -> jax.Array
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             period = axis.period()
-            bins, held = _bins_of_cells(period)
             size = period.output * period.kernel
+            bins, held, places = period.holders()
             # All numbers must be distinct, including those beyond the array.
-            missing = size + np.arange(bins.size).reshape(bins.shape)
-            copies = np.where(held, bins * period.kernel + np.arange(period.size) - period.starts[bins], missing)
-            copied = take(_split(array, axis, size), copies, axis.axis + 1, 0, unique=True)
+            missing = size + lax.iota(np.int32, bins.size).reshape(bins.shape)
+            copies = materialize(jnp.where(held, bins * period.kernel + places, missing))
+            copied = take(_split(array, axis, size), copies, axis.axis + 1, 0, inside=False, unique=True)
             array = merge_axis(lax.squeeze(fold(copied, (axis.axis + 1,), op), (axis.axis + 1,)), axis.axis)
     return array
 
 
-def _cells_of_bins(axis: BinAxis) -> np.ndarray:
-    """The cells of each bin, of shape (bins, kernel); numbers beyond the axis where a bin has fewer."""
-    places = np.arange(axis.kernel)
-    return np.where(places < axis.counts(padding=False)[:, None], axis.starts[:, None] + places, axis.size)
-
-
-def _bins_of_cells(axis: BinAxis) -> tuple[np.ndarray, np.ndarray]:
-    """Bins that may hold each cell, of shape (most copies, cells), and which of them do."""
-    first, last = (bound(axis.output, axis.size) for bound in (first_cells, last_cells))
-    bins = first + np.arange(np.max(last - first))[:, None]
-    return np.minimum(bins, axis.output - 1), bins < last
-
-
-def _take_in_periods(array: jax.Array, axis: BinAxis, cells: np.ndarray, fill: Any) -> jax.Array:
+def _take_in_periods(array: jax.Array, axis: BinAxis, cells: Any, fill: Any, *, inside: bool) -> jax.Array:
     """These cells of every period; `fill` for those beyond it."""
     size = axis.period().size
     if size == axis.size:
-        return take(array, cells, axis.axis, fill, unique=False)
-    return merge_axis(take(_split(array, axis, size), cells, axis.axis + 1, fill, unique=False), axis.axis)
+        return take(array, cells, axis.axis, fill, inside=inside)
+    return merge_axis(take(_split(array, axis, size), cells, axis.axis + 1, fill, inside=inside), axis.axis)
 
 
 def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
@@ -174,15 +164,19 @@ def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
     return split_axis(array, axis.axis, size)
 
 
-def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
-    """Replace an axis by the entries at `positions`, in their shape; those beyond the axis are `fill`."""
+def take(
+    array: jax.Array, positions: jax.Array | np.ndarray, axis: int, fill: Any, *, inside: bool, unique: bool = False
+) -> jax.Array:
+    """Replace an axis by the entries at `positions`, in their shape; those beyond the axis are `fill`.
+
+    They are all `inside`, or some may not be; with `unique` no two are the same.
+    """
     added = positions.ndim - 1
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + added for n in behind)
     # A CPU would store what the loops of a sum and of an extreme gathered by the same numbers.
     is_of_extreme = known_platform() == "cpu" and fill != 0
     starts = positions[..., None].astype(np.uint32 if is_of_extreme else np.int32)
-    inside = bool((positions < array.shape[axis]).all())
     if known_platform() == "gpu":
         # Single entries, in the order of the result. For whole slices the GPU compiler would put the positions first
         # and transpose the array in a separate kernel.

@@ -176,8 +176,11 @@ def _rows_of(window: Window, offsets: Sequence[int] | None, dilates: bool) -> li
     return made
 
 
-def _terms(axis: WindowAxis, shift: int, offsets: Sequence[int] | None) -> list[int]:
+def _terms(axis: WindowAxis, shift: int, offsets: Sequence[int] | None) -> Sequence[int]:
     """The values of t for which a row has cells at one of the offsets, by default all of the window."""
+    if offsets is None and axis.dilation <= axis.stride:
+        # Every row between that of the first offset and that of the last one has a cell.
+        return range(-shift // axis.stride, (axis.extent - 1 - shift) // axis.stride + 1)
     return sorted({(offset * axis.dilation - shift) // axis.stride for offset in offsets or range(axis.kernel)})
 
 

@@ -5,6 +5,7 @@
 So no cells are sent, however many shards a window reaches over, and a derivative sends nothing.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,11 +25,21 @@ class Parts(Shared):
     """The parts of windows that each device has, as windows of one size that tile an axis."""
 
     @cached_property
+    def starts(self) -> np.ndarray:
+        """The first cell of each window."""
+        return self.along.start(np.arange(self.along.output))
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """The cell after the last one of each window."""
+        return self.along.end(np.arange(self.along.output))
+
+    @cached_property
     def windows(self) -> np.ndarray:
         """The window of each part, for each device; beyond all windows where it has fewer parts than others."""
         edges = np.arange(self.devices + 1) * self.cells
         first = np.searchsorted(self.ends, edges[:-1], "right")
-        bound = np.searchsorted(self.along.starts, edges[1:])
+        bound = np.searchsorted(self.starts, edges[1:])
         windows = first[:, None] + np.arange((bound - first).max())
         return np.where(windows < bound[:, None], windows, self.along.output)
 
@@ -36,18 +47,18 @@ class Parts(Shared):
     def cells_of_parts(self) -> tuple[np.ndarray, np.ndarray]:
         """The first cell of each part on its device, and the number of its cells."""
         edges = np.arange(self.devices)[:, None] * self.cells
-        bounds = (np.append(bound, 0)[self.windows] - edges for bound in (self.along.starts, self.ends))
+        bounds = (np.append(bound, 0)[self.windows] - edges for bound in (self.starts, self.ends))
         first, end = (np.clip(bound, 0, self.cells) for bound in bounds)
         return first, np.maximum(end - first, 0)
 
     @cached_property
     def positions(self) -> np.ndarray:
         """The numbers of the parts of each window, the first one, the second one, and so on; -1 without one."""
-        slots = ((self.ends - 1) // self.cells - self.along.starts // self.cells).max() + 1
+        slots = ((self.ends - 1) // self.cells - self.starts // self.cells).max() + 1
         positions = np.full((self.along.output, slots), -1)
         devices, numbers = np.nonzero(self.windows < self.along.output)
         windows = self.windows[devices, numbers]
-        slot = devices - self.along.starts[windows] // self.cells
+        slot = devices - self.starts[windows] // self.cells
         positions[windows, slot] = devices * self.windows.shape[1] + numbers
         return positions
 
@@ -89,7 +100,10 @@ class Parts(Shared):
     def join(self, array: jax.Array, second: Window) -> tuple[jax.Array, jax.Array]:
         """The values of the parts of each window, side by side, and which there are: others are any values."""
         positions = self.positions.ravel()
-        return self.in_order(array, np.maximum(positions, 0)), self._mask(positions >= 0, array, second)
+        joined = np.maximum(positions, 0)
+        ends = [0, *(np.flatnonzero(np.diff(joined) != 1) + 1).tolist(), joined.size]
+        runs = [(int(joined[first]), end - first) for first, end in itertools.pairwise(ends)]
+        return self.in_order(array, runs), self._mask(positions >= 0, array, second)
 
     def _mask(self, present: np.ndarray, array: jax.Array, window: Window) -> jax.Array:
         """The mask of an array for some windows, of bools along the axis."""

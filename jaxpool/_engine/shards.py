@@ -7,6 +7,7 @@ the last that above. `Halo.kinds` are these cases, of which every device takes o
 divide come back whole.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -34,12 +35,6 @@ class Shared:
         """The cells of each device."""
         return self.along.size // self.devices
 
-    @cached_property
-    def ends(self) -> np.ndarray:
-        """The cell after the last one of each window."""
-        along = self.along
-        return along.starts + (along.counts(padding=False) if isinstance(along, BinAxis) else along.extent)
-
     def of_device(self, values: Any) -> Any:
         """What this device has in a table with a row for each; a number if all rows are one."""
         table = np.asarray(values, np.int32)
@@ -50,15 +45,14 @@ class Shared:
         config = [(low, high, 0) if number == self.along.axis else (0, 0, 0) for number in range(array.ndim)]
         return lax.pad(array, np.zeros((), array.dtype)[()], config)
 
-    def in_order(self, array: jax.Array, positions: np.ndarray) -> jax.Array:
-        """The entries at these positions of all devices' results along the axis, which is then no longer sharded."""
+    def in_order(self, array: jax.Array, runs: Sequence[tuple[int, int]]) -> jax.Array:
+        """All devices' results along the axis, no longer sharded, in runs with these starts and lengths."""
         axis, sharding = self.along.axis, jax.typeof(array).sharding
         spec = [None if number == axis else entry for number, entry in enumerate(sharding.spec)]
         with jax.sharding.use_abstract_mesh(sharding.mesh):
             array = jax.sharding.reshard(array, PartitionSpec(*spec))
-        runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
         # Not a gather, whose type has no rule for axes that are sharded, and which would be transposed into a scatter.
-        return lax.concatenate([lax.slice_in_dim(array, int(run[0]), int(run[-1]) + 1, 1, axis) for run in runs], axis)
+        return lax.concatenate([lax.slice_in_dim(array, first, first + count, 1, axis) for first, count in runs], axis)
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ class Halo(Shared):
     @property
     def is_whole(self) -> bool:
         """Whether a single window holds all cells, which are rather reduced at once."""
-        return self.along.output == 1 and self.along.counts(padding=False)[0] == self.along.size
+        return self.along.output == 1 and self.along.held_by(0, padding=False) == self.along.size
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -81,8 +75,8 @@ class Halo(Shared):
         along, numbers = self.along, np.arange(self.devices + 1)
         if self.divides:
             return numbers * (along.output // self.devices)
-        between = np.searchsorted(along.starts, numbers[1:-1] * self.cells)
-        return np.concatenate([[0], between, [along.output]])
+        between = [along.first_from(number * self.cells) for number in range(1, self.devices)]
+        return np.array([0, *between, along.output])
 
     @property
     def windows(self) -> int:
@@ -103,15 +97,15 @@ class Halo(Shared):
     @cached_property
     def origins(self) -> np.ndarray:
         """The first cell of these windows, on each device."""
-        return self.along.starts[self.first]
+        return self.along.start(self.first)
 
     @cached_property
     def reach(self) -> tuple[int, int]:
         """The cells below and above its own that a device needs at most, for the windows that it has."""
         has = np.diff(self.bounds) > 0
         edges = np.arange(self.devices)[has] * self.cells
-        lowest = np.maximum(self.along.starts[self.bounds[:-1][has]], 0)
-        highest = np.minimum(self.ends[self.bounds[1:][has] - 1], self.along.size)
+        lowest = np.maximum(self.along.start(self.bounds[:-1][has]), 0)
+        highest = np.minimum(self.along.end(self.bounds[1:][has] - 1), self.along.size)
         return max(0, int((edges - lowest).max())), max(0, int((highest - edges).max()) - self.cells)
 
     @cached_property
@@ -171,6 +165,6 @@ class Halo(Shared):
         """All windows, from those that each device evaluated; on every device, unless they may stay there."""
         if self.divides:
             return array
-        devices = np.repeat(np.arange(self.devices), np.diff(self.bounds))
-        own = np.arange(self.along.output) - self.first[devices]
-        return self.in_order(array, devices * self.windows + own)
+        starts = np.arange(self.devices) * self.windows + self.bounds[:-1] - self.first
+        runs = zip(starts.tolist(), np.diff(self.bounds).tolist(), strict=True)
+        return self.in_order(array, [(first, count) for first, count in runs if count])

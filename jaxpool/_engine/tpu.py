@@ -76,7 +76,7 @@ def _reduce_bins(x: jax.Array, part: Window, op: Operation, dtype: Any) -> jax.A
     (axis,) = part.axes
     bins = [
         lax.slice_in_dim(x, start, start + count, 1, axis.axis)
-        for start, count in zip(axis.starts.tolist(), axis.counts(padding=False).tolist(), strict=True)
+        for start, count in ((axis.start(bin), axis.held_by(bin, padding=False)) for bin in range(axis.output))
     ]
     reduced = [lax.reduce(cells.astype(dtype), identity(op, dtype), op, (axis.axis,)) for cells in bins]
     return lax.concatenate([lax.expand_dims(each, (axis.axis,)) for each in reduced], axis.axis)
@@ -85,7 +85,7 @@ def _reduce_bins(x: jax.Array, part: Window, op: Operation, dtype: Any) -> jax.A
 def _spread_bins(cotangent: jax.Array, part: Window) -> jax.Array:
     """The transpose of the sum of every bin along one axis: cells between two edges are in the same bins."""
     (axis,) = part.axes
-    starts, ends = axis.starts, axis.starts + axis.counts(padding=False)
+    starts, ends = axis.start(np.arange(axis.output)), axis.end(np.arange(axis.output))
     edges = np.union1d(starts, ends).tolist()
     stretches = []
     for first, end in itertools.pairwise(edges):

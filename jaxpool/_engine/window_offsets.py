@@ -128,11 +128,7 @@ def keeps_terms(window: Window, shape: Sequence[int]) -> bool:
 
 def present_cells(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
     """Which cells are present; None if windows hold no others."""
-    if (
-        mask is not None
-        or window.zeros
-        or all((axis.counts(padding=False) == axis.kernel).all() for axis in window.axes)
-    ):
+    if mask is not None or window.zeros or window.is_full:
         return mask
     sizes = {axis.axis: axis.size for axis in window.axes}
     return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)

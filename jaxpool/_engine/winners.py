@@ -164,8 +164,8 @@ def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
     With a footprint it is the first cell that is no padding at all, as the first one may be in the high padding.
     """
     if isinstance(window, FootprintWindow):
-        return jnp.asarray(window.first_real_numbers(rank).astype(dtype))
-    along = (jnp.asarray(axis.along(axis.first_real_offsets().astype(dtype), rank)) for axis in window.axes)
+        return window.first_real_numbers(rank).astype(dtype)
+    along = (axis.first_real_offsets(rank).astype(dtype) for axis in window.axes)
     return encode(along, [axis.kernel for axis in window.axes[1:]])
 
 
@@ -184,7 +184,7 @@ def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
     positions = []
     along = decode(offsets.astype(jnp.int32), [axis.kernel for axis in window.axes[1:]])
     for axis, offset in zip(window.axes, along, strict=True):
-        position = offset * axis.dilation + axis.along(axis.starts.astype(np.int32), offsets.ndim)
+        position = offset * axis.dilation + axis.starts(offsets.ndim)
         if axis.extension is not None:
             position = copied_cells(position, axis.size, axis.extension)
         positions.append(position)

@@ -8,8 +8,12 @@ NumPy integers: floating point would put cells into the wrong bin.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxpool._geometry.sizes import Axes, OutputSizes, axes_and_sizes
 from jaxpool._geometry.window import Window, WindowAxis
@@ -31,13 +35,70 @@ class BinAxis(WindowAxis):
         return 0
 
     @property
-    def starts(self) -> np.ndarray:
-        """The number of the first cell of each bin."""
-        return first_cells(self.size, self.output)
+    def is_full(self) -> bool:
+        """A smaller bin lacks the last cell of the largest one."""
+        return False
 
-    def counts(self, *, padding: bool) -> np.ndarray:
+    @property
+    def is_all_covered(self) -> bool:
+        """Every cell is in a bin."""
+        return True
+
+    def start(self, window: Any) -> Any:
+        """floor(i·size/bins), the first cell, for bins i, which are ints or a NumPy array."""
+        return window * self.size // self.output
+
+    def end(self, window: Any) -> Any:
+        """ceil((i + 1)·size/bins), the first cell after them."""
+        return -(-(window + 1) * self.size // self.output)
+
+    def first_from(self, cell: int) -> int:
+        """The first bin that starts at this cell or later."""
+        return -(-cell * self.output // self.size)
+
+    def starts(self, rank: int) -> jax.Array:
+        """The first cell of every bin: a table, as products of sizes may be too large for the device."""
+        return self.along(jnp.asarray(self.start(np.arange(self.output)), np.int32), rank)
+
+    def held_by(self, window: Any, *, padding: bool) -> Any:
+        """The number of cells in these bins."""
+        return self.end(window) - self.start(window)
+
+    def counts(self, rank: int, *, padding: bool) -> Any:
         """The number of cells in each bin."""
-        return last_cells(self.size, self.output) - self.starts
+        return self.along(jnp.asarray(self.held_by(np.arange(self.output), padding=padding), np.int32), rank)
+
+    def kinds(self) -> np.ndarray:
+        """All bins."""
+        return np.arange(self.output)
+
+    def first_real_offsets(self, rank: int) -> jax.Array:
+        """No bin has padding."""
+        return jnp.zeros((1,) * rank, np.int32)
+
+    def cells(self) -> jax.Array:
+        """The cells of each bin, of shape (bins, kernel); `size` where a bin has fewer."""
+        bins = np.arange(self.output)
+        starts, counts = (
+            jnp.asarray(each, np.int32)[:, None] for each in (self.start(bins), self.held_by(bins, padding=False))
+        )
+        places = lax.broadcasted_iota(np.int32, (1, self.kernel), 1)
+        return jnp.where(places < counts, starts + places, self.size)
+
+    def holders(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The bins that may hold each cell, whether they do, and its place in them, of shape (most bins, cells).
+
+        Bin o of m holds the cells of n that overlap it when both axes are drawn at the same length, so cell u is in the
+        bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins with m and n exchanged. The first one does.
+        """
+        most = -(-(self.size - math.gcd(self.size, self.output) + self.output) // self.size)
+        number, cell = (lax.broadcasted_iota(np.int32, (most, self.size), axis) for axis in range(2))
+        first, rest = _divmod_of_product(cell[:1], self.output, self.size)
+        bins = jnp.minimum(first + number, self.output - 1)
+        held = rest + self.output > number * self.size
+        starts = jnp.asarray(self.start(np.arange(self.output)), np.int32)
+        places = cell - starts.at[bins].get(mode="promise_in_bounds")
+        return bins, held, jnp.where(held, places, 0)
 
     def as_tiles(self) -> WindowAxis:
         """The bins as windows of one size, on an axis where they share no cells."""
@@ -49,14 +110,18 @@ class BinAxis(WindowAxis):
         return replace(self, size=self.size // parts, output=self.output // parts)
 
 
-def first_cells(size: int, bins: int) -> np.ndarray:
-    """floor(i·size/bins) for every bin i."""
-    return np.arange(bins) * size // bins
-
-
-def last_cells(size: int, bins: int) -> np.ndarray:
-    """ceil((i + 1)·size/bins) for every bin i: the first cell after it."""
-    return -(-(np.arange(bins) + 1) * size // bins)
+def _divmod_of_product(numbers: jax.Array, factor: int, divisor: int) -> tuple[jax.Array, jax.Array]:
+    """The quotient and the remainder of number·factor by the divisor, in int32, for numbers below the divisor."""
+    if divisor * factor < 2**31:
+        return lax.div(numbers * factor, np.int32(divisor)), lax.rem(numbers * factor, np.int32(divisor))
+    whole, factor = divmod(factor, divisor)
+    quotient = rest = jnp.zeros_like(numbers)
+    # Of the product, one bit of the number after the other is known, the highest first.
+    for bit in reversed(range(divisor.bit_length())):
+        rest = 2 * rest + (numbers >> bit & 1) * factor
+        times = (rest >= divisor).astype(np.int32) + (rest >= 2 * divisor).astype(np.int32)
+        quotient, rest = 2 * quotient + times, rest - times * divisor
+    return quotient + numbers * whole, rest
 
 
 def make_bins(

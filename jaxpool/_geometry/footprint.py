@@ -12,7 +12,9 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxpool._geometry.window import Window, WindowAxis
 
@@ -59,19 +61,13 @@ class Footprint:
 
     def first_numbers(self, along: Sequence[np.ndarray]) -> np.ndarray:
         """The row-major number of the first offset j of the window with Π along[a][j_a, ·], or 0; as in `sums`."""
-        kinds, which = [], []
-        for matrix in along:
-            # Few columns differ: those of windows near the ends of an axis.
-            different, column = np.unique(matrix, axis=1, return_inverse=True)
-            kinds.append(different)
-            which.append(column.reshape(-1))
-        found = np.zeros([matrix.shape[1] for matrix in kinds], np.int64)
+        found = np.zeros([matrix.shape[1] for matrix in along], np.int64)
         for place in np.ndindex(found.shape):
             present = self.held
-            for axis, (matrix, column) in enumerate(zip(kinds, place, strict=True)):
+            for axis, (matrix, column) in enumerate(zip(along, place, strict=True)):
                 present = present & matrix[:, column].reshape([-1 if a == axis else 1 for a in range(present.ndim)])
             found[place] = np.argmax(present)
-        return found[np.ix_(*which)]
+        return found
 
 
 def _of(held: np.ndarray) -> Footprint:
@@ -108,47 +104,93 @@ class FootprintWindow(Window):
         )
         return FootprintWindow(axes, footprint=self.footprint.mirrored())
 
-    def counts(self, rank: int, *, padding: bool) -> np.ndarray:
-        counts = self.footprint.sums([_present(axis, padding=padding) for axis in self.axes])
-        same = (counts == counts.flat[0]).all()
-        return self._in_rank(counts[(slice(1),) * counts.ndim] if same else counts, rank)
+    def counts(self, rank: int, *, padding: bool) -> Any:
+        counts = self._counts_of_kinds(padding=padding)
+        return int(counts.flat[0]) if (counts == counts.flat[0]).all() else self._of_windows(counts, rank)
 
-    def covered(self, rank: int) -> tuple[np.ndarray, ...]:
-        return (self._in_rank(self.footprint.sums([_holders(axis) for axis in self.axes]) > 0, rank),)
+    def possible_counts(self) -> tuple[int, ...]:
+        return tuple(np.unique(self._counts_of_kinds(padding=False)).tolist())
 
-    def first_real_numbers(self, rank: int) -> np.ndarray:
+    def _counts_of_kinds(self, *, padding: bool) -> np.ndarray:
+        return self.footprint.sums([_present(axis, padding=padding) for axis in self.axes])
+
+    def uncovered_axes(self) -> tuple[WindowAxis, ...]:
+        return () if self._covered_kinds().all() else self.axes
+
+    def covered(self, rank: int) -> tuple[jax.Array, ...]:
+        kinds = self._covered_kinds()
+        return () if kinds.all() else (_expanded(kinds, [_kind_of_cells(axis, rank) for axis in self.axes]),)
+
+    def _covered_kinds(self) -> np.ndarray:
+        return self.footprint.sums([_holders(axis) for axis in self.axes]) > 0
+
+    def first_real_numbers(self, rank: int) -> jax.Array:
         """The row-major number, in the box, of the first real cell of each window; 0 if there is none."""
         numbers = self.footprint.first_numbers([_present(axis, padding=False) for axis in self.axes])
-        return self._in_rank(numbers, rank)
+        return self._of_windows(numbers, rank)
 
-    def _in_rank(self, values: np.ndarray, rank: int) -> np.ndarray:
-        """Values along all pooled axes in a shape that broadcasts against an array of `rank` axes."""
-        shape = [1] * rank
-        for axis, size in zip(self.axes, values.shape, strict=True):
-            shape[axis.axis] = size
-        return values.reshape(shape)
+    def _of_windows(self, values: np.ndarray, rank: int) -> jax.Array:
+        """The values of all windows, from those of each kind along the pooled axes."""
+        return _expanded(values, [axis.kind(rank) for axis in self.axes])
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         counts = self.footprint.sums([_present(axis, padding=axis.extension is not None) for axis in self.axes])
         if not counts.all():
-            place = tuple(int(n) for n in np.unravel_index(np.argmin(counts), counts.shape))
+            kinds = np.unravel_index(np.argmin(counts), counts.shape)
+            place = tuple(int(axis.kinds()[kind]) for axis, kind in zip(self.axes, kinds, strict=True))
             raise ValueError(
                 f"{function}: window {place} along axes {self.pooled_axes} holds only padding with kernel_size "
                 f"{self.footprint}; {fix}"
             )
 
 
+# What differs between windows, or between cells, does so near the ends of an axis, or as strides go. So it is computed
+# in NumPy for one of each kind, and looked up on the device by the number of the kind.
+
+
 def _present(axis: WindowAxis, *, padding: bool) -> np.ndarray:
-    """Whether the cell at each offset (rows) of each window (columns) is real or, with `padding`, declared."""
-    cells = np.arange(axis.kernel)[:, None] * axis.dilation + axis.starts
+    """Whether the cell at each offset (rows) of each kind of window (columns) is real or, with `padding`, declared."""
+    cells = np.arange(axis.kernel)[:, None] * axis.dilation + axis.start(axis.kinds())
     low, high = (axis.low, axis.high) if padding else (0, 0)
     return (cells >= -low) & (cells < axis.size + high)
 
 
 def _holders(axis: WindowAxis) -> np.ndarray:
-    """Whether a window has each cell (columns) at each offset (rows)."""
-    distances = np.arange(axis.size) + axis.low - np.arange(axis.kernel)[:, None] * axis.dilation
+    """Whether a window has a cell of each kind (columns) at each offset (rows)."""
+    distances = _one_of_each(axis) + axis.low - np.arange(axis.kernel)[:, None] * axis.dilation
     return (distances >= 0) & (distances <= (axis.output - 1) * axis.stride) & (distances % axis.stride == 0)
+
+
+def _one_of_each(axis: WindowAxis) -> np.ndarray:
+    """Cells of all kinds: those near the ends, and one stride of those between, which repeat with it."""
+    before, after = _between(axis)
+    return np.r_[: min(before + axis.stride, after), after : axis.size]
+
+
+def _kind_of_cells(axis: WindowAxis, rank: int) -> jax.Array:
+    """The number of the kind of each cell along an axis of an array of `rank` axes."""
+    before, after = _between(axis)
+    numbers = lax.broadcasted_iota(np.int32, [axis.size if a == axis.axis else 1 for a in range(rank)], axis.axis)
+    if after - before <= axis.stride:
+        return numbers
+    repeated = before + lax.rem(jnp.maximum(numbers - before, 0), np.int32(axis.stride))
+    behind = numbers - (after - before - axis.stride)
+    return jnp.where(numbers < before, numbers, jnp.where(numbers < after, repeated, behind))
+
+
+def _between(axis: WindowAxis) -> tuple[int, int]:
+    """The first cell that windows hold at all offsets, and the first one behind it that they do not."""
+    before = min(axis.extent, axis.size)
+    return before, min(max(before, (axis.output - 1) * axis.stride - axis.low), axis.size)
+
+
+def _expanded(values: np.ndarray, kinds: Sequence[jax.Array]) -> jax.Array:
+    """The values at these kinds along the axes of the window, each an array that broadcasts against its arrays."""
+    number: Any = 0
+    for kind, size in zip(kinds, values.shape, strict=True):
+        number = number * size + kind
+    dtype = values.dtype if values.dtype == np.bool_ else np.int32
+    return jnp.asarray(values.ravel(), dtype).at[number].get(mode="promise_in_bounds")
 
 
 def make_footprint(cells: Any, function: str = "footprint", name: str = "cells") -> Footprint:

@@ -67,12 +67,14 @@ def divide_window(window: Window) -> Division:
 
 def _choices(kernel: int) -> Iterator[tuple[int, ...]]:
     """How many pieces of each kind make one of the next."""
-    most = math.ceil(math.log(kernel, _MOST_PIECES))
-    for count in range(int(kernel > _MOST_PIECES), most + 1):
-        for factors in itertools.combinations_with_replacement(range(2, _MOST_PIECES + 1), count):
-            if kernel // _MOST_PIECES <= math.prod(factors) <= kernel:
-                yield factors
-                yield factors[::-1]
+    if kernel <= _MOST_PIECES:
+        yield ()
+    for count in range(1, math.ceil(math.log(kernel, _MOST_PIECES)) + 1):
+        # All but one alike: the number of choices grows with the logarithm of the kernel.
+        for most, last in itertools.product(range(2, _MOST_PIECES + 1), repeat=2):
+            for factors in ((*[most] * (count - 1), last), (last, *[most] * (count - 1))):
+                if kernel // _MOST_PIECES <= math.prod(factors) <= kernel:
+                    yield factors
 
 
 def _terms(axis: WindowAxis, factors: tuple[int, ...]) -> int:

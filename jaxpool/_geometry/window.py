@@ -8,9 +8,12 @@ are in cells, which are numbered from the first real one of an axis: padding is 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxpool._geometry.padding import paddings
 from jaxpool._geometry.sizes import Axes, Padding, Sizes, axes_and_sizes, check_flag, sizes
@@ -47,42 +50,130 @@ class WindowAxis:
         return (self.output - 1) * self.stride + self.extent - self.low - self.size
 
     @property
-    def starts(self) -> np.ndarray:
-        """The number of the first cell of each window; negative in the low padding."""
-        return np.arange(self.output) * self.stride - self.low
+    def is_full(self) -> bool:
+        """Whether all cells of all windows are real."""
+        return not self.low and self.overhang <= 0
 
-    def counts(self, *, padding: bool) -> np.ndarray:
-        """The number of cells in each window that are real or, with `padding`, in the declared padding."""
+    def start(self, window: Any) -> Any:
+        """The number of the first cell of these windows; negative in the low padding."""
+        return window * self.stride - self.low
+
+    def end(self, window: Any) -> Any:
+        """The number of the cell after the last one of these windows."""
+        return self.start(window) + self.extent
+
+    def first_from(self, cell: int) -> int:
+        """The first window that starts at this cell or later, `output` if there is none."""
+        return min(max(0, -(-(cell + self.low) // self.stride)), self.output)
+
+    def starts(self, rank: int) -> jax.Array:
+        """The number of the first cell of each window, along this axis of an array of `rank` axes."""
+        return self.start(self._numbers(self.output, rank))
+
+    def held_by(self, window: Any, *, padding: bool) -> Any:
+        """The number of cells in these windows that are real or, with `padding`, in the declared padding."""
         low, high = (self.low, self.high) if padding else (0, 0)
-        first = np.maximum(0, -((self.starts + low) // self.dilation))
-        end = np.minimum(self.kernel, -((self.starts - self.size - high) // self.dilation))
-        return np.maximum(0, end - first)
+        start = self.start(window)
+        first = _steps(-start - low, self.dilation) if self.low > low else 0
+        end = self.kernel
+        if self.overhang > high:
+            end = _lesser(_steps(self.size + high - start, self.dilation), self.kernel)
+        return _at_least_0(end - first)
 
-    def along(self, values: np.ndarray, rank: int) -> np.ndarray:
+    def counts(self, rank: int, *, padding: bool) -> Any:
+        """The same for every window along this axis of an array of `rank` axes; an int if all have as many."""
+        if self.overhang <= (self.high if padding else 0) and (padding or not self.low):
+            return self.kernel
+        return self.held_by(0 if self.output == 1 else self._numbers(self.output, rank), padding=padding)
+
+    def kinds(self) -> np.ndarray:
+        """The windows that meet padding, and one of those that do not: those beside it are like it."""
+        before, after = self._full()
+        return np.r_[: min(before + 1, after), after : self.output]
+
+    def kind(self, rank: int) -> jax.Array:
+        """The number, among `kinds`, of each window along this axis of an array of `rank` axes."""
+        before, after = self._full()
+        numbers = self._numbers(self.output, rank)
+        return numbers - jnp.clip(numbers - before, 0, max(0, after - before - 1))
+
+    def _full(self) -> tuple[int, int]:
+        """The first window without low padding, and the first one behind it that reaches beyond the real cells."""
+        before = min(-(-self.low // self.stride), self.output)
+        after = (self.size - self.extent + self.low) // self.stride + 1
+        return before, min(max(before, after), self.output)
+
+    def is_covered(self, cell: Any) -> Any:
+        """Whether these cells are held by a window: not those in gaps between or within windows, nor those left over.
+
+        Cell i is at offset j of window o if i + low = o·stride + j·dilation. With the greatest common divisor taken
+        out, offsets of one class modulo `step` remain; the largest of them belongs to the first window.
+        """
+        divisor = math.gcd(self.stride, self.dilation)
+        step, dilation = self.stride // divisor, self.dilation // divisor
+        place, rest = _divmod(cell + self.low, divisor)
+        offset = _lesser(_divmod(place, dilation)[0], self.kernel - 1)
+        if step > 1:
+            _, wanted = _divmod(_divmod(place, step)[1] * pow(dilation, -1, step), step)
+            offset = offset - _divmod(offset + step - wanted, step)[1]
+        held = (place - offset * dilation <= (self.output - 1) * step) & (offset >= 0)
+        return held & (rest == 0) if divisor > 1 else held
+
+    @property
+    def is_all_covered(self) -> bool:
+        """Whether all cells are held by a window."""
+        if self.overhang < 0:
+            return False
+        if self.dilation == 1 and (self.stride <= self.kernel or self.output == 1):
+            return True
+        # Between those that lie within a window's extent of an end, cells repeat with the stride.
+        near = self.extent + self.stride
+        return bool(self.is_covered(np.r_[: min(near, self.size), max(near, self.size - near) : self.size]).all())
+
+    def covered(self, rank: int) -> jax.Array:
+        """The same for every cell, along this axis of an array of `rank` axes."""
+        return self.is_covered(self._numbers(self.size, rank))
+
+    def first_real_offsets(self, rank: int) -> jax.Array:
+        """The offset in each window of its first cell that is not low padding."""
+        return _steps(-self.starts(rank), self.dilation)
+
+    def _numbers(self, count: int, rank: int) -> jax.Array:
+        """0, 1, … along this axis of an array of `rank` axes."""
+        return lax.broadcasted_iota(np.int32, [count if axis == self.axis else 1 for axis in range(rank)], self.axis)
+
+    def along(self, values: Any, rank: int) -> Any:
         """One value per window or cell of this axis, in a shape that broadcasts against an array of `rank` axes."""
         shape = [1] * rank
         shape[self.axis] = -1
         return values.reshape(shape)
 
-    def covered(self) -> np.ndarray:
-        """Which cells are held by a window: not those in gaps between or within windows, nor those left over."""
-        covered = np.zeros(self.size, bool)
-        starts = self.starts
-        if self.dilation == 1 and self.stride <= self.kernel:
-            covered[: max(0, starts[-1] + self.extent)] = True
-            return covered
-        for offset in range(self.kernel):
-            cells = starts + offset * self.dilation
-            covered[cells[(cells >= 0) & (cells < self.size)]] = True
-        return covered
-
     def after_padding(self) -> "WindowAxis":
         """The same windows, on the axis that already has the declared padding."""
         return replace(self, size=self.low + self.size + self.high, low=0, high=0, extension=None)
 
-    def first_real_offsets(self) -> np.ndarray:
-        """The offset in each window of its first cell that is not low padding."""
-        return np.maximum(0, -(self.starts // self.dilation))
+
+# What follows is of ints, of NumPy arrays while tracing, and of JAX arrays on the device.
+
+
+def _at_least_0(number: Any) -> Any:
+    return jnp.maximum(number, 0) if isinstance(number, jax.Array) else np.maximum(number, 0)[()]
+
+
+def _lesser(number: Any, bound: int) -> Any:
+    return jnp.minimum(number, bound) if isinstance(number, jax.Array) else np.minimum(number, bound)[()]
+
+
+def _divmod(number: Any, divisor: int) -> tuple[Any, Any]:
+    """The quotient and the remainder of numbers that are not negative, in one instruction each."""
+    if isinstance(number, jax.Array) and divisor > 1:
+        return lax.div(number, np.int32(divisor)), lax.rem(number, np.int32(divisor))
+    return (number, number * 0) if divisor == 1 else divmod(number, divisor)
+
+
+def _steps(distance: Any, step: int) -> Any:
+    """How many steps it takes to cover at least this distance, 0 if it is negative."""
+    return _divmod(_at_least_0(distance) + step - 1, step)[0]
 
 
 @dataclass(frozen=True)
@@ -167,26 +258,45 @@ class Window:
             output[axis.axis] = axis.output
         return tuple(output)
 
-    def counts(self, rank: int, *, padding: bool) -> np.ndarray:
-        """Cells of each window that are real or, with `padding`, in the padding; broadcasts against the output."""
-        product = np.ones((1,) * rank, np.int64)
-        for axis in self.axes:
-            counts = axis.counts(padding=padding)
-            # One number for all windows, if they hold as many cells.
-            product = product * (counts[0] if (counts == counts[0]).all() else axis.along(counts, rank))
-        return product
+    @property
+    def is_full(self) -> bool:
+        """Whether all cells of all windows are real."""
+        return all(axis.is_full for axis in self.axes)
 
-    def covered(self, rank: int) -> tuple[np.ndarray, ...]:
+    def counts(self, rank: int, *, padding: bool) -> Any:
+        """Cells of each window that are real or, with `padding`, in the padding; an int if all windows have as many.
+
+        An array broadcasts against an output of `rank` axes.
+        """
+        return math.prod(axis.counts(rank, padding=padding) for axis in self.axes)
+
+    def possible_counts(self) -> tuple[int, ...]:
+        """The numbers of real cells that windows have, in ascending order."""
+        counts = np.ones(1, np.int64)
+        for axis in self.axes:
+            counts = np.unique(np.multiply.outer(counts, axis.held_by(axis.kinds(), padding=False)))
+        return tuple(counts.tolist())
+
+    def uncovered_axes(self) -> tuple[WindowAxis, ...]:
+        """The axes along which some cells are held by no window."""
+        return tuple(axis for axis in self.axes if not axis.is_all_covered)
+
+    def covered(self, rank: int) -> tuple[jax.Array, ...]:
         """Which cells are held by a window: those in all of these arrays, which broadcast against the cells."""
-        return tuple(axis.along(axis.covered(), rank) for axis in self.axes)
+        return tuple(axis.covered(rank) for axis in self.uncovered_axes())
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""
         for axis in self.axes:
-            counts = axis.counts(padding=axis.extension is not None)
+            if not (axis.low or axis.overhang > 0):
+                continue
+            # Between a window that starts in the array and another there is a cell, unless dilation steps over it.
+            ends = np.unique([0, min(axis.first_from(axis.size), axis.output - 1)])
+            windows = ends if axis.dilation <= axis.size else axis.kinds()
+            counts = axis.held_by(windows, padding=axis.extension is not None)
             if not counts.all():
                 raise ValueError(
-                    f"{function}: window {int(np.argmin(counts))} along axis {axis.axis} holds only padding "
+                    f"{function}: window {int(windows[np.argmin(counts)])} along axis {axis.axis} holds only padding "
                     f"(padding ({axis.low}, {axis.high}), kernel_size {axis.kernel}, dilation {axis.dilation}, "
                     f"{axis.size} cells); {fix}"
                 )

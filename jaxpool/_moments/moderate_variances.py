@@ -70,7 +70,7 @@ class Variances:
         """The values by one loop for each part, NaN where differences are not moderate."""
         first, *others = self._parts()
         *_, variance = reduce(_merge, others, _merge((x,), first))
-        number = np.asarray(self.window.counts(x.ndim, padding=False), x.dtype)
+        number = jnp.asarray(self.window.counts(x.ndim, padding=False), x.dtype)
         value = variance * corrected_share(number, self.correction)
         return jnp.sqrt(value) if self.root else value
 
@@ -129,26 +129,21 @@ class _Derivative(LinearMap):
 
 def _place_in_all(axis: WindowAxis) -> int | None:
     """The number of a cell that is real in every window, the middle one if possible; None if there is none."""
-    last = axis.starts[-1]
-    places = [
-        place
-        for place in range(axis.kernel)
-        if place * axis.dilation >= axis.low and last + place * axis.dilation < axis.size
-    ]
-    return min(places, key=lambda place: abs(place - axis.kernel // 2), default=None)
+    first = -(-axis.low // axis.dilation)
+    last = min(axis.kernel, -((axis.start(axis.output - 1) - axis.size) // axis.dilation)) - 1
+    return min(max(axis.kernel // 2, first), last) if first <= last else None
 
 
 def _merge(state: Arrays, part: Window) -> Arrays:
     """C, R and V of every window, from the cells, and r and v if these are parts; V is NaN if it is not moderate."""
     padded = [pad_windows(array, part, fill) for array, fill in zip(state, (-np.inf, 0.0, 0.0), strict=False)]
     near = at_offset(padded[0], part, tuple(_place_in_all(axis) or 0 for axis in part.axes))
-    number = np.asarray(part.counts(near.ndim, padding=False), near.dtype)
-    has_absent = (number < part.cells).any()
+    number = jnp.asarray(part.counts(near.ndim, padding=False), near.dtype)
 
     def gap_and_square(*given: jax.Array) -> Arrays:
         cell, *excess = given
         gap = sum(excess[:1], cell - near)
-        gap = jnp.where(cell == -jnp.inf, 0, gap) if has_absent else gap
+        gap = gap if part.is_full else jnp.where(cell == -jnp.inf, 0, gap)
         return gap, sum(excess[1:], gap * gap)
 
     terms = [gap_and_square(*(at_offset(array, part, offset) for array in padded)) for offset in offsets_in(part)]

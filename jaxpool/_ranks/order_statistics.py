@@ -1,8 +1,7 @@
 """Where quantiles are among the cells of a window, and these cells: how they are found, read and sent cotangents.
 
-A quantile is at one rank or between two, depending on the number of cells. Ranks and weights are tables over that
-number, computed in Python. The number of padded cells in each window is known while tracing; with a mask the tables are
-looked up on the device. Quantiles that read the same ranks share them.
+A quantile is at one rank or between two, depending on the number of cells. Where this differs between windows, ranks
+and weights are computed from it on the device. Quantiles that read the same ranks share them.
 """
 
 from collections.abc import Sequence
@@ -41,51 +40,63 @@ class Ranks(NamedTuple):
     means: tuple[Mean, ...]
 
 
-class _Tables(NamedTuple):
-    """The numbers of cells that windows may hold; and by number of cells the ranks, and the weights of means."""
+class _Columns(NamedTuple):
+    """The different ranks, each with what tells it from others, and the numbers of those of every quantile.
 
-    possible: np.ndarray
-    ranks: list[np.ndarray]
-    means: list[Mean]
+    Where windows have few numbers of cells, that is the rank for each of the `possible` numbers.
+    """
+
+    possible: np.ndarray | None
+    ranks: list[tuple[Any, ...]]
+    means: list[tuple[int, ...]]
 
 
 def ranks_in(counts: Counts, window: Window, quantiles: Quantiles, rank: int) -> Ranks:
     """The ranks in every window; if `counts` is None, only padding is absent. Arrays have `rank` axes."""
-    known = window.counts(rank, padding=False)
-    possible, columns, means = _tables(counts, window, quantiles)
-
-    def look_up(column: np.ndarray) -> Any:
-        if counts is not None:
-            return jnp.asarray(column).at[counts].get(mode="clip")
-        return column[known] if possible.size > 1 else column[possible.item()].item()
-
+    possible, columns, means = _columns(counts, window, quantiles)
+    held = window.counts(rank, padding=False) if counts is None else counts
+    found = [quantile.ranks(np.array(held) if isinstance(held, int) else held, window.held) for quantile in quantiles]
+    wanted: dict[int, Any] = {}
+    weighted_means = []
+    for numbers, (lower, upper, weight) in zip(means, found, strict=True):
+        wanted |= dict(zip(numbers, (lower, upper), strict=False))
+        weighted_means.append(Mean(numbers, weight))
     ranks: list[Rank] = []
-    for column in columns:
-        steps = [set((column - earlier)[possible].tolist()) for earlier in columns[: len(ranks)]]
-        after = next((number for number, step in enumerate(steps) if step <= {0, 1}), None)
-        ranks.append(Rank(look_up(column.astype(np.int32)), frozenset(column[possible].tolist()), after))
-    weighted_means = (mean if len(mean.ranks) == 1 else Mean(mean.ranks, look_up(mean.weight)) for mean in means)
+    for number, column in enumerate(columns):
+        given = wanted[number].item() if isinstance(held, int) else wanted[number]
+        if possible is None:
+            # The second rank of a quantile follows the first.
+            after = next((first for first, *second in means if [number] == second), None)
+            ranks.append(Rank(given, frozenset(), after))
+        else:
+            steps = [set(np.subtract(column, earlier).tolist()) for earlier in columns[:number]]
+            after = next((earlier for earlier, step in enumerate(steps) if step <= {0, 1}), None)
+            ranks.append(Rank(given, frozenset(column), after))
     return Ranks(tuple(ranks), tuple(weighted_means))
 
 
 def rank_count(counts: Counts, window: Window, quantiles: Quantiles) -> int:
     """How many ranks determine the quantiles."""
-    return len(_tables(counts, window, quantiles).ranks)
+    return len(_columns(counts, window, quantiles).ranks)
 
 
-def _tables(counts: Counts, window: Window, quantiles: Quantiles) -> _Tables:
-    """The tables; a window without cells has any rank."""
-    known = window.counts(window.axes[-1].axis + 1, padding=False)
-    possible = np.unique(known) if counts is None else np.arange(window.held + 1)
-    columns = []
+def _columns(counts: Counts, window: Window, quantiles: Quantiles) -> _Columns:
+    """The ranks; a window without cells has any rank."""
+    possible = None
+    if counts is None:
+        possible = np.array(window.possible_counts())
+    elif window.held <= MOST_IN_NETWORK:
+        possible = np.arange(window.held + 1)
+    columns: list[list[tuple[Any, ...]]] = []
     for quantile in quantiles:
-        lower, upper, weights = np.zeros((3, window.held + 1))
-        for cells in possible[possible > 0].tolist():
-            lower[cells], upper[cells], weights[cells] = quantile.ranks(cells)
-        columns.append(([tuple(each.astype(int)) for each in (lower, upper)[: 1 + weights.any()]], weights))
-    ranks = sorted({rank for own, _ in columns for rank in own})
-    means = [Mean(tuple(ranks.index(rank) for rank in own), weights) for own, weights in columns]
-    return _Tables(possible, [np.array(rank) for rank in ranks], means)
+        if possible is None:
+            between = quantile.averages and 0 < quantile.q < 1
+            columns.append([(quantile.q, second) for second in range(1 + between)])
+        else:
+            lower, upper, weight = quantile.ranks(possible, window.held)
+            columns.append([tuple(each.tolist()) for each in (lower, upper)[: 1 + weight.any()]])
+    ranks = sorted({rank for own in columns for rank in own})
+    return _Columns(possible, ranks, [tuple(map(ranks.index, own)) for own in columns])
 
 
 def _sorts(window: Window, ranks: int) -> bool:

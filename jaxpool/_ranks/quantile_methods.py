@@ -8,10 +8,12 @@ statistical packages", The American Statistician 1996, differ in h and in the we
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 QuantileMethod = Literal[
@@ -34,30 +36,30 @@ QuantileMethod = Literal[
 class _Method(NamedTuple):
     """A definition: h = q·(n + 1 - α - β) + α - 1, the weight of the second number for ⌊h⌋ and h - ⌊h⌋, and its kind.
 
-    A method that does not average takes one of the two numbers.
+    The weight is elementwise in arrays. A method that does not average takes one of the two numbers.
     """
 
     alpha: float
     beta: float
-    weight: Callable[[int, float], float] = lambda lower, part: part
+    weight: Callable[[Any, Any], Any] = lambda lower, part: part
     averages: bool = True
 
 
 _METHODS: dict[str, _Method] = {
     "inverted_cdf": _Method(0, 1, lambda lower, part: part > 0, averages=False),
-    "averaged_inverted_cdf": _Method(0, 1, lambda lower, part: 1 if part > 0 else 0.5),
+    "averaged_inverted_cdf": _Method(0, 1, lambda lower, part: ((part > 0).astype(part.dtype) + 1) / 2),
     # Halfway between two numbers, the one whose number from 1 is even; in "nearest", whose number from 0 is.
-    "closest_observation": _Method(-0.5, 1.5, lambda lower, part: part > 0 or lower % 2 == 0, averages=False),
+    "closest_observation": _Method(-0.5, 1.5, lambda lower, part: (part > 0) | (lower % 2 == 0), averages=False),
     "interpolated_inverted_cdf": _Method(0, 1),
     "hazen": _Method(0.5, 0.5),
     "weibull": _Method(0, 0),
     "linear": _Method(1, 1),
     "median_unbiased": _Method(1 / 3, 1 / 3),
     "normal_unbiased": _Method(3 / 8, 3 / 8),
-    "lower": _Method(1, 1, lambda lower, part: 0, averages=False),
+    "lower": _Method(1, 1, lambda lower, part: part < 0, averages=False),
     "higher": _Method(1, 1, lambda lower, part: part > 0, averages=False),
-    "midpoint": _Method(1, 1, lambda lower, part: 0.5 if part > 0 else 0),
-    "nearest": _Method(1, 1, lambda lower, part: part > 0.5 or (part == 0.5 and lower % 2 == 1), averages=False),
+    "midpoint": _Method(1, 1, lambda lower, part: (part > 0).astype(part.dtype) / 2),
+    "nearest": _Method(1, 1, lambda lower, part: (part > 0.5) | ((part == 0.5) & (lower % 2 == 1)), averages=False),
 }
 
 
@@ -73,19 +75,47 @@ class Quantile:
         """Whether it may be a mean of two cells."""
         return _METHODS[self.method].averages
 
-    def ranks(self, cells: int) -> tuple[int, int, float]:
-        """The ranks of the two cells around the quantile and the weight of the second; on a cell, its rank twice, 0."""
-        alpha, beta, weight_of, _ = _METHODS[self.method]
-        place = self.q * (cells + 1 - alpha - beta) + alpha - 1
-        # 0.14·50 must be 7, not the next float, which "higher" would round to 8; "nearest" rounds halves as well.
-        if abs(2 * place - round(2 * place)) <= 2e-12 * cells:
-            place = round(2 * place) / 2
-        first = math.floor(place)
-        weight = float(weight_of(first, place - first))
-        lower, upper = (min(max(rank, 0), cells - 1) for rank in (first, first + 1))
-        if weight in (0, 1):
-            lower = upper = upper if weight else lower
-        return lower, upper, weight if lower < upper else 0.0
+    def ranks(self, counts: Any, most: int) -> tuple[Any, Any, Any]:
+        """The ranks of the two cells around the quantile of so many cells, and the weight of the second.
+
+        On a cell, its rank twice and the weight 0. The numbers are at most `most`, in a NumPy array or a JAX array,
+        whose results are in int32, and in float32 unless JAX has wider floats.
+        """
+        xp, alpha, beta, weight_of = jnp if isinstance(counts, jax.Array) else np, *_METHODS[self.method][:3]
+        first, part = _place(counts, most, Fraction(self.q), self.q * (1 - alpha - beta) + alpha - 1, xp)
+        weight = weight_of(first, part).astype(part.dtype)
+        lower, upper = (xp.clip(rank, 0, xp.maximum(counts - 1, 0)) for rank in (first, first + 1))
+        is_one = (weight == 0) | (weight == 1)
+        alone = xp.where(weight == 1, upper, lower)
+        lower, upper = xp.where(is_one, alone, lower), xp.where(is_one, alone, upper)
+        return lower, upper, xp.where(lower < upper, weight, 0)
+
+
+def _place(counts: Any, most: int, slope: Fraction, shift: float, xp: Any) -> tuple[Any, Any]:
+    """⌊h⌋ and h - ⌊h⌋ for h = slope·n + shift, in integers, as float32 has no digits for the h of a million cells.
+
+    Fractions have the bits of half an integer. slope·n is a sum over the bits of n, with a carry after every one.
+    """
+    bits = 8 * jax.dtypes.canonicalize_dtype(np.int64).itemsize - 2
+    integers = np.dtype(f"int{bits + 2}")
+
+    def fixed(number: Fraction) -> tuple[Any, Any]:
+        return tuple(np.array(each, integers)[()] for each in divmod(round(number * 2**bits), 2**bits))
+
+    counts = counts.astype(integers)
+    first, part = (xp.full_like(counts, each) for each in fixed(Fraction(shift)))
+    for bit in range(most.bit_length()):
+        whole, fraction = fixed(slope * 2**bit)
+        is_set = (counts >> bit) & 1
+        part = part + is_set * fraction
+        first = first + is_set * whole + (part >> bits)
+        part = part & (2**bits - 1)
+    # 0.14·50 must be 7, not the next number, which "higher" would round to 8; "nearest" rounds halves as well.
+    half, near = 2 ** (bits - 1), math.ceil(1e-12 * most * 2**bits) + 2 * most.bit_length()
+    nearest = (part + half // 2) // half * half
+    part = xp.where(abs(part - nearest) <= near, nearest, part)
+    first, part = first + (part >> bits), part & (2**bits - 1)
+    return first.astype(np.int32), part.astype(np.float64 if bits > 32 else np.float32) / 2**bits
 
 
 def make_quantiles(function: str, q: Any, method: Any) -> tuple[Quantile, ...]:

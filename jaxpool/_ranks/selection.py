@@ -43,12 +43,12 @@ class Rank(NamedTuple):
     """A rank in every window, one of several in a row.
 
     Attributes:
-        wanted: the rank, one for all windows or one for each, static or traced.
-        possible: the ranks that it may be.
+        wanted: the rank, an int for all windows or one for each.
+        possible: the ranks that it may be; empty if they are unknown, in windows too large for a network.
         after: the number of an earlier rank in the row that is the same or the one before, in every window, if any.
     """
 
-    wanted: int | np.ndarray | jax.Array
+    wanted: int | jax.Array
     possible: frozenset[int]
     after: int | None = None
 

@@ -60,7 +60,8 @@ def _sorted_windows(
         filled.append((jnp.broadcast_to(~present, x.shape), True))
     padded, window = pad_in_tiles(filled, window)
     cells = [_cells_last(array, window) for array in padded]
-    offsets = jnp.broadcast_to(np.array(window.numbers, np.int32), cells[0].shape)
+    numbers = np.array(window.numbers, np.int32) if window.has_footprint else lax.iota(np.int32, window.cells)
+    offsets = jnp.broadcast_to(numbers, cells[0].shape)
     first, *absent, offsets = lax.sort((*cells, offsets), num_keys=len(cells), is_stable=True)
     return first, absent[0] if absent else None, offsets
 
@@ -68,7 +69,8 @@ def _sorted_windows(
 def _cells_last(padded: jax.Array, window: Window) -> jax.Array:
     """The cells of every window along a new last axis, from the result of `pad_windows`."""
     for axis in window.axes:
-        places = np.arange(axis.output)[:, None] * axis.stride + np.arange(axis.kernel) * axis.dilation
+        row, offset = (lax.broadcasted_iota(np.int32, (axis.output, axis.kernel), along) for along in range(2))
+        places = row * axis.stride + offset * axis.dilation
         padded = jnp.moveaxis(jnp.take(padded, places, axis.axis, mode="clip"), axis.axis + 1, -1)
     cells = lax.collapse(padded, padded.ndim - len(window.axes))
     return cells[..., np.array(window.numbers)] if window.has_footprint else cells

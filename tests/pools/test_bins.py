@@ -33,8 +33,8 @@ def test_bins_are_exact_for_every_pair_of_sizes() -> None:
             (axis,) = make_bins("test", (size,), (bins,), None).axes
             starts = [math.floor(Fraction(i * size, bins)) for i in range(bins)]
             ends = [math.ceil(Fraction((i + 1) * size, bins)) for i in range(bins)]
-            np.testing.assert_array_equal(axis.starts, starts)
-            np.testing.assert_array_equal(axis.counts(padding=True), np.subtract(ends, starts))
+            np.testing.assert_array_equal(axis.start(np.arange(bins)), starts)
+            np.testing.assert_array_equal(axis.held_by(np.arange(bins), padding=True), np.subtract(ends, starts))
             assert axis.kernel == max(np.subtract(ends, starts))
             # The cost: at most one shared cell per bin, and one to fill up smaller bins.
             assert axis.kernel * bins <= size + 2 * bins
@@ -51,7 +51,7 @@ def test_expand_and_collect_are_transposes(size: int, bins: int) -> None:
     back = jax.jacobian(lambda x: combine_copies(x, window, lax.add))(jnp.zeros((2, bins * axis.kernel, 3)))
     np.testing.assert_array_equal(there, jnp.transpose(back, (3, 4, 5, 0, 1, 2)))
     filled = copy_to_tiles(jnp.zeros((2, size, 3)), window, -1.0)
-    assert (filled == -1).sum() == 6 * (bins * axis.kernel - axis.counts(padding=False).sum())
+    assert (filled == -1).sum() == 6 * (bins * axis.kernel - axis.held_by(np.arange(bins), padding=False).sum())
 
 
 def program(pool: Callable[..., jax.Array], size: int, bins: int, platform: str) -> list[Any]:
@@ -82,7 +82,7 @@ def gradient(pool: Callable[..., jax.Array], **sizes: Any) -> Callable[[jax.Arra
 
 def test_programs_of_gradients_are_short_and_scatter_nothing() -> None:
     # Bins of 32 cells are written out for GPUs and TPUs, where equal ones may be routed to in two ways.
-    limits = {"cpu": (360, 130), "gpu": (280, 130), "tpu": (500, 130)}
+    limits = {"cpu": (370, 130), "gpu": (280, 130), "tpu": (500, 130)}
     rows = [(platform, *row) for platform, most in limits.items() for row in zip(ADAPTIVE, most, strict=True)]
     for platform, pool, limit in rows:
         for rule in ("jvp", "vjp"):

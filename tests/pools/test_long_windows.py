@@ -203,7 +203,7 @@ def held(pieces: Pieces, kinds: list[list[np.ndarray]]) -> list[np.ndarray]:
     (axis,) = pieces.window.axes
     source = kinds[pieces.kind][pieces.first : pieces.end]
     assert len(source) == axis.size
-    numbers = axis.starts[:, None] + np.arange(axis.kernel) * axis.dilation
+    numbers = axis.start(np.arange(axis.output))[:, None] + np.arange(axis.kernel) * axis.dilation
     inside = (numbers >= 0) & (numbers < axis.size)
     # Only cells have padding.
     assert pieces.kind == 0 or inside.all()
@@ -224,6 +224,6 @@ def test_pieces_make_up_the_windows(kernel: int, stride: int, dilation: int) -> 
         kinds.append(held(pieces, kinds))
     together = zip(*(held(group, kinds) for group in division.groups), strict=True)
     (axis,) = window.axes
-    for start, parts in zip(axis.starts, together, strict=True):
+    for start, parts in zip(axis.start(np.arange(axis.output)), together, strict=True):
         expected = start + np.arange(kernel) * dilation
         np.testing.assert_array_equal(np.concatenate(parts), expected[(expected >= 0) & (expected < size)])

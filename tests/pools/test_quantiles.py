@@ -89,7 +89,7 @@ def test_every_rank_is_that_of_numpy(method: QuantileMethod) -> None:
     # Sixteenths have no rounding error, so that halves and whole places are met exactly by both.
     for cells in range(1, 18):
         for q in np.arange(17) / 16:
-            lower, upper, weight = Quantile(q, method).ranks(cells)
+            lower, upper, weight = Quantile(q, method).ranks(np.array(cells), cells)
             expected = np.quantile(np.arange(cells, dtype=np.float64), q, method=method)
             assert (1 - weight) * lower + weight * upper == pytest.approx(expected, abs=1e-12), (cells, q)
 
@@ -109,7 +109,7 @@ def test_ranks_do_not_suffer_from_rounding(method: Any) -> None:
     # In floats they are 7.000000000000001, which "higher" would round to 8, and 28.999999999999996.
     for q, rank in ((0.14, 7), (0.58, 29)):
         assert q * 50 != rank
-        assert Quantile(q, method).ranks(51) == (rank, rank, 0)
+        assert Quantile(q, method).ranks(np.array(51), 51) == (rank, rank, 0)
     assert jaxpool.quantile_pool(np.arange(26.0), 0.28, (26,), method=method).item() == 7
 
 
