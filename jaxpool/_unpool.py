@@ -105,7 +105,7 @@ class _WriteLast(LinearMap):
         # A position beyond the cells reads an end, which it cannot have written.
         targets = jnp.clip(positions, 0, self.cells - 1).astype(np.int32)
         last = jnp.take_along_axis(self._last(positions), targets, -1, mode="clip")
-        is_written = last == np.expand_dims(self._numbers(positions), tuple(range(positions.ndim - 1)))
+        is_written = last == jnp.expand_dims(self._numbers(positions), tuple(range(positions.ndim - 1)))
         return _read(cotangent, jnp.where(is_written, targets, self.cells))
 
     def _last(self, positions: jax.Array) -> jax.Array:

@@ -17,7 +17,7 @@ from jax import lax
 
 from jaxpool._engine.loops import fold_offsets, zeros_after
 from jaxpool._engine.operations import Arrays, keys_of, values_of
-from jaxpool._engine.window_offsets import at_offset, offsets_in
+from jaxpool._engine.window_offsets import at_offset
 from jaxpool._geometry.window import Window
 
 
@@ -50,7 +50,7 @@ def select_by_bisection(
         )
 
     # Not full_like: inside `jax.shard_map` its type would not vary over devices.
-    cells = at_offset(keys, window, next(offsets_in(window)))
+    cells = at_offset(keys, window, (0,) * len(window.axes))
     lowest = (cells ^ cells) | np.array(np.iinfo(keys.dtype).min, keys.dtype)[()]
     found = lax.fori_loop(0, bits, set_bit, (lowest,) * len(wanted))
     values = [values_of(each, padded.dtype) for each in found]

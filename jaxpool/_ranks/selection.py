@@ -166,11 +166,13 @@ def offsets_at_ranks(
         # Cells are compared with the window's value, not with themselves: off the CPU that is a pass over all cells.
         sought.append((value, is_nan, jnp.where(is_nan, highest, value), jnp.where(is_nan, 0, rank.wanted - number)))
 
-    first, steps = window.numbers[0], np.zeros(window.cells, np.int32)
-    steps[list(window.numbers)] = np.diff(window.numbers, append=window.cells)
+    first, steps = window.numbers[0], None
+    if window.has_footprint:
+        steps = np.zeros(window.cells, np.int32)
+        steps[list(window.numbers)] = np.diff(window.numbers, append=window.cells)
 
     def count_equal(found: tuple[Arrays, ...], cells: Arrays, number_of_cell: Any) -> tuple[Arrays, ...]:
-        step = jnp.asarray(steps)[number_of_cell] if window.has_footprint else None
+        step = None if steps is None else jnp.asarray(steps)[number_of_cell]
         results = []
         for (equal, offsets), (value, is_nan, bound, number) in zip(found, sought, strict=True):
             # The value is NaN if some cell is, and then no cell counts as below it.

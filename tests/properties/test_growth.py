@@ -1,0 +1,126 @@
+"""Tracing costs nothing that grows with the number of cells: neither time, nor program text, nor host memory.
+
+Arrays are abstract, so nothing is run. Fixed windows have programs of one length; whole axes and bins, whose windows
+grow with the array, programs that grow with the logarithm of their size. No program holds a table of cells or windows.
+"""
+
+import re
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpool
+from tests.harness.parts import case_row, mechanisms_first
+from tests.registry.records import RECORDS, names
+
+FEW, MANY = 10**3, 10**8
+# The bytes of program text, of a table in it, and of host memory while tracing, at any size.
+TEXT, TABLE, MEMORY = 200_000, 1024, 2**24
+
+SLIDING: dict[str, dict[str, Any]] = {
+    "overlapping": {"kernel_size": (5,), "stride": 1, "padding": 2},
+    "strided": {"kernel_size": (5,), "stride": 4, "padding": 2},
+    "with gaps": {"kernel_size": (3,), "stride": 5, "padding": ((1, 0),), "ceil_mode": True},
+    "dilated": {"kernel_size": (3,), "stride": 2, "dilation": 3, "padding": 1},
+    "footprint": {"kernel_size": jaxpool.footprint(np.array([1, 0, 1, 1], bool)), "stride": 1, "padding": 1},
+    "whole": {"kernel_size": jaxpool.whole, "axis": -1},
+    "bins": {"kernel_size": jaxpool.bins(7)},
+}
+# Those of functions whose windows are placed in another way.
+OTHERS: dict[str, dict[str, Any]] = {
+    "bins": {"output_size": (7,)},
+    "whole": {"axis": -1},
+    "levels": {"levels": ((1,), (3,))},
+    "random": {"kernel_size": (3,), "output_ratio": 0.3},
+    "blurred": {"kernel_size": (3,), "stride": 1, "padding": "REFLECT"},
+}
+# Whose windows grow with the array.
+GROWING = ("whole", "bins", "levels", "random")
+
+
+def _rows() -> list[Any]:
+    """Every function with its windows, and those that slide with every kind, of which most run exhaustively."""
+    kept = [row.values[0] for row in mechanisms_first(RECORDS) if not row.marks]
+    rows = []
+    for name in names(lambda record: record.windows not in ("boxes", "indices")):
+        kind = RECORDS[name].windows
+        for number, windows in enumerate(SLIDING if kind == "fixed" else [kind]):
+            wanted = (name in kept and windows in ("overlapping", "whole")) or name == ("max_pool", "avg_pool")[
+                number % 2
+            ]
+            rows.append(case_row(name, windows, id=f"{name}-{windows}", kept=wanted))
+    return rows
+
+
+def _length_and_tables(function: Callable[..., Any], *shapes: jax.ShapeDtypeStruct) -> tuple[int, int]:
+    """The length of the program, and of the longest table in it."""
+    text = jax.jit(function).trace(*shapes).lower().as_text()
+    return len(text), max((len(table) for table in re.findall(r"dense<([^>]*)>", text)), default=0)
+
+
+def _gradient(name: str, windows: str, cells: int, *, masked: bool) -> tuple[Callable[..., Any], Any]:
+    record = RECORDS[name]
+    placed = SLIDING[windows] if record.windows == "fixed" else OTHERS[windows]
+    options = {key: value for key, value in {**record.options, **placed}.items() if key not in ("weights", "logits")}
+
+    def pool(x: jax.Array, mask: jax.Array | None) -> jax.Array:
+        weights = {key: x for key in ("weights", "logits") if key in record.options}
+        draws = {"samples": jnp.full((1,), 0.4, jnp.float32)} if record.windows == "random" else {}
+        outputs = getattr(jaxpool, name)(x, **options, **weights, **draws, where=mask)
+        return outputs[0] if isinstance(outputs, tuple) else outputs
+
+    def value_and_gradient(x: jax.Array, mask: jax.Array | None = None) -> Any:
+        value, pull_back = jax.vjp(lambda x: pool(x, mask), x)
+        return value, pull_back(jnp.ones_like(value))
+
+    x = jax.ShapeDtypeStruct((cells,), jnp.float32)
+    return value_and_gradient, (x, *([jax.ShapeDtypeStruct((cells,), bool)] if masked else []))
+
+
+@pytest.mark.usefixtures("for_this_platform")
+@pytest.mark.parametrize("masked", [case_row(False, id="all", kept=False), case_row(True, id="masked", kept=True)])
+@pytest.mark.parametrize(("name", "windows"), _rows())
+def test_programs_do_not_grow_with_the_cells(name: str, windows: str, masked: bool) -> None:
+    few, arguments = _gradient(name, windows, FEW, masked=masked)
+    short, _ = _length_and_tables(few, *arguments)
+    many, arguments = _gradient(name, windows, MANY, masked=masked)
+    length, table = _length_and_tables(many, *arguments)
+    assert length <= (3 if windows in GROWING else 1.3) * short, (short, length)
+    assert length <= (2 if windows in GROWING else 1) * TEXT
+    assert table <= TABLE
+
+
+@pytest.mark.usefixtures("for_this_platform")
+@pytest.mark.parametrize("windows", SLIDING)
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool", "var_pool"])
+def test_traces_hold_no_array_of_all_windows(name: str, windows: str) -> None:
+    gradient, arguments = _gradient(name, windows, MANY, masked=False)
+    tracemalloc.start()
+    try:
+        _length_and_tables(gradient, *arguments)
+        _, memory = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert memory <= MEMORY
+
+
+@pytest.mark.usefixtures("for_this_platform")
+def test_unpooling_does_not_grow_with_the_cells() -> None:
+    def lengths(cells: int) -> tuple[int, int]:
+        values, indices = (jax.ShapeDtypeStruct((cells // 2,), dtype) for dtype in (jnp.float32, jnp.int32))
+        return _length_and_tables(
+            lambda *given: jax.vjp(lambda x: jaxpool.max_unpool(x, given[1], (cells,)), given[0])[1](
+                jnp.zeros(cells, jnp.float32)
+            ),
+            values,
+            indices,
+        )
+
+    (short, _), (length, table) = lengths(FEW), lengths(MANY)
+    assert length <= 1.3 * short
+    assert table <= TABLE
