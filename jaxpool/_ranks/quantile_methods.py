@@ -100,7 +100,8 @@ def _place(counts: Any, most: int, slope: Fraction, shift: float, xp: Any) -> tu
     integers = np.dtype(f"int{bits + 2}")
 
     def fixed(number: Fraction) -> tuple[Any, Any]:
-        return tuple(np.array(each, integers)[()] for each in divmod(round(number * 2**bits), 2**bits))
+        whole, part = divmod(round(number * 2**bits), 2**bits)
+        return np.array(whole, integers)[()], np.array(part, integers)[()]
 
     counts = counts.astype(integers)
     first, part = (xp.full_like(counts, each) for each in fixed(Fraction(shift)))

@@ -65,8 +65,8 @@ FAULTS = (
     ),
     Fault(
         "first real cell off by one",
-        "np.maximum(0, -(self.starts // self.dilation))",
-        "np.maximum(0, -(self.starts // self.dilation) - 1)",
+        "_steps(-self.starts(rank), self.dilation)",
+        "_steps(-self.starts(rank) - 1, self.dilation)",
         "test_conventions test_platforms -k padding or winners or infinit",
     ),
     Fault(
@@ -77,13 +77,13 @@ FAULTS = (
     ),
     Fault(
         "cells beyond a smaller bin",
-        "np.where(places < axis.counts(padding=False)[:, None], axis.starts[:, None] + places, axis.size)",
-        "np.minimum(axis.starts[:, None] + places, axis.size - 1)",
+        "jnp.where(places < counts, starts + places, self.size)",
+        "jnp.minimum(starts + places, self.size - 1)",
         "test_bins test_values -k adaptive",
     ),
     Fault(
         "cotangents of bins that do not hold the cell",
-        "covered = True if held.all() else along.along(held, rank)",
+        "covered = along.along(held, rank) if number else True",
         "covered = True",
         "test_bins test_derivatives -k adaptive",
     ),
@@ -235,8 +235,8 @@ FAULTS = (
     ),
     Fault(
         "bins too short",
-        "-(-(np.arange(bins) + 1) * size // bins)",
-        "(np.arange(bins) + 1) * size // bins",
+        "-(-(window + 1) * self.size // self.output)",
+        "(window + 1) * self.size // self.output",
         "test_derivatives -k bins",
     ),
 )

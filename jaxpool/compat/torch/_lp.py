@@ -82,13 +82,11 @@ def _norms(
     fix = "use 1 for the sum of magnitudes, 2 for the Euclidean norm, float('inf') for the largest magnitude"
     shape = window.output_shape(array.shape)
     p, number = check_parameter(function, "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
-    scale = np.ones((1,) * array.ndim)
-    for axis in window.axes:
-        scale = scale * axis.along(axis.kernel / axis.counts(padding=False), array.ndim)
-    if (scale == 1).all():
+    if window.is_full:
         return norms(array, None, p, window, number, "jvp")
     # PyTorch treats the average of the powers present as that of a whole window.
     dtype = array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else np.dtype(np.float32)
     values = norms(array.astype(accumulation_dtype(dtype)), None, p, window, number, "jvp")
     exponent = 1 / jnp.asarray(number if p is None else p, values.dtype)
-    return (values * jnp.asarray(scale, values.dtype) ** exponent).astype(dtype)
+    scale = window.cells / jnp.asarray(window.counts(array.ndim, padding=False), values.dtype)
+    return (values * scale**exponent).astype(dtype)
