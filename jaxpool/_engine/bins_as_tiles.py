@@ -13,14 +13,16 @@ windows can evaluate them. `combine_copies` is the inverse. Each is one gather, 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, merge_axis, split_axis
 from jaxpool._engine.stages import barrier
@@ -176,6 +178,57 @@ def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
 
 def take(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, *, unique: bool) -> jax.Array:
     """Replace an axis by the entries at `positions`, in their shape; those beyond the axis are `fill`."""
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        return _gather(array, positions, axis, fill, unique)
+    table = positions.astype(np.int64)
+    return _take(array, _Entries(axis, array.shape[axis], table.shape, table.tobytes(), unique), fill)
+
+
+@dataclass(frozen=True)
+class _Entries(LinearMap):
+    """The entries of an axis at some positions, 0 beyond it; the positions as bytes, so that equal maps are equal.
+
+    JAX would transpose this gather into a scatter. Its transpose here is a gather, too: each entry is the sum of the
+    cotangents at all places of its position.
+    """
+
+    axis: int
+    size: int
+    shape: tuple[int, ...]
+    positions: bytes
+    unique: bool
+
+    @property
+    def table(self) -> np.ndarray:
+        return np.frombuffer(self.positions, np.int64).reshape(self.shape)
+
+    def forward(self, array: jax.Array, /) -> jax.Array:
+        return _gather(array, self.table, self.axis, 0, self.unique)
+
+    def transpose(self, cotangent: jax.Array, /) -> jax.Array:
+        positions = self.table.ravel()
+        order = np.argsort(positions, kind="stable")
+        first, last = (np.searchsorted(positions[order], np.arange(self.size), side) for side in ("left", "right"))
+        numbers = first + np.arange(max(1, np.max(last - first)))[:, None]
+        # All places must be distinct, including those beyond the cotangents.
+        missing = positions.size + np.arange(numbers.size).reshape(numbers.shape)
+        places = np.where(numbers < last, order[np.minimum(numbers, positions.size - 1)], missing)
+        flat = lax.collapse(cotangent, self.axis, self.axis + len(self.shape))
+        copies = take(flat, places, self.axis, 0, unique=True)
+        return lax.squeeze(fold(copies, (self.axis,), lax.add), (self.axis,))
+
+
+@custom_rule((1, 2))
+def _take(array: jax.Array, entries: _Entries, fill: Any) -> jax.Array:
+    return _gather(array, entries.table, entries.axis, fill, entries.unique)
+
+
+@_take.defjvp
+def _take_jvp(entries: _Entries, fill: Any, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    return _take(*primals, entries, fill), apply_linear_map(entries, *tangents)
+
+
+def _gather(array: jax.Array, positions: np.ndarray, axis: int, fill: Any, unique: bool) -> jax.Array:
     added = positions.ndim - 1
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + added for n in behind)
