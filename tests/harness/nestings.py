@@ -36,8 +36,8 @@ def nested_derivatives(
 
     found = {rule: {} for rule in rules}
     for rule, nesting in itertools.product(rules, NESTINGS):
-        # The other rule excludes forward mode, but not of its gradient.
-        if rule == "jvp" or nesting[0] == "R":
+        # The other rule is for reverse mode only.
+        if rule == "jvp" or nesting == "RRR":
             derivative: Pool = partial(moved, rule=rule)
             for number, mode in enumerate(nesting[:2]):
                 derivative = partial(_derivative, derivative, mode, number)

@@ -74,8 +74,8 @@ FAULTS = (
     # Norms and smooth maxima.
     Fault(
         "norm with the wrong power",
-        "return signed_power(ratio, p - 1)",
-        "return signed_power(ratio, p)",
+        "return signed_power(cells[0] * outputs[0], parameter - 1)",
+        "return signed_power(cells[0] * outputs[0], parameter)",
         "test_derivatives -k lp_pool",
     ),
     Fault(
