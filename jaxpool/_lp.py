@@ -27,8 +27,7 @@ from jaxpool._derivatives.powers import (
     log_magnitude,
     positive_power,
     power_of_two,
-    relative_product,
-    relative_reciprocal,
+    reciprocal,
     signed_power,
     takes_powers,
 )
@@ -137,10 +136,9 @@ def norms(
 
 @dataclass(frozen=True)
 class Norm(ParametricPool):
-    """The weights are of a quarter of the cells, and of the reciprocals of a quarter of y, computed once per window.
+    """The weights are powers of u = x·(1/y), whose reciprocal is computed once per window and is 0 for dead ones.
 
-    The quarter keeps the reciprocal of the largest y a normal number. Reciprocals are 0 for dead windows, whose ratios
-    u are then 0; so are quarters of infinite cells, whose windows are dead anyway, so that no ratio is NaN.
+    An infinite cell counts as 0: its windows are dead, and no ratio is NaN.
     """
 
     @property
@@ -157,24 +155,14 @@ class Norm(ParametricPool):
 
     def prepared(self, cells: Arrays, windows: Arrays) -> tuple[Arrays, Arrays]:
         (x,), (y, *p) = cells, windows
-        dead = (y == 0) | jnp.isinf(y)
-        least = 4 * jnp.finfo(y.dtype).tiny
-        reciprocal = jnp.where(dead, 0, relative_reciprocal(0.25 * jnp.where(dead, 1, jnp.maximum(y, least))))
-        return (jnp.where(jnp.isinf(x), 0, x * 0.25),), (reciprocal, *p)
+        return (jnp.where(jnp.isinf(x), 0, x),), (reciprocal(jnp.where(jnp.isinf(y), 0, y)), *p)
 
     def weight(self, cells: Arrays, outputs: Arrays, parameter: Parameter) -> jax.Array:
-        (quarter,), (reciprocal,), p = cells, outputs, parameter
-        ratio = relative_product(quarter, reciprocal)
-        if not isinstance(p, float) or p < 2:
-            # A ratio that underflows keeps its sign, which is the whole weight for p = 1.
-            lost = (ratio == 0) & (quarter != 0) & (reciprocal != 0)
-            least = jnp.sign(quarter) * jnp.finfo(ratio.dtype).tiny
-            ratio += lax.stop_gradient(jnp.where(lost, least, 0))
-        return signed_power(ratio, p - 1)
+        return signed_power(cells[0] * outputs[0], parameter - 1)
 
     def slope(self, cells: Arrays, outputs: Arrays, parameter: jax.Array) -> jax.Array:
         # Absent cells are infinite.
-        ratio = relative_product(jnp.where(jnp.isinf(cells[0]), 0, cells[0]), outputs[0])
+        ratio = jnp.where(jnp.isinf(cells[0]), 0, cells[0]) * outputs[0]
         return even_power(ratio, parameter) * log_magnitude(ratio)
 
     def slope_factor(self, y: jax.Array, parameter: jax.Array) -> jax.Array:

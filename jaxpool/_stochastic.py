@@ -15,8 +15,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule, check_key
 from jaxpool._call import core, extended, in_floats, sliding
 from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
-from jaxpool._derivatives.powers import quotient
-from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, custom_rule, selected_values
+from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import ReadChosen, on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
@@ -116,8 +115,8 @@ class _Means(SumsOfCells):
         positive = jnp.where(x <= 0, 0, x)
         first, second = (norms(positive, None, None, self.window, p, "jvp") for p in (1.0, 2.0))
         dead = (first == 0) | jnp.isinf(first)
-        means = _square_quotient(jnp.where(dead, 0, second), jnp.where(dead, 1, first))
-        return jnp.where(jnp.isinf(first), first, means)
+        second = jnp.where(dead, 0, second)
+        return jnp.where(jnp.isinf(first), first, second * (second / jnp.where(dead, 1, first)))
 
     def terms(self, x: jax.Array) -> Terms:
         positive = jnp.where(x <= 0, 0, x)
@@ -130,18 +129,6 @@ class _Means(SumsOfCells):
     def is_moderate(self, sums: Terms) -> jax.Array:
         first = sums[0]
         return (first == 0) | ((first >= 2.0**-40) & (first <= 2.0**40))
-
-
-@custom_rule()
-def _square_quotient(second: jax.Array, first: jax.Array) -> jax.Array:
-    return second * quotient(second, first)
-
-
-@_square_quotient.defjvp
-def _square_quotient_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    # Not as a product with the ratio, whose second derivative may overflow where that of the product does not.
-    ratio, (second_dot, first_dot) = quotient(*primals), tangents
-    return _square_quotient(*primals), ratio * (2 * second_dot - ratio * first_dot)
 
 
 @partial(jax.jit, static_argnums=(3, 4))

@@ -21,7 +21,8 @@ from tests.harness.compilation import compile_fast_from_now_on
 # The default part runs one row in eight of every table, and both parts run one in five, also of the rows that a table
 # itself leaves to the exhaustive part; the others are spare. Not where rows cost next to nothing, or are few by design.
 SHARE, SHARE_OF_BOTH_PARTS = 1 / 8, 1 / 5
-WHOLE_TABLES = {Path(__file__).parent / "project", Path(__file__).parent / "properties" / "test_sharding.py"}
+_PROPERTIES = Path(__file__).parent / "properties"
+WHOLE_TABLES = {Path(__file__).parent / "project", _PROPERTIES / "test_sharding.py", _PROPERTIES / "test_nestings.py"}
 
 
 def pytest_configure() -> None:

@@ -93,49 +93,6 @@ def log_magnitude(base: jax.Array) -> jax.Array:
     return jnp.log(jnp.where(base == 0, 1, jnp.abs(base)))
 
 
-@custom_rule()
-def quotient(dividend: jax.Array, divisor: jax.Array) -> jax.Array:
-    """The quotient; its derivative in the divisor uses the quotient itself, so no squared divisor underflows."""
-    return dividend / divisor
-
-
-@quotient.defjvp
-def _quotient_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    value = quotient(*primals)
-    _, divisor = primals
-    dividend_dot, divisor_dot = tangents
-    return value, quotient(dividend_dot - value * divisor_dot, divisor)
-
-
-# A power of x/y has derivatives in y of the order of 1/y, but 1/y has those of 1/y², which may overflow or vanish. So a
-# reciprocal r = 1/y that is computed once for many products has a relative tangent ṙ/r = -ẏ/y, and the products take it
-# as such: (x·r)˙ = ẋ·r + x·r·(ṙ/r). The two functions are of use together only.
-
-
-@custom_rule()
-def relative_reciprocal(divisor: jax.Array) -> jax.Array:
-    """The reciprocal, for `relative_product` alone."""
-    return 1 / divisor
-
-
-@relative_reciprocal.defjvp
-def _relative_reciprocal_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    return relative_reciprocal(*primals), -quotient(*tangents, *primals)
-
-
-@custom_rule()
-def relative_product(x: jax.Array, reciprocal: jax.Array) -> jax.Array:
-    """The quotient of x and what the reciprocal is of."""
-    return x * reciprocal
-
-
-@relative_product.defjvp
-def _relative_product_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (_, reciprocal), (x_dot, relative_dot) = primals, tangents
-    value = relative_product(*primals)
-    return value, relative_product(x_dot, reciprocal) + value * relative_dot
-
-
 def _as_operand(base: jax.Array, exponent: Exponent, signed: bool) -> jax.Array:
     if isinstance(exponent, float):
         return _power(base, None, exponent, signed)

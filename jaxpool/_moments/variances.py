@@ -18,7 +18,7 @@ from jax import lax
 
 from jaxpool._derivatives.in_turn import over_parts
 from jaxpool._derivatives.pairs import Filled, PairMap, Weights
-from jaxpool._derivatives.powers import corrected_share, power_of_two, quotient
+from jaxpool._derivatives.powers import corrected_share, power_of_two
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
 from jaxpool._engine import gpu
 from jaxpool._engine.maps import on_every_platform, reduce_windows, spread
@@ -226,7 +226,7 @@ def _scaled_root(square: jax.Array, scale: jax.Array) -> jax.Array:
 @_scaled_root.defjvp
 def _scaled_root_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     root = _scaled_root(*primals)
-    return root, tangents[0] * quotient(primals[1] / 2, root)
+    return root, tangents[0] * (0.5 / (root / primals[1]))
 
 
 def moments_order(window: Window) -> tuple[Window, ...]:

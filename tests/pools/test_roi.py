@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jaxpool import adaptive_max_pool, roi_align, roi_pool
-from tests.harness.checks import ROUNDING_OF_QUOTIENTS, check_gradient_and_hessian, check_third_order, cubed
+from tests.harness.checks import ROUNDING_OF_QUOTIENTS, check_gradient_and_hessian, cubed
 from tests.harness.compilation import compiled_fast
 from tests.reference import boxes as reference
 from tests.registry.cases import distinct
@@ -29,10 +29,6 @@ def test_derivatives_with_respect_to_array_and_boxes(aligned: bool) -> None:
         return roi_align(x, boxes, (2, 1), aligned=aligned)
 
     check_gradient_and_hessian({"jvp": cubed(pool)}, distinct((3, 4), "roi"), BOXES)
-
-
-def test_third_order() -> None:
-    check_third_order({"jvp": cubed(partial(roi_align, output_size=(2,)))}, distinct((5,), "roi"), BOXES[:1, :2] + 1.03)
 
 
 def test_gradients_of_boxes_are_those_of_the_reference() -> None:

@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, check_third_order, cubed
+from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, cubed
+from tests.harness.nestings import check_nestings
 from tests.plant_faults import FAULTS, ROOT, found_in
 from tests.project.fault import Fault
 from tests.reference import oracle
+from tests.reference.jets import Jet
 from tests.registry.cases import distinct
 
 TangentMap = Callable[[jax.Array, jax.Array], jax.Array]
@@ -131,8 +133,13 @@ def test_wrong_higher_orders_are_rejected() -> None:
     def _(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
         return once_more(*primals), _cosine(*primals) * tangents[0]
 
-    with pytest.raises(AssertionError, match="forward over"):
-        check_third_order({"jvp": cubed(once_more)}, x)
+    def expected(x: Jet) -> Jet:
+        sine, cosine = np.sin(x.value), np.cos(x.value)
+        return x.applied(sine, cosine, -sine, -cosine)
+
+    check_nestings(lambda rule, x: jnp.sin(x), expected, {"x": x}, [["x"]] * 3, ("jvp",))
+    with pytest.raises(AssertionError, match="FFF"):
+        check_nestings(lambda rule, x: once_more(x), expected, {"x": x}, [["x"]] * 3, ("jvp",))
 
 
 @jax.custom_jvp

@@ -1,11 +1,10 @@
-"""First, second and third derivatives in float64, both rules, against closed forms and central differences.
+"""First and second derivatives in float64, both rules, against closed forms and central differences.
 
 The closed forms are those of `oracle`; every row of the registry is compared with these and with the values.
-Differences check higher orders, and derivatives with respect to learnt numbers.
+Differences check Hessians, and derivatives with respect to learnt numbers; `test_nestings` has all nestings of modes.
 """
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,15 +14,13 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, check_third_order, cubed
-from tests.harness.parts import MECHANISMS, case_row
+from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, cubed
+from tests.harness.parts import case_row
 from tests.registry.cases import CASES, PLAIN, Case, distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 RULES = ("jvp", "vjp")
-# A selection, a linear pool, and a pool with a learnt number.
-BY_BOTH_RULES = ("max_pool_with_indices", "avg_pool", "lp_pool")
 
 
 def rows_apart() -> list[Case]:
@@ -77,7 +74,6 @@ SECOND_ORDER = [
 MASKED = [case for case in SECOND_ORDER if "where" in case.parameters]
 
 
-# The third order is run by both rules.
 @pytest.mark.parametrize(
     ("case", "rules"),
     [
@@ -89,27 +85,6 @@ MASKED = [case for case in SECOND_ORDER if "where" in case.parameters]
 )
 def test_gradients_and_hessians(case: Case, rules: tuple[str, ...]) -> None:
     check_gradient_and_hessian({rule: cubed(partial(case.values, rule=rule)) for rule in rules}, case.x)
-
-
-# Only the pair of functions that JAX calls is specific to the second rule.
-@pytest.mark.parametrize(
-    ("case", "rules"),
-    [
-        case_row(
-            case,
-            rules,
-            id=f"{name}-{'-'.join(rules)}",
-            kept=name in MECHANISMS and (rules == RULES) == (name in BY_BOTH_RULES),
-        )
-        for name, case in PLAIN.items()
-        for rules in (RULES[:1], RULES)
-    ],
-)
-def test_third_order(case: Case, rules: tuple[str, ...]) -> None:
-    small_sizes = {"kernel_size": (3,), "output_size": (3,), "axis": -1, "levels": ((1,), (2,))}
-    sizes = {name: size for name, size in small_sizes.items() if name in case.parameters}
-    small = replace(case, shape=(2, 5), parameters={**case.parameters, **sizes})
-    check_third_order({rule: cubed(partial(small.values, rule=rule)) for rule in rules}, small.x)
 
 
 # Shapes of a learnt number against the output (2, 3, 3): one number, one per channel, along a pooled axis, per output.
@@ -136,12 +111,6 @@ def test_derivatives_of_learnt_numbers(name: str, shape: tuple[int, ...]) -> Non
     # Positive and away from 0 for norms; of both signs for beta.
     number = distinct(shape, "number", spread=2.0) + (3 if name == "lp_pool" else 0)
     check_gradient_and_hessian(objectives, x, number)
-
-
-@pytest.mark.parametrize("name", ["lp_pool", "smooth_max_pool"])
-def test_third_order_of_learnt_numbers(name: str) -> None:
-    x, objectives = learnt(name, ("jvp",))
-    check_third_order(objectives, x, np.array([1.5, 3.0]).reshape(2, 1, 1))
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -2,7 +2,8 @@
 
 A scatter with repeated indices adds floats in the order in which a device works. Gradients of pools have no scatter at
 all. Unpooling has a maximum of integers, which numbers the writers and is the same in any order, and a scatter with
-unique indices. Programs are inspected over the whole registry, and run for every function.
+unique indices. Programs are inspected over the whole registry, and run for every function; those of higher orders are
+inspected in `test_nestings`.
 """
 
 from collections.abc import Iterator
@@ -66,25 +67,6 @@ def test_gradients_scatter_nothing(cases: list[Case]) -> None:
             return jax.grad(lambda x: (case.values(x, rule) ** 2).sum())(x)
 
         assert not list(scatters(gradient, case.x)), case.name
-
-
-# The rules share their maps.
-@pytest.mark.parametrize(
-    ("function", "rule"),
-    [case_row(name, rule, id=f"{name}-{rule}", kept=rule == "jvp") for name in PLAIN for rule in RULES],
-)
-def test_higher_derivatives_scatter_in_any_order(function: str, rule: str) -> None:
-    case = PLAIN[function]
-
-    def derivatives(x: jax.Array) -> Any:
-        gradient = jax.grad(lambda x: (case.values(x, rule) ** 2).sum())
-        forward = jax.jvp(case.values, (x,), (x,))[1] if rule == "jvp" else None
-        if function.startswith(("adaptive", "spatial_pyramid")) and rule == "jvp":
-            # The positions of cells in bins are unique, but JAX loses that information in the second transposition.
-            return forward
-        return forward, jax.vjp(gradient, x)[1](x)
-
-    assert not list(filter(depends_on_order, scatters(derivatives, case.x)))
 
 
 @pytest.mark.parametrize("name", ["lp_pool", "smooth_max_pool"])
