@@ -210,7 +210,9 @@ def evaluate(function: str, jets: dict[str, Jet], **parameters: Any) -> Jet:
     along_cells = {name: _broadcast(jets[name], x.value.shape) for name in ("weights", "logits") if name in jets}
     along_windows = {name: jet for name, jet in jets.items() if name not in ("x", *along_cells)}
     # The reference tells which cells windows hold, and which of the numbers each window has.
-    numbers = {name: np.arange(jet.value.size).reshape(jet.value.shape) for name, jet in along_windows.items()}
+    numbers: dict[str, Any] = {
+        name: np.arange(jet.value.size).reshape(jet.value.shape) for name, jet in along_windows.items()
+    }
     results: list[Jet] = []
 
     def rule(cells: np.ndarray, real: np.ndarray, **here: Any) -> tuple[float, np.ndarray]:
