@@ -14,7 +14,7 @@ from tests.harness.nestings import check_nestings, lowered, scatters
 from tests.harness.parts import case_row
 from tests.properties.nested_rows import Row, box_rows, curved_rows, morphology_rows, other_rows
 from tests.properties.test_sharding import lines_of_program
-from tests.reference import jets
+from tests.reference import jet_pools
 from tests.registry.records import RECORDS
 
 ROWS = [*curved_rows(), *other_rows(), *morphology_rows()]
@@ -27,7 +27,7 @@ WITHOUT_SCATTER = [row for row in ROWS if row.name not in MAY_SCATTER]
 def test_every_function_has_a_row() -> None:
     assert {row.name.partition("-")[0] for row in ROWS + BOXES} == {
         *RECORDS,
-        *(f"morphology.{one}" for one in jets.CHAINS),
+        *(f"morphology.{one}" for one in jet_pools.CHAINS),
     }
 
 
