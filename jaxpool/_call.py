@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxpool._arrays import as_array, as_jax_takes
 from jaxpool._copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
@@ -94,7 +95,7 @@ def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike
 
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
-    check_is_array(function, name, x)
+    x = as_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
         raise TypeError(
             f"{function}: {name} is {x.dtype}, which has no order; pool {name}.real, {name}.imag or abs({name})"
@@ -115,15 +116,6 @@ def _conversion(name: str, dtype: Any) -> str:
     return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
 
 
-def check_is_array(function: str, name: str, given: Any) -> None:
-    """Raise if the argument is not an array."""
-    if not isinstance(given, (jax.Array, np.ndarray)):
-        fix = f"convert it with jnp.asarray({name})"
-        if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
-            fix = f"of (values, indices) give the values, {name}[0]"
-        raise TypeError(f"{function}: {name} must be a JAX or NumPy array, got {type(given).__name__}; {fix}")
-
-
 def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
     """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
 
@@ -131,6 +123,7 @@ def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequen
     """
     if where is None:
         return None
+    where = as_jax_takes(function, "where", where)
     if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
         raise TypeError(
             f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"

@@ -13,6 +13,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpool._arrays import check_no_mask
+
 Sizes = int | Sequence[int]
 # Axes by their numbers, or a letter for every axis of the array.
 Axes = Sizes | str
@@ -136,6 +138,7 @@ def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, 
     """One float between 0 and 1 for each of `count` axes."""
     entries: tuple[Any, ...] = (given,) * count if is_scalar(given) else entries_of(function, name, given, count, 0.5)
     for one in entries:
+        check_no_mask(function, name, one)
         if isinstance(one, jax.core.Tracer):
             raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes are static")
         if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, float, np.integer, np.floating)):
@@ -148,6 +151,7 @@ def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, 
 def entries_of(function: str, name: str, given: Any, count: int | None, example: float = 2) -> tuple[Any, ...]:
     """The entries of a sequence of numbers, of the type of `example`; `count` of them unless it is None."""
     number, one = type(example).__name__, f"{'an' if isinstance(example, int) else 'a'} {type(example).__name__}"
+    check_no_mask(function, name, given)
     axes = given.ndim if isinstance(given, (np.ndarray, jax.Array)) else 1
     if isinstance(given, str) or not isinstance(given, SEQUENCES) or axes > (2 if name == "padding" else 1):
         if name == "padding":
@@ -185,7 +189,9 @@ def _counted(number: int, one: Literal["axis", "entry"]) -> str:
 
 
 def _shown(given: Any) -> str:
-    return f"an array of shape {given.shape}" if isinstance(given, (jax.Array, np.ndarray)) else repr(given)
+    if isinstance(given, (jax.Array, np.ndarray)):
+        return f"an array of shape {given.shape}"
+    return type(given).__name__ if hasattr(given, "__jax_array__") else repr(given)
 
 
 def is_scalar(given: Any) -> bool:
@@ -193,6 +199,7 @@ def is_scalar(given: Any) -> bool:
 
 
 def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
+    check_no_mask(function, name, given)
     if isinstance(given, jax.core.Tracer):
         # For an entry such as levels[0], the argument that contains it.
         argument = name.partition("[")[0]
@@ -217,6 +224,7 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 
 def check_flag(function: str, name: str, value: Any) -> bool:
     """Return a flag as a bool, or raise if it is something else."""
+    check_no_mask(function, name, value)
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
             f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "

@@ -14,6 +14,8 @@ import jax
 import jax.core
 import numpy as np
 
+from jaxpool._arrays import check_no_mask
+
 QuantileMethod = Literal[
     "inverted_cdf",
     "averaged_inverted_cdf",
@@ -90,6 +92,7 @@ class Quantile:
 
 def make_quantiles(function: str, q: Any, method: Any) -> tuple[Quantile, ...]:
     """The quantiles; raise if q holds anything but numbers from 0 to 1, or the method is unknown."""
+    check_no_mask(function, "q", q)
     if isinstance(q, (jax.Array, np.ndarray)):
         given, fix = ("a traced value", "") if isinstance(q, jax.core.Tracer) else ("an array", ", as in tuple(q)")
         raise TypeError(

@@ -185,7 +185,7 @@ def test_module(module: Path) -> None:
     docstring = ast.get_docstring(tree)
     assert docstring, "every module opens with a paragraph that says what it holds"
     assert docstring.rstrip().endswith(".")
-    assert len(source.splitlines()) <= 250
+    assert len(source.splitlines()) <= 600
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imported = [alias.name for alias in node.names]
