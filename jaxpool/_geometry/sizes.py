@@ -85,6 +85,8 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
 
 def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x") -> tuple[int, ...]:
     """The axes that `axis` names, counted from 0, in the order given."""
+    if isinstance(axis, str) and (letters := _letters_meant(axis, len(shape))):
+        raise ValueError(f"{function}: axis {axis!r} is no letter for each axis of {array}; write axis={letters!r}")
     if isinstance(axis, str) and axis.isalpha() and axis.upper() not in PADDING_WORDS:
         return _lettered_axes(function, shape, axis, array)
     ndim, numbers = len(shape), cast(Sizes, axis)
@@ -102,15 +104,27 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x
     return positions
 
 
+def _letters_meant(axis: str, ndim: int) -> str:
+    """The letters for a layout of Keras or einops, such as "channels_last" or "b h w c"; empty for others."""
+    word, words = axis.upper().replace("-", "_").removeprefix("CHANNELS_"), axis.upper().split()
+    if word in ("FIRST", "LAST"):
+        spatial = "DHW"[5 - ndim :] if 3 <= ndim <= 5 else "HW"
+        return f"N{spatial}C" if word == "LAST" else f"NC{spatial}"
+    return (
+        "".join(word[0] for word in words).replace("B", "N") if len(words) > 1 and all(map(str.isalpha, words)) else ""
+    )
+
+
 def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -> tuple[int, ...]:
     """The axes whose letters are neither N, for the batch, nor C, for the channels, as in "NHWC"."""
     ndim, letters = len(shape), axis.upper()
     given = f"{function}: axis {axis!r}"
     of_array = f"{array} with {_counted(ndim, 'axis')} {tuple(shape)}"
     if len(letters) != ndim:
-        near = (letters.replace("N", ""), letters.replace("C", ""), "N" + letters)
-        fits = [one for one in near if len(one) == ndim == len(set(one))]
-        fix = f"write {fits[0]!r}" if fits else "give each axis a letter, N and C to those that are not pooled"
+        named = letters.replace("B", "N") if "N" not in letters else letters
+        near = (named.replace("N", ""), named.replace("C", ""), "N" + named)
+        fits = [repr(one) for one in near if len(one) == ndim == len(set(one))]
+        fix = f"write {' or '.join(fits)}" if fits else "give each axis a letter, N and C to those that are not pooled"
         raise ValueError(f"{given} has {len(letters)} letter{'s' * (len(letters) != 1)} for {of_array}; {fix}")
     twice = [letter for letter in letters if letters.count(letter) > 1]
     if twice:
