@@ -83,6 +83,13 @@ def test_indices_out_of_range_and_twice() -> None:
     with pytest.raises(RuntimeError):
         theirs.max_unpool1d(torch.from_numpy(values), torch.from_numpy(beyond), 2)
     np.testing.assert_array_equal(ours.max_unpool1d(values, beyond, 2, output_size=[6]), [[1, 0, 0, 0, 0, 0]])
+    # Without output_size, what an odd size needs, both refuse an index past the end.
+    pooled, places = ours.max_pool2d(np.arange(25.0).reshape(1, 5, 5), 2, return_indices=True)
+    with pytest.raises(RuntimeError, match="Found an invalid max index: 18"):
+        theirs.max_unpool2d(torch.from_numpy(np.array(pooled)), torch.from_numpy(np.array(places, np.int64)), 2)
+    with pytest.raises(ValueError, match=r"^max_unpool2d: index 18 is beyond the output \(4, 4\); give output_size"):
+        ours.max_unpool2d(pooled, places, 2)
+    assert ours.max_unpool2d(pooled, places, 2, output_size=(5, 5)).shape == (1, 5, 5)
     twice = np.array([[4, 4, 1]])
     np.testing.assert_array_equal(ours.max_unpool1d(values, twice, 2), [[0, 3, 0, 0, 2, 0]])
     given = torch.from_numpy(values).requires_grad_()

@@ -38,7 +38,7 @@ FILES = sorted(
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_files_can_be_read_in_one_go(file: Path) -> None:
     source = file.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 250
+    assert len(source.splitlines()) <= 600
     docstring = ast.get_docstring(ast.parse(source))
     assert docstring, "every file opens with a paragraph that says what it holds"
     assert docstring.partition("\n\n")[0].endswith((".", ":"))

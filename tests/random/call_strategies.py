@@ -175,6 +175,9 @@ def _draw_unpooling(draw: Draw, shape: Shape, axes: Shape, named: Parameters) ->
     sizes: Any = draw(st.tuples(*[st.integers(1, 6)] * len(axes)))
     if named and draw(st.integers(0, 3)) == 3:
         sizes = sizes[0]
+    # Without axes all are not pooled, and no size is smaller than that of the values.
+    if not named and (2 < len(axes) == len(shape) or any(sizes[n] < shape[a] for n, a in enumerate(axes))):
+        named = {"axis": axes}
     cells = sizes ** len(axes) if isinstance(sizes, int) else math.prod(sizes)
     random = np.random.default_rng(draw(st.integers(0, 99)))
     dtype = draw(st.sampled_from(["int32", "int32", "int64", "uint8", "int16"]))
