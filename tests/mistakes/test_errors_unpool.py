@@ -60,11 +60,12 @@ UNPOOLED: list[Row] = [
     *(
         (
             ValueError,
-            rf"output_size {re.escape(str(given))} is smaller than values \(2, 8, 8\) along the last",
+            rf"output_size {re.escape(str(given))} is smaller than values .* name the axes",
             output(given),
         )
         for given in ((2, 2), (8, 7), (7, 16), (1,))
     ),
+    (ValueError, r"output_size \(3, 3\) is smaller than values .*, not the window$", output(3, axis=(1, 2))),
     *(
         (
             ValueError,
@@ -90,7 +91,7 @@ def test_wrong_argument(exception: type[Exception], message: str, arguments: dic
 # Calls that look like mistakes but are correct, and the shapes of their results.
 RIGHT: list[tuple[dict[str, Any], tuple[int, ...]]] = [
     (output([np.int64(9), 20]), (2, 9, 20)),
-    (output((1, 1), axis=(1, 2)), (2, 1, 1)),
+    (output((4, 7), axis=(1, 2)), (2, 4, 7)),
     (output((2, 16, 16), axis=(0, 1, 2)), (2, 16, 16)),
     (output((8, 8)), (2, 8, 8)),
     ({"values": zeros(8, 8), "indices": np.zeros((8, 8), np.int32), "output_size": (8, 9)}, (8, 9)),
