@@ -21,6 +21,9 @@ With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jax
 The last axes are pooled, one for each entry of the window: where channels are last, write axis="NHWC".
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from jaxpool import morphology as morphology
 from jaxpool._adaptive import adaptive_avg_pool as adaptive_avg_pool
 from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
@@ -64,3 +67,13 @@ from jaxpool._weighted import attention_pool as attention_pool
 from jaxpool._weighted import weighted_pool as weighted_pool
 
 __version__ = "0.2.0"
+
+if _typing.TYPE_CHECKING:
+    from jaxpool import compat as compat
+else:
+
+    def __getattr__(name):
+        # Imported where it is first used, so that `import jaxpool` takes no longer.
+        if name == "compat":
+            return _importlib.import_module("jaxpool.compat")
+        raise AttributeError(f"module 'jaxpool' has no attribute {name!r}")

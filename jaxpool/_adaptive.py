@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._average import averages
-from jaxpool._call import binned, over_whole_axes
+from jaxpool._call import axis_by_name, binned, over_whole_axes
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._geometry.sizes import Axes, OutputSizes, check_flag
 from jaxpool._geometry.window import Window
@@ -144,6 +144,7 @@ def adaptive_avg_pool(
     return averages(array, mask, window, True, None, rule)
 
 
+@axis_by_name
 def global_max_pool(
     x: ArrayLike,
     *,
@@ -189,6 +190,7 @@ def global_max_pool(
     return keep_axes("global_max_pool", values, window, keepdims)
 
 
+@axis_by_name
 def global_avg_pool(
     x: ArrayLike,
     *,

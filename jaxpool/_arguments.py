@@ -9,14 +9,15 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._call import broadcasts_to, check_is_array, reshaped
+from jaxpool._arrays import as_array, as_jax_takes, check_no_mask
+from jaxpool._call import broadcasts_to, reshaped
 
 Rule = Literal["jvp", "vjp"]
 
 
 def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
     """Return indices as a JAX array, or raise if they are not integers of the `shape` of the values."""
-    check_is_array(function, "indices", indices)
+    indices = as_array(function, "indices", indices)
     if not jnp.issubdtype(indices.dtype, jnp.integer):
         raise TypeError(f"{function}: indices must be integers, got dtype {indices.dtype}; give those of the max pool")
     if indices.shape != shape:
@@ -32,6 +33,7 @@ def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Ar
 def check_key(function: str, key: Any) -> jax.Array:
     """Return a single key of `jax.random`, typed or raw, or raise if it is not one."""
     fix = "make one with jax.random.key(0)"
+    key = as_jax_takes(function, "key", key)
     if not isinstance(key, (jax.Array, np.ndarray)):
         raise TypeError(f"{function}: key must be a key of jax.random, got {key!r}; {fix}")
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
@@ -66,6 +68,7 @@ def check_parameter(
 
     Raise if it is neither, or if a value known while tracing is not `allowed`, which `words` describe.
     """
+    value = as_jax_takes(function, name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
         sequence = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
         given = type(value).__name__ if sequence else f"{value!r} of type {type(value).__name__}"
@@ -108,6 +111,7 @@ def check_number(
     """Return a Python number as a float, or None, or raise if it is something else or not `allowed`."""
     if given is None:
         return None
+    check_no_mask(function, name, given)
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
         raise TypeError(f"{function}: {name} must be a Python number or None, got {given!r}")
     number = _float(function, name, given)
@@ -129,6 +133,7 @@ def check_divisor(function: str, divisor: Any) -> float | None:
     """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
     if divisor is None:
         return None
+    check_no_mask(function, "divisor_override", divisor)
     if isinstance(divisor, (jax.Array, np.ndarray)):
         given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
         raise TypeError(

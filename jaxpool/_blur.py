@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._average import divide
-from jaxpool._call import core, in_floats, sliding
+from jaxpool._call import check_array, core, in_floats, sliding
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import correlate, transpose_correlation
@@ -75,8 +75,8 @@ def blur_pool(
 
     Source: Zhang, "Making convolutional networks shift-invariant again", ICML 2019.
     """
-    if isinstance(x, (jax.Array, np.ndarray)):
-        _check_two_axes("blur_pool", x.shape, kernel_size, axis)
+    x = check_array("blur_pool", x, complex_allowed=True)
+    _check_two_axes("blur_pool", x.shape, kernel_size, axis)
     sizes = (kernel_size, stride, padding, dilation, False, axis)
     remedies = ("padding",)
     call = sliding("blur_pool", x, sizes, where, rule, complex_allowed=True, remedies=remedies, values=())

@@ -6,14 +6,16 @@ which is compiled once for every window and every other static argument.
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import combinations
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxpool._arrays import as_array, as_jax_takes
 from jaxpool._copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
@@ -21,6 +23,9 @@ from jaxpool._geometry.sizes import Axes, OutputSizes, check_flag, pooled_axes
 from jaxpool._geometry.window import Window, make_window
 from jaxpool._kernels import VALUES, make_windows
 from jaxpool._sharding import shardable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # The array, the mask and the windows.
 Call = tuple[jax.Array, jax.Array | None, Window]
@@ -92,12 +97,32 @@ def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike
     return array, check_mask(function, where, array.shape, window.pooled_axes), window
 
 
+def axis_by_name(function: Callable[P, R]) -> Callable[P, R]:
+    """Say how to write `axis`, which the function takes by its name alone, where Python would count arguments."""
+    names = [*inspect.signature(function).parameters]
+    count = names.index("axis")
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        name = function.__name__
+        if len(args) > count:
+            raise TypeError(f"{name}: axis is given by its name; write axis={args[count]!r}")
+        if "axis" not in kwargs and kwargs.keys() <= set(names):
+            raise TypeError(
+                f"{name}: axis is missing; write axis=(-2, -1), or axis='NHWC', a letter for each axis of x"
+            )
+        return function(*args, **kwargs)
+
+    return call
+
+
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
-    check_is_array(function, name, x)
+    x = as_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
         raise TypeError(
-            f"{function}: {name} is {x.dtype}, which has no order; pool {name}.real, {name}.imag or abs({name})"
+            f"{function}: {name} is {x.dtype}, and complex numbers are not supported; pool {name}.real, {name}.imag or "
+            f"abs({name})"
         )
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
         allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
@@ -115,15 +140,6 @@ def _conversion(name: str, dtype: Any) -> str:
     return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
 
 
-def check_is_array(function: str, name: str, given: Any) -> None:
-    """Raise if the argument is not an array."""
-    if not isinstance(given, (jax.Array, np.ndarray)):
-        fix = f"convert it with jnp.asarray({name})"
-        if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
-            fix = f"of (values, indices) give the values, {name}[0]"
-        raise TypeError(f"{function}: {name} must be a JAX or NumPy array, got {type(given).__name__}; {fix}")
-
-
 def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
     """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
 
@@ -131,6 +147,7 @@ def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequen
     """
     if where is None:
         return None
+    where = as_jax_takes(function, "where", where)
     if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
         raise TypeError(
             f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxpool._adaptive import keep_axes
 from jaxpool._arguments import Rule, check_least, check_parameter
 from jaxpool._average import cells_counted, divide
-from jaxpool._call import Call, core, in_floats, over_whole_axes, padding_counts, sliding
+from jaxpool._call import Call, axis_by_name, core, in_floats, over_whole_axes, padding_counts, sliding
 from jaxpool._derivatives.in_turn import exponentials_order, in_slabs_of, with_zeros, without_uncovered
 from jaxpool._derivatives.moderate_sums import Terms, pool_by_sums_of_cells
 from jaxpool._derivatives.parametric import Cells, Multiplicities, Parameter, Shift, parametric_pool
@@ -50,7 +50,8 @@ def gem_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output (one per channel, say) and may be learnt. Traced values are not checked.
+            output (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train raw in 1 +
+            jax.nn.softplus(raw).
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
             `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
@@ -91,6 +92,7 @@ def gem_pool(
     return _pool("gem_pool", call, norm_type, include_pad, None, rule)
 
 
+@axis_by_name
 def global_gem_pool(
     x: ArrayLike,
     norm_type: float | ArrayLike,
@@ -109,7 +111,8 @@ def global_gem_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output with `keepdims` (one per channel, say) and may be learnt. Traced values are not checked.
+            output with `keepdims` (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train
+            raw in 1 + jax.nn.softplus(raw).
         axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).

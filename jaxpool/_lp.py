@@ -62,7 +62,8 @@ def lp_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output (one per channel, say) and may be learnt. Traced values are not checked.
+            output (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train raw in 1 +
+            jax.nn.softplus(raw).
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
             `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.

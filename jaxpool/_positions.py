@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._arguments import check_key
-from jaxpool._call import check_is_array
+from jaxpool._arrays import as_array
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map
 from jaxpool._geometry.window import WindowAxis
 
@@ -37,7 +37,7 @@ def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, sa
         return jax.random.uniform(
             check_key(function, key), shape, jnp.float64 if x.dtype == jnp.float64 else jnp.float32
         )
-    check_is_array(function, "samples", samples)
+    samples = as_array(function, "samples", samples)
     if not jnp.issubdtype(samples.dtype, jnp.floating):
         raise TypeError(f"{function}: samples must be floats in [0, 1), got dtype {samples.dtype}")
     if samples.shape != shape:

@@ -12,8 +12,9 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jaxpool._arrays import as_array
 from jaxpool._boxes import MOST_BINS, bin_bounds, finite, first_largest, neighbours, sample_positions, unknown
-from jaxpool._call import check_array, check_is_array
+from jaxpool._call import check_array
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import Axes, Sizes, axes_and_sizes, check_flag, sizes
@@ -128,7 +129,7 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes |
 
 def _check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
     """Return the boxes, at least in float32, or raise if they are not boxes along this many axes."""
-    check_is_array(function, "boxes", boxes)
+    boxes = as_array(function, "boxes", boxes)
     if not jnp.issubdtype(boxes.dtype, jnp.floating):
         raise TypeError(f"{function}: boxes must be floats, got dtype {boxes.dtype}; write boxes.astype('float32')")
     if boxes.ndim != 2 or boxes.shape[1] != 2 * axes:

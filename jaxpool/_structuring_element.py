@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jaxpool._arrays import as_array, as_jax_takes
 from jaxpool._call import check_array, core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
@@ -47,6 +48,9 @@ def extremes_under_element(
     rule: str,
 ) -> jax.Array:
     """The dilation (`lax.max`) or the erosion (`lax.min`), in the name of a function."""
+    element = as_jax_takes(function, "element", element)
+    if hasattr(element, "__array__") and not isinstance(element, np.generic):
+        element = as_array(function, "element", element)
     mirrored = op is lax.max
     padding = "SAME" if mirrored else "SAME_LOWER"
     if isinstance(element, (jax.Array, np.ndarray)) and element.dtype == np.bool_:
@@ -92,9 +96,8 @@ def _axes(function: str, x: jax.Array, heights: jax.Array | np.ndarray, axis: Ax
     return axes
 
 
-def difference(upper: ArrayLike, lower: ArrayLike) -> jax.Array:
+def difference(first: jax.Array, second: jax.Array) -> jax.Array:
     """The difference of arrays of one dtype, or of one of heights; of bool arrays, where they differ."""
-    first, second = jnp.asarray(upper), jnp.asarray(lower)
     dtype = first.dtype if jnp.issubdtype(first.dtype, jnp.floating) else second.dtype
     first, second = first.astype(dtype), second.astype(dtype)
     return first ^ second if dtype == np.bool_ else first - second

@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
+from jaxpool._arrays import check_no_mask
 from jaxpool._call import LESS_PADDING, sliding
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._kernels import KernelSize
@@ -138,6 +139,7 @@ def top_k_pool_with_indices(
 
 
 def _check_k(function: str, k: Any) -> int:
+    check_no_mask(function, "k", k)
     if isinstance(k, (bool, np.bool_)) or not isinstance(k, (int, np.integer)):
         given = "an array" if isinstance(k, (jax.Array, np.ndarray)) else repr(k)
         raise TypeError(f"{function}: k must be an int, got {given}; it comes before kernel_size, as in (x, 3, (2, 2))")

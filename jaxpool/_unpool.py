@@ -57,6 +57,7 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
     array = check_array(function, values, "values", complex_allowed=True)
     positions = check_indices(function, indices, array.shape)
     axes, sizes = axes_and_sizes(function, array.shape, "output_size", output_size, axis, "values")
+    _check_sizes(array.shape, axes, sizes, is_named=axis is not None)
     cells = math.prod(sizes) + math.prod(array.shape[a] for a in axes)
     if cells > 2**31 - 1:
         raise ValueError(
@@ -68,6 +69,27 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
     for a, size in zip(axes, sizes, strict=True):
         shape[a] = size
     return evaluate_sharded(lambda *arrays: _unpool(*arrays, axes, sizes), (array, positions), axes, shape)
+
+
+def _check_sizes(shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...], *, is_named: bool) -> None:
+    """Raise if a size is no likely one before pooling, as where it is a window, a whole shape or of other axes.
+
+    Of axes that are named there may be more values than cells, but only windows larger than an axis of n cells have
+    more than 2·n positions on it.
+    """
+    start = f"max_unpool: output_size {sizes}"
+    names = ", ".join(map(str, range(-len(axes), 0)))
+    if not is_named and len(axes) == len(shape) > 2:
+        raise ValueError(
+            f"{start} has an entry for every axis of values {shape}; give those of the pooled axes alone, or name them "
+            f"all, as in axis=({names})"
+        )
+    if any((2 if is_named else 1) * size < shape[a] for a, size in zip(axes, sizes, strict=True)):
+        fix = "" if is_named else ", and name the axes where channels are last, as in axis='NHWC'"
+        raise ValueError(
+            f"{start} is smaller than values {shape} along axes {axes}; give the size before pooling, not the "
+            f"window{fix}"
+        )
 
 
 # Notation: c(o) is the cell that output o names, l(c) the last output that names cell c, if any; a dot marks a tangent,

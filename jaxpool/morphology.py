@@ -12,11 +12,16 @@ Chains of them: opening, closing, white_top_hat, black_top_hat, gradient.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
+from jaxpool._call import check_array
+from jaxpool._engine.operations import Operation
 from jaxpool._geometry.sizes import Axes
 from jaxpool._structuring_element import Element, difference, extremes_under_element
 
@@ -123,8 +128,7 @@ def opening(
         >>> jaxpool.morphology.opening(jnp.array([0.0, 5.0, 0.0, 4.0, 4.0, 4.0, 0.0]), (3,))
         Array([0., 0., 0., 4., 4., 4., 0.], dtype=float32)
     """
-    eroded = extremes_under_element("opening", x, element, lax.min, axis, where, rule)
-    return extremes_under_element("opening", eroded, element, lax.max, axis, where, rule)
+    return _chain("opening", x, element, (lax.min, lax.max), axis, where, rule)
 
 
 def closing(
@@ -154,8 +158,7 @@ def closing(
         >>> jaxpool.morphology.closing(jnp.array([4.0, 4.0, 0.0, 4.0, 4.0]), (3,))
         Array([4., 4., 4., 4., 4.], dtype=float32)
     """
-    dilated = extremes_under_element("closing", x, element, lax.max, axis, where, rule)
-    return extremes_under_element("closing", dilated, element, lax.min, axis, where, rule)
+    return _chain("closing", x, element, (lax.max, lax.min), axis, where, rule)
 
 
 def white_top_hat(
@@ -185,7 +188,8 @@ def white_top_hat(
         >>> jaxpool.morphology.white_top_hat(jnp.array([1.0, 6.0, 1.0, 4.0, 4.0, 4.0]), (3,))
         Array([0., 5., 0., 0., 0., 0.], dtype=float32)
     """
-    return difference(x, opening(x, element, axis=axis, where=where, rule=rule))
+    array = check_array("white_top_hat", x)
+    return difference(array, _chain("white_top_hat", array, element, (lax.min, lax.max), axis, where, rule))
 
 
 def black_top_hat(
@@ -215,7 +219,8 @@ def black_top_hat(
         >>> jaxpool.morphology.black_top_hat(jnp.array([4.0, 1.0, 4.0, 4.0]), (3,))
         Array([0., 3., 0., 0.], dtype=float32)
     """
-    return difference(closing(x, element, axis=axis, where=where, rule=rule), x)
+    array = check_array("black_top_hat", x)
+    return difference(_chain("black_top_hat", array, element, (lax.max, lax.min), axis, where, rule), array)
 
 
 def gradient(
@@ -246,5 +251,20 @@ def gradient(
         >>> jaxpool.morphology.gradient(jnp.array([1.0, 1.0, 1.0, 7.0, 7.0, 7.0]), (3,))
         Array([0., 0., 6., 6., 0., 0.], dtype=float32)
     """
-    dilated = dilation(x, element, axis=axis, where=where, rule=rule)
-    return difference(dilated, erosion(x, element, axis=axis, where=where, rule=rule))
+    dilated = extremes_under_element("gradient", x, element, lax.max, axis, where, rule)
+    return difference(dilated, extremes_under_element("gradient", x, element, lax.min, axis, where, rule))
+
+
+def _chain(
+    function: str,
+    x: ArrayLike,
+    element: Element,
+    ops: Sequence[Operation],
+    axis: Axes | None,
+    where: ArrayLike | None,
+    rule: Rule,
+) -> jax.Array:
+    """Dilations (`lax.max`) and erosions (`lax.min`), one after the other, in the name of a function."""
+    for op in ops:
+        x = extremes_under_element(function, x, element, op, axis, where, rule)
+    return jnp.asarray(x)

@@ -29,12 +29,17 @@ LEAST_EXPONENT, LARGEST_EXPONENT = 1, 8
 def exponent_in_range(
     p: jax.Array | None, number: float | None, rank: int, dtype: Any
 ) -> tuple[jax.Array | None, float | None]:
-    """The array p in this rank and dtype, or the number: within limits whose reciprocals are finite and not 0."""
+    """The array p in this rank and dtype, or the number: within limits whose reciprocals are finite and not 0.
+
+    An entry of p that is not positive becomes NaN, as does all that follows from it.
+    """
     if number is not None:
         return None, in_range(number, dtype)
     assert p is not None
     least = float(jnp.finfo(dtype).tiny)
-    return jnp.clip(lax.expand_dims(p.astype(dtype), range(rank - p.ndim)), least, 1 / least), None
+    p = lax.expand_dims(p.astype(dtype), range(rank - p.ndim))
+    # By a product, whose derivative is NaN too.
+    return jnp.clip(p * jnp.where(p > 0, 1, jnp.nan).astype(dtype), least, 1 / least), None
 
 
 def takes_powers(x: jax.Array, p: jax.Array | None, window: Window, number: float | None) -> bool:

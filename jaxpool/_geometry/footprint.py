@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpool._arrays import as_jax_takes, check_no_mask
 from jaxpool._geometry.window import Window, WindowAxis
 
 
@@ -195,6 +196,9 @@ def _expanded(values: np.ndarray, kinds: Sequence[jax.Array]) -> jax.Array:
 
 def make_footprint(cells: Any, function: str = "footprint", name: str = "cells") -> Footprint:
     """The footprint of a bool array, or raise if it is none, or holds no cell; `name` is the function's for it."""
+    cells = as_jax_takes(function, name, cells)
+    for row in cells if isinstance(cells, (list, tuple)) else ():
+        check_no_mask(function, name, row)
     if isinstance(cells, jax.core.Tracer):
         raise TypeError(f"{function}: {name} must be known while tracing, got a traced value; use a NumPy array")
     try:

@@ -13,6 +13,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpool._arrays import check_no_mask
+
 Sizes = int | Sequence[int]
 # Axes by their numbers, or a letter for every axis of the array.
 Axes = Sizes | str
@@ -83,6 +85,8 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
 
 def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x") -> tuple[int, ...]:
     """The axes that `axis` names, counted from 0, in the order given."""
+    if isinstance(axis, str) and (letters := _letters_meant(axis, len(shape))):
+        raise ValueError(f"{function}: axis {axis!r} is no letter for each axis of {array}; write axis={letters!r}")
     if isinstance(axis, str) and axis.isalpha() and axis.upper() not in PADDING_WORDS:
         return _lettered_axes(function, shape, axis, array)
     ndim, numbers = len(shape), cast(Sizes, axis)
@@ -100,15 +104,27 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x
     return positions
 
 
+def _letters_meant(axis: str, ndim: int) -> str:
+    """The letters for a layout of Keras or einops, such as "channels_last" or "b h w c"; empty for others."""
+    word, words = axis.upper().replace("-", "_").removeprefix("CHANNELS_"), axis.upper().split()
+    if word in ("FIRST", "LAST"):
+        spatial = "DHW"[5 - ndim :] if 3 <= ndim <= 5 else "HW"
+        return f"N{spatial}C" if word == "LAST" else f"NC{spatial}"
+    return (
+        "".join(word[0] for word in words).replace("B", "N") if len(words) > 1 and all(map(str.isalpha, words)) else ""
+    )
+
+
 def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -> tuple[int, ...]:
     """The axes whose letters are neither N, for the batch, nor C, for the channels, as in "NHWC"."""
     ndim, letters = len(shape), axis.upper()
     given = f"{function}: axis {axis!r}"
     of_array = f"{array} with {_counted(ndim, 'axis')} {tuple(shape)}"
     if len(letters) != ndim:
-        near = (letters.replace("N", ""), letters.replace("C", ""), "N" + letters)
-        fits = [one for one in near if len(one) == ndim == len(set(one))]
-        fix = f"write {fits[0]!r}" if fits else "give each axis a letter, N and C to those that are not pooled"
+        named = letters.replace("B", "N") if "N" not in letters else letters
+        near = (named.replace("N", ""), named.replace("C", ""), "N" + named)
+        fits = [repr(one) for one in near if len(one) == ndim == len(set(one))]
+        fix = f"write {' or '.join(fits)}" if fits else "give each axis a letter, N and C to those that are not pooled"
         raise ValueError(f"{given} has {len(letters)} letter{'s' * (len(letters) != 1)} for {of_array}; {fix}")
     twice = [letter for letter in letters if letters.count(letter) > 1]
     if twice:
@@ -136,6 +152,7 @@ def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, 
     """One float between 0 and 1 for each of `count` axes."""
     entries: tuple[Any, ...] = (given,) * count if is_scalar(given) else entries_of(function, name, given, count, 0.5)
     for one in entries:
+        check_no_mask(function, name, one)
         if isinstance(one, jax.core.Tracer):
             raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes are static")
         if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, float, np.integer, np.floating)):
@@ -148,6 +165,7 @@ def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, 
 def entries_of(function: str, name: str, given: Any, count: int | None, example: float = 2) -> tuple[Any, ...]:
     """The entries of a sequence of numbers, of the type of `example`; `count` of them unless it is None."""
     number, one = type(example).__name__, f"{'an' if isinstance(example, int) else 'a'} {type(example).__name__}"
+    check_no_mask(function, name, given)
     axes = given.ndim if isinstance(given, (np.ndarray, jax.Array)) else 1
     if isinstance(given, str) or not isinstance(given, SEQUENCES) or axes > (2 if name == "padding" else 1):
         if name == "padding":
@@ -185,7 +203,9 @@ def _counted(number: int, one: Literal["axis", "entry"]) -> str:
 
 
 def _shown(given: Any) -> str:
-    return f"an array of shape {given.shape}" if isinstance(given, (jax.Array, np.ndarray)) else repr(given)
+    if isinstance(given, (jax.Array, np.ndarray)):
+        return f"an array of shape {given.shape}"
+    return type(given).__name__ if hasattr(given, "__jax_array__") else repr(given)
 
 
 def is_scalar(given: Any) -> bool:
@@ -193,6 +213,7 @@ def is_scalar(given: Any) -> bool:
 
 
 def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
+    check_no_mask(function, name, given)
     if isinstance(given, jax.core.Tracer):
         # For an entry such as levels[0], the argument that contains it.
         argument = name.partition("[")[0]
@@ -217,6 +238,7 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 
 def check_flag(function: str, name: str, value: Any) -> bool:
     """Return a flag as a bool, or raise if it is something else."""
+    check_no_mask(function, name, value)
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
             f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "

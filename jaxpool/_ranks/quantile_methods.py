@@ -16,6 +16,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpool._arrays import check_no_mask
+
 QuantileMethod = Literal[
     "inverted_cdf",
     "averaged_inverted_cdf",
@@ -121,6 +123,7 @@ def _place(counts: Any, most: int, slope: Fraction, shift: float, xp: Any) -> tu
 
 def make_quantiles(function: str, q: Any, method: Any) -> tuple[Quantile, ...]:
     """The quantiles; raise if q holds anything but numbers from 0 to 1, or the method is unknown."""
+    check_no_mask(function, "q", q)
     if isinstance(q, (jax.Array, np.ndarray)):
         given, fix = ("a traced value", "") if isinstance(q, jax.core.Tracer) else ("an array", ", as in tuple(q)")
         raise TypeError(

@@ -1,8 +1,24 @@
 """Stand-ins for the pooling of frameworks: a module for each, with its functions, their arguments and their defaults.
 
-None of them imports its framework, and `import jaxpool` imports none of them. A model takes its pools from here, and
-nothing else of it changes: from `jaxpool.compat.flax` for `flax.nnx` and `flax.linen`, from `jaxpool.compat.haiku` for
-`haiku`, from `jaxpool.compat.equinox` for `equinox.nn`, from `jaxpool.compat.keras` for `keras.ops`, from
-`jaxpool.compat.torch` for `torch.nn.functional`. Functions that accept an arbitrary reduction, such as Flax's `pool`,
-are left out on purpose: no derivative rule could be given for them.
+None of them imports its framework, and `import jaxpool` imports each of them when it is first used. A model takes its
+pools from here, and nothing else of it changes: from `jaxpool.compat.flax` for `flax.nnx` and `flax.linen`, from
+`jaxpool.compat.haiku` for `haiku`, from `jaxpool.compat.equinox` for `equinox.nn`, from `jaxpool.compat.keras` for
+`keras.ops`, from `jaxpool.compat.torch` for `torch.nn.functional`. Functions that accept an arbitrary reduction, such
+as Flax's `pool`, are left out on purpose: no derivative rule could be given for them.
 """
+
+import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from jaxpool.compat import equinox as equinox
+    from jaxpool.compat import flax as flax
+    from jaxpool.compat import haiku as haiku
+    from jaxpool.compat import keras as keras
+    from jaxpool.compat import torch as torch
+else:
+
+    def __getattr__(name):
+        if name in ("equinox", "flax", "haiku", "keras", "torch"):
+            return _importlib.import_module(f"jaxpool.compat.{name}")
+        raise AttributeError(f"module 'jaxpool.compat' has no attribute {name!r}")

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jaxpool._arrays import as_jax_takes
 from jaxpool._call import check_array
 from jaxpool._geometry.sizes import Sizes, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima
@@ -49,7 +50,7 @@ def max_pool(
         Array([[ 5.,  7.],
                [13., 15.]], dtype=float32)
     """
-    x = check_array("max_pool", jnp.asarray(value), "value")
+    x = check_array("max_pool", jnp.asarray(as_jax_takes("max_pool", "value", value)), "value")
     return maxima(x, _along("max_pool", x, window_shape, strides, padding, channel_axis))
 
 
@@ -66,7 +67,7 @@ def avg_pool(
         >>> avg_pool(jnp.array([[1.0], [2.0], [3.0], [4.0]]), (3, 1), 1, "SAME")[:, 0]
         Array([1.5, 2. , 3. , 3.5], dtype=float32)
     """
-    x = check_array("avg_pool", jnp.asarray(value), "value", complex_allowed=True)
+    x = check_array("avg_pool", jnp.asarray(as_jax_takes("avg_pool", "value", value)), "value", complex_allowed=True)
     along = _along("avg_pool", x, window_shape, strides, padding, channel_axis)
     # Haiku divides by an integer or, under "SAME", by counts of the dtype of the value.
     return averages(x, along, jnp.result_type(int) if padding == "VALID" else x.dtype, include_pad=False)

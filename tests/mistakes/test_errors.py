@@ -56,8 +56,33 @@ AXES: list[Row] = [
     (TypeError, r"axis must be an int.*, got <object", kernel(2, axis=OBJECT)),
     # The entries of a set have no order that those of the kernel could follow.
     (TypeError, r"axis must be an int or a sequence of ints, got \{1, 2\}", kernel((2, 3), axis={1, 2})),
-    (ValueError, r"axis 'NHWC' has 4 letters for x with 3 axes \(2, 8, 8\); write 'HWC'$", kernel(2, axis="NHWC")),
+    (
+        ValueError,
+        r"axis 'NHWC' has 4 letters for x with 3 axes .*; write 'HWC' or 'NHW'$",
+        kernel(2, axis="NHWC"),
+    ),
     (ValueError, r"axis 'HW' has 2 letters for x with 3 axes \(2, 8, 8\); write 'NHW'$", kernel(2, axis="HW")),
+    (
+        ValueError,
+        r"axis 'bhwc' has 4 letters for x with 3 axes .*; write 'HWC' or 'NHW'$",
+        kernel(2, axis="bhwc"),
+    ),
+    *(
+        (ValueError, rf"axis '{given}' is no letter for each axis of x; write axis='{fix}'$", kernel(2, axis=given))
+        for given, fix in (
+            ("channels_last", "NWC"),
+            ("channels_first", "NCW"),
+            ("last", "NWC"),
+            ("b h w", "NHW"),
+            ("batch height width", "NHW"),
+        )
+    ),
+    (
+        ValueError,
+        r"axis 'channels_last' .*; write axis='NHWC'$",
+        kernel(2, axis="channels_last", x=zeros(1, 8, 8, 2)),
+    ),
+    (ValueError, r"axis 'b c h w' is no .*; write axis='NCHW'$", kernel(2, axis="b c h w", x=zeros(1, 2, 8, 8))),
     (ValueError, r"axis 'W' has 1 letter for x with 3 .*; give each axis a letter, N and C to", kernel(2, axis="W")),
     (ValueError, r"axis 'nhh' has the letter H twice for x with 3 axes \(2, 8, 8\); give", kernel(2, axis="nhh")),
     (ValueError, r"axis 'NNW' has the letter N twice", kernel(2, axis="NNW")),

@@ -28,7 +28,7 @@ WRONG: list[Row] = [
     ),
     (ValueError, r"output_size 2 windows of 8 cells .* has 8; use a kernel_size below 8$", kernel((8, 2))),
     (ValueError, r"kernel_size 2 does not say how many axes to pool; write", kernel(2)),
-    (TypeError, r"x is complex64, which has no order", {"x": zeros(2, 8, 8).astype(np.complex64)}),
+    (TypeError, r"x is complex64, and complex numbers are not supported", {"x": zeros(2, 8, 8).astype(np.complex64)}),
     (TypeError, r"samples must be floats in \[0, 1\), got dtype int32", {"samples": np.zeros((2, 2), np.int32)}),
     (TypeError, r"samples must be a JAX or NumPy array, got float; convert", {"samples": 0.5}),
     (

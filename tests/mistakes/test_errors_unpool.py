@@ -40,7 +40,7 @@ UNPOOLED: list[Row] = [
             rf"indices must be a JAX or NumPy array, got {type(given).__name__}; convert it",
             {"indices": given},
         )
-        for given in ([[0]], None, 0, np.int32(0))
+        for given in ([[0]], None, 0)
     ),
     *(
         (TypeError, rf"indices must be integers, got dtype {dtype}; give those of the max pool", {"indices": given})
@@ -57,6 +57,23 @@ UNPOOLED: list[Row] = [
         for given in (np.zeros(shape, np.int32), Traced(np.zeros(shape, np.int32)))
     ),
     (TypeError, r"output_size must be an int, got None", output((None, 16))),
+    *(
+        (
+            ValueError,
+            rf"output_size {re.escape(str(given))} is smaller than values .* name the axes",
+            output(given),
+        )
+        for given in ((2, 2), (8, 7), (7, 16), (1,))
+    ),
+    (ValueError, r"output_size \(3, 3\) is smaller than values .*, not the window$", output(3, axis=(1, 2))),
+    *(
+        (
+            ValueError,
+            rf"output_size {re.escape(str(given))} has an entry for every axis of values .*axis=\(-3, -2, -1\)$",
+            output(given),
+        )
+        for given in ((2, 16, 16), (2, 2, 2))
+    ),
     (
         ValueError,
         r"output_size \(65536, 32768\) and the values \(2, 8, 8\) hold 2147483712 cells, but int32 .*; unpool .* parts",
@@ -74,7 +91,10 @@ def test_wrong_argument(exception: type[Exception], message: str, arguments: dic
 # Calls that look like mistakes but are correct, and the shapes of their results.
 RIGHT: list[tuple[dict[str, Any], tuple[int, ...]]] = [
     (output([np.int64(9), 20]), (2, 9, 20)),
-    (output((1, 1)), (2, 1, 1)),
+    (output((4, 7), axis=(1, 2)), (2, 4, 7)),
+    (output((2, 16, 16), axis=(0, 1, 2)), (2, 16, 16)),
+    (output((8, 8)), (2, 8, 8)),
+    ({"values": zeros(8, 8), "indices": np.zeros((8, 8), np.int32), "output_size": (8, 9)}, (8, 9)),
     (output((9, 5), axis=[-1, 0]), (5, 8, 9)),
     (output(np.array(9), axis=np.array([1, 2])), (2, 9, 9)),
     ({"values": np.zeros((2, 8, 8), np.complex64)}, (2, 16, 16)),

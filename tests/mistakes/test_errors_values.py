@@ -23,7 +23,7 @@ SHARED: list[Row] = [
     ),
     *(
         (TypeError, rf"x must be a JAX or NumPy array, got {type(given).__name__}; convert it", {"x": given})
-        for given in ((1.0, 2.0), 1.0, 1, None, "ab", np.float32(1))
+        for given in ((1.0, 2.0), 1.0, 1, None, "ab")
     ),
     *(
         (
@@ -92,15 +92,15 @@ OWN: dict[str, list[Row]] = {
             r"window 1 along axis 0 holds only padding .*dilation 3",
             kernel((2,), x=zeros(2), stride=1, padding=(2,), dilation=3),
         ),
-        (TypeError, r"x is complex64, which has no order; pool x\.real", COMPLEX),
+        (TypeError, r"x is complex64, and complex numbers are not supported; pool x\.real", COMPLEX),
     ],
     "min_pool": [
         (ValueError, ONLY_PADDING, {"padding": 2}),
-        (TypeError, r"x is complex64, which has no order; pool x\.real", COMPLEX),
+        (TypeError, r"x is complex64, and complex numbers are not supported; pool x\.real", COMPLEX),
     ],
     "max_pool_with_indices": [
         (ValueError, ONLY_PADDING, {"padding": 2}),
-        (TypeError, r"x is complex64, which has no order; pool x\.real", COMPLEX),
+        (TypeError, r"x is complex64, and complex numbers are not supported; pool x\.real", COMPLEX),
         (
             ValueError,
             r"the pooled axes \(65536, 65536\) hold 4294967296 cells, but int32 indices number 2147483647 at most",
@@ -178,7 +178,7 @@ OWN: dict[str, list[Row]] = {
         (ValueError, SHAPE.format("norm_type", "3,"), {"norm_type": zeros(3) + 1}),
         (ValueError, SHAPE.format("norm_type", "0,"), {"norm_type": zeros(0)}),
         (ValueError, SHAPE.format("norm_type", "1, 1, 1, 1"), {"norm_type": Traced(zeros(1, 1, 1, 1) + 1)}),
-        (TypeError, r"x is complex64, which has no order; pool .*abs\(x\)", COMPLEX),
+        (TypeError, r"x is complex64, and complex numbers are not supported; pool .*abs\(x\)", COMPLEX),
     ],
     "smooth_max_pool": [
         *((ValueError, FINITE.format("beta", given), {"beta": given}) for given in (0.0, nan, inf, -inf)),
@@ -193,7 +193,7 @@ OWN: dict[str, list[Row]] = {
         (ValueError, SHAPE.format("beta", "5,"), {"beta": Traced(zeros(5))}),
         (ValueError, ONLY_PADDING + " or count_include_pad=True", {"padding": 2, "count_include_pad": False}),
         (TypeError, r"count_include_pad must be True or False, got 0", {"count_include_pad": 0}),
-        (TypeError, r"x is complex64, which has no order; pool", COMPLEX),
+        (TypeError, r"x is complex64, and complex numbers are not supported; pool", COMPLEX),
     ],
     **{
         name: [(ValueError, ONLY_PADDING, {"padding": 2}), (TypeError, r"x is complex64, .*x\.real", COMPLEX)]
@@ -201,7 +201,7 @@ OWN: dict[str, list[Row]] = {
     },
     "quantile_pool": [
         (ValueError, ONLY_PADDING, {"padding": 2}),
-        (TypeError, r"x is complex64, which has no order; pool x\.real", COMPLEX),
+        (TypeError, r"x is complex64, and complex numbers are not supported; pool x\.real", COMPLEX),
         *(
             (ValueError, rf"q must be from 0 to 1, got {q}; use 0\.5 for the median", {"q": q})
             for q in (-0.1, nan, inf)
@@ -225,7 +225,7 @@ for function in OTHERS:
     OWN[function] = (
         []
         if "avg" in function or function == "blur_pool"
-        else [(TypeError, r"x is complex64, which has no order; pool x\.", COMPLEX)]
+        else [(TypeError, r"x is complex64, and complex numbers are not supported; pool x\.", COMPLEX)]
     )
 
 ROWS = [

@@ -79,9 +79,17 @@ def test_averages_of_integers() -> None:
 
 def test_indices_out_of_range_and_twice() -> None:
     values = np.array([[1, 2, 3]], np.float32)
+    beyond = np.array([[0, 7, -1]])
     with pytest.raises(RuntimeError):
-        theirs.max_unpool1d(torch.from_numpy(values), torch.tensor([[0, 7, -1]]), 2)
-    np.testing.assert_array_equal(ours.max_unpool1d(values, np.array([[0, 7, -1]]), 2), [[1, 0, 0, 0, 0, 0]])
+        theirs.max_unpool1d(torch.from_numpy(values), torch.from_numpy(beyond), 2)
+    np.testing.assert_array_equal(ours.max_unpool1d(values, beyond, 2, output_size=[6]), [[1, 0, 0, 0, 0, 0]])
+    # Without output_size, what an odd size needs, both refuse an index past the end.
+    pooled, places = ours.max_pool2d(np.arange(25.0).reshape(1, 5, 5), 2, return_indices=True)
+    with pytest.raises(RuntimeError, match="Found an invalid max index: 18"):
+        theirs.max_unpool2d(torch.from_numpy(np.array(pooled)), torch.from_numpy(np.array(places, np.int64)), 2)
+    with pytest.raises(ValueError, match=r"^max_unpool2d: index 18 is beyond the output \(4, 4\); give output_size"):
+        ours.max_unpool2d(pooled, places, 2)
+    assert ours.max_unpool2d(pooled, places, 2, output_size=(5, 5)).shape == (1, 5, 5)
     twice = np.array([[4, 4, 1]])
     np.testing.assert_array_equal(ours.max_unpool1d(values, twice, 2), [[0, 3, 0, 0, 2, 0]])
     given = torch.from_numpy(values).requires_grad_()
@@ -138,6 +146,13 @@ REFUSED: dict[str, tuple[str, tuple[int, ...], dict[str, Any], type[Exception], 
         ValueError,
         r"output_size \(12,\) cannot have been pooled to \(5,\) .* give about \(10,\), or use jaxpool.max_unpool",
     ),
+    "index past the end": (
+        "max_unpool1d",
+        LINE,
+        {"indices": np.full(LINE, 10), "kernel_size": 2},
+        ValueError,
+        r"index 10 is beyond the output \(10,\); give output_size, the size before pooling",
+    ),
     "entries of size": (
         "max_unpool1d",
         LINE,
@@ -160,7 +175,13 @@ REFUSED: dict[str, tuple[str, tuple[int, ...], dict[str, Any], type[Exception], 
         r"_random_samples of shape \(2, 2\) do not match .* give the shape \(1, 2, 2\)",
     ),
     "list": ("max_pool1d", LINE, {"input": [[1.0, 2.0]], "kernel_size": 2}, TypeError, "input must be a JAX or NumPy"),
-    "complex": ("max_pool1d", LINE, {"input": np.ones(LINE, complex), "kernel_size": 2}, TypeError, ".* has no order"),
+    "complex": (
+        "max_pool1d",
+        LINE,
+        {"input": np.ones(LINE, complex), "kernel_size": 2},
+        TypeError,
+        ".* complex numbers are not",
+    ),
 }
 
 

@@ -170,3 +170,20 @@ def test_one_power_per_cell() -> None:
     counts = {loop.count(" exponential(") for loop in program.split("\n\n")}
     assert counts == {0, 1, 3, 10}
     assert " conditional(" in program
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize("function", ["lp_pool", "gem_pool", "global_gem_pool"])
+def test_exponents_that_are_not_positive_are_nan(function: str, rule: str) -> None:
+    """At once, in values and slopes, and in their own channel alone."""
+    p = jnp.array([3.0, 0.0, -0.0, -1e-3, -2.0, np.nan, 2.0], np.float32)
+    x = np.random.default_rng(0).normal(size=(2, 6, 6, p.size)).astype(np.float32)
+    x[0, :3, :3] = 0
+    sizes: dict[str, Any] = {"kernel_size": 3, "stride": 1, "padding": 1} if function != "global_gem_pool" else {}
+    pool = partial(getattr(jaxpool, function), axis=(1, 2), rule=rule, **sizes)
+    values, pull_back = jax.vjp(compiled_fast(lambda x, p: pool(x, norm_type=p)), x, p)
+    slopes = pull_back(jnp.ones_like(values))
+    assert np.isnan(values[..., 1:-1]).all()
+    for array in (values, *slopes):
+        is_nan = np.isnan(array).any(tuple(range(array.ndim - 1)))
+        np.testing.assert_array_equal(is_nan, [False, True, True, True, True, True, False])

@@ -11,9 +11,7 @@ _SIDES = (
     '"VALID" (none), "SAME" (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell goes '
     'low), "CAUSAL" (e - 1 low) or "SEMICAUSAL" (max(e - stride, 0) low, the rest of e - 1 high), with e as below.'
 )
-_LEARNT = (
-    "that broadcasts to the output{reduced} (one per channel, say) and may be learnt. Traced values are not checked."
-)
+_LEARNT = "that broadcasts to the output{reduced} (one per channel, say) and may be learnt. {unchecked}"
 _BINS = "Number of bins, one int per pooled axis: (7, 7) pools two axes."
 _OF_EVERY_AXIS = "An int is for every axis in `axis`."
 _WINDOW = f"Window size, one int per pooled axis: (3, 3) pools two axes. {_OF_EVERY_AXIS}"
@@ -32,6 +30,10 @@ SLOTS: dict[str, Choice] = {
     "zeros": {"smooth_max_pool": " If not, the limits are `max_pool` and `min_pool`."},
     "reduced": {"global_gem_pool": " with `keepdims`"},
     "sign": {"smooth_max_pool": " ≠ 0", "": " of any sign, 0 included"},
+    "unchecked": {
+        "norm_type": "A traced p of 0 or less gives NaN, so train raw in 1 + jax.nn.softplus(raw).",
+        "": "Traced values are not checked.",
+    },
     "source": {"soft_pool": " (1 in the source)"},
     "mapped": {
         "": "Under `jax.vmap` an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too."

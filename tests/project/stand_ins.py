@@ -86,7 +86,7 @@ LIBRARIES: dict[str, Library] = {
             },
             "Averages of integers are float32.": {"averages of integers (float32)": "avg_pool adaptive_avg_pool"},
             "`max_unpool` leaves out values": {
-                "indices out of range (write nothing)": "max_unpool",
+                "indices out of range (write nothing if traced, negative or beyond `output_size`)": "max_unpool",
                 "repeated indices (the last value is written, and alone has a gradient)": "max_unpool",
             },
             "`fractional_max_pool` needs": {

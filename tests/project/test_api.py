@@ -174,6 +174,20 @@ def test_import_brings_in_nothing_but_jax_and_numpy() -> None:
     assert imported_with("jaxpool", heavy) == []
 
 
+STAND_INS = [f"jaxpool.compat.{name}" for name in ("equinox", "flax", "haiku", "keras", "torch")]
+
+
+def test_stand_ins_are_imported_when_they_are_used() -> None:
+    assert imported_with("jaxpool", ["jaxpool.compat", *STAND_INS]) == []
+    for name in STAND_INS:
+        used = f"jaxpool; jaxpool.compat.{name.rpartition('.')[2]}.__doc__"
+        assert imported_with(used, STAND_INS) == [name]
+    with pytest.raises(AttributeError, match=r"^module 'jaxpool' has no attribute 'maxpool'$"):
+        getattr(jaxpool, "maxpool")  # noqa: B009
+    with pytest.raises(AttributeError, match=r"^module 'jaxpool.compat' has no attribute 'tensorflow'$"):
+        getattr(jaxpool.compat, "tensorflow")  # noqa: B009
+
+
 def test_modules_were_found() -> None:
     assert {"__init__.py", "window.py", "_max.py"} <= {module.name for module in MODULES}
 

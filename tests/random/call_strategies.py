@@ -173,8 +173,14 @@ def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
 def _draw_unpooling(draw: Draw, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
     """Indices, some of which name one cell or none, and the sizes of the output."""
     sizes: Any = draw(st.tuples(*[st.integers(1, 6)] * len(axes)))
+    if named:
+        sizes = tuple(max(size, -(-shape[a] // 2)) for size, a in zip(sizes, axes, strict=True))
     if named and draw(st.integers(0, 3)) == 3:
-        sizes = sizes[0]
+        sizes = max(sizes)
+    # Without axes all are not pooled, and no size is smaller than that of the values.
+    if not named and (2 < len(axes) == len(shape) or any(sizes[n] < shape[a] for n, a in enumerate(axes))):
+        named = {"axis": axes}
+        sizes = tuple(max(size, -(-shape[a] // 2)) for size, a in zip(sizes, axes, strict=True))
     cells = sizes ** len(axes) if isinstance(sizes, int) else math.prod(sizes)
     random = np.random.default_rng(draw(st.integers(0, 99)))
     dtype = draw(st.sampled_from(["int32", "int32", "int64", "uint8", "int16"]))

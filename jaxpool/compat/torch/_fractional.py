@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._call import check_is_array
+from jaxpool._arrays import as_array
 from jaxpool._geometry.sizes import Ratios, Sizes, check_flag
 from jaxpool.compat.torch._arguments import per_axis, spatial
 
@@ -131,8 +131,7 @@ def _maxima(
             f"{function}: _random_samples is needed, since JAX draws no numbers without a key; write "
             f"_random_samples=jax.random.uniform(key, {(*batch, rank)})"
         )
-    check_is_array(function, "_random_samples", samples)
-    drawn = jnp.asarray(samples)
+    drawn = jnp.asarray(as_array(function, "_random_samples", samples))
     if drawn.shape != (*batch, rank):
         raise ValueError(
             f"{function}: _random_samples of shape {drawn.shape} do not match input {array.shape}; give the shape "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import jax
+import jax.core
 from jax.typing import ArrayLike
 
 import jaxpool
@@ -42,8 +44,8 @@ def max_unpool2d(
 ) -> jax.Array:
     """As `torch.nn.functional.max_unpool2d`; see `jaxpool.max_unpool`.
 
-    Differs in indices out of range (write nothing), repeated indices (the last value is written, and alone has a
-    gradient), dtypes (any), channels (may be 0) and errors.
+    Differs in indices out of range (write nothing if traced, negative or beyond `output_size`), repeated indices (the
+    last value is written, and alone has a gradient), dtypes (any), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F
@@ -103,7 +105,13 @@ def _unpooled(
                 f"{kernels}, stride {strides} and padding {pads}; give about {least}, or use jaxpool.max_unpool, which "
                 f"takes any size"
             )
-    return jaxpool.max_unpool(array, places, output)
+    known = not isinstance(places, jax.core.Tracer) and places.is_fully_addressable and places.size > 0
+    if output_size is None and known and (last := int(places.max())) >= math.prod(output):
+        raise ValueError(
+            f"{function}: index {last} is beyond the output {output}; give output_size, the size before pooling, which "
+            f"an odd size needs"
+        )
+    return jaxpool.max_unpool(array, places, output, axis=tuple(range(-rank, 0)))
 
 
 def _output_size(function: str, given: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -147,6 +147,7 @@ def functions_of_pytorch(x: jax.Array) -> list[jax.Array]:
         assert_type(drawn, ValuesAndIndices)[0],
         assert_type(torch.fractional_max_pool3d(cubes, 1, (4, 4, 1), _random_samples=samples), Values),
         assert_type(torch.max_pool1d(lines, 3, 2, 1), Values),
+        assert_type(jaxpool.compat.torch.max_pool1d(lines, 3, 2, 1), Values),
         assert_type(torch.max_pool2d(x, (3, 2), 2, (1, 0), 1, True), Values),
         assert_type(torch.max_pool3d(cubes, (2, 2, 1), ceil_mode=True, return_indices=False), Values),
         assert_type(torch.avg_pool1d(lines, 2, count_include_pad=False), Values),
