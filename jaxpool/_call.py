@@ -20,7 +20,7 @@ from jaxpool._copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.sizes import Axes, OutputSizes, check_flag, pooled_axes
-from jaxpool._geometry.window import Window, make_window
+from jaxpool._geometry.window import Window, make_window, within_reach
 from jaxpool._kernels import VALUES, make_windows
 from jaxpool._sharding import shardable
 
@@ -61,8 +61,10 @@ def sliding(
     the kinds of values in place of sizes, and `name` is the caller's name for the sizes.
     """
     array = check_array(function, x, complex_allowed=complex_allowed)
-    make = make_windows if isinstance(sizes[0], values) else make_window
-    window = make(function, array.shape, *sizes, name=name, remedies=remedies)
+    if isinstance(sizes[0], values):
+        window = make_windows(function, array.shape, *sizes, name=name, remedies=remedies)
+    else:
+        window = within_reach(make_window(function, array.shape, *sizes, name=name, remedies=remedies))
     if only_padding is not None:
         window.check_no_window_of_padding(function, only_padding)
     return _with_mask(function, array, window, where, rule)

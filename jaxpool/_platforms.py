@@ -4,6 +4,7 @@ What a rule keeps for its backward pass is chosen while tracing, for the named p
 platform can evaluate the formats of all platforms.
 """
 
+import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -21,16 +22,32 @@ PORTABLE = "portable"
 
 
 @dataclass(frozen=True)
-class _Program:
-    """What is known of the program: its only platform, if it is inside a lowering, and its devices, 0 if unknown."""
+class _Lowering:
+    """A lowering, or a portable program, which is made like one: its platform, and its devices, 0 if unknown."""
 
-    platform: str | None = None
-    is_inside_lowering: bool = False
-    devices: int = 0
+    platform: str
+    devices: int
 
 
-# Part of the key of JAX's tracing cache.
-_program = jax.make_user_context(_Program())
+# Parts of the key of JAX's tracing cache: the only platform of the program, if a caller names one, and the lowering.
+# Each remains as it is in contexts of the other.
+_named = jax.make_user_context(None)
+_lowering = jax.make_user_context(None)
+
+
+class _Context(AbstractContextManager[None]):
+    """A value of a context of JAX, whose own contexts must be entered only once, and by one thread."""
+
+    def __init__(self, context: Any, value: Any) -> None:
+        self._context, self._value, self._entered = context, value, threading.local()
+
+    def __enter__(self) -> None:
+        context = self._context(self._value)
+        context.__enter__()
+        self._entered.__dict__.setdefault("contexts", []).append(context)
+
+    def __exit__(self, *exception: Any) -> None:
+        self._entered.contexts.pop().__exit__(*exception)
 
 
 def compiling_for(platform: str) -> AbstractContextManager[None]:
@@ -40,7 +57,8 @@ def compiling_for(platform: str) -> AbstractContextManager[None]:
     on a CPU, to be compiled ahead of time or exported for a GPU or a TPU, is right without this context, but slower: on
     a TPU the gradient of 2×2 maxima takes twice the cycles. Inside `with jaxpool.compiling_for("tpu"):` you get the
     program of a machine with a TPU. It also has the operations of that platform only, so that tracing takes less time.
-    The context acts where a pool is traced, and a function under `jax.jit` is traced again.
+    The context acts where a pool is traced, and a function under `jax.jit` is traced again. The innermost of
+    several names the platform. Programs inside `portable` stay as they are.
 
     Args:
         platform: "cpu", "gpu" or "tpu"; "cuda" and "rocm" are GPUs.
@@ -62,7 +80,7 @@ def compiling_for(platform: str) -> AbstractContextManager[None]:
     """
     if platform not in _NAMES:
         raise ValueError(f"compiling_for: platform must be one of {', '.join(_NAMES)}, got {platform!r}")
-    return _program(_Program(_NAMES[platform]))
+    return _Context(_named, _NAMES[platform])
 
 
 def portable() -> AbstractContextManager[None]:
@@ -72,8 +90,8 @@ def portable() -> AbstractContextManager[None]:
     derivatives are JAX's own: there is no custom primitive, no `jax.custom_jvp`, no `jax.custom_vjp` and no barrier. So
     Taylor mode (`jax.experimental.jet`), forward Laplacians (folx) and exports to ONNX work (jax2onnx, with JAX before
     0.12; but not yet for `roi_pool`, `top_k_pool`, `weighted_pool` and `attention_pool`). It acts where a pool is
-    traced, and a function under `jax.jit` is traced again. Compiled programs are longer and slower than without it, and
-    are meant for arrays on one device.
+    traced, and a function under `jax.jit` is traced again; `compiling_for`, inside or around it, changes nothing.
+    Compiled programs are longer and slower than without it, and are meant for arrays on one device.
 
     Returns:
         A context manager. The values of pools in it are the same up to rounding.
@@ -99,18 +117,22 @@ def inside(platform: str, devices: int | None = None) -> AbstractContextManager[
 
     Inside `jax.shard_map` each device has arrays of its own.
     """
-    known = _program.value.devices if devices is None else 1 if inside_shard_map() else devices
-    return _program(_Program(platform, True, known))
+    known = _known_devices() if devices is None else 1 if inside_shard_map() else devices
+    return _Context(_lowering, _Lowering(platform, known))
 
 
 def known_platform() -> str | None:
     """The platform of the program being traced, or None if it is for all of them."""
-    return _program.value.platform
+    return lowering_platform() or _named.value
 
 
 def lowering_platform() -> str | None:
     """The platform whose lowering is being traced, or None outside lowerings."""
-    return _program.value.platform if _program.value.is_inside_lowering else None
+    return None if _lowering.value is None else _lowering.value.platform
+
+
+def _known_devices() -> int:
+    return 0 if _lowering.value is None else _lowering.value.devices
 
 
 def is_portable() -> bool:
@@ -133,7 +155,7 @@ def on_one_device() -> bool:
 
 def lowered_for_one_device() -> bool:
     """Whether this is a lowering with all arrays on one device, and not a program that JAX may still differentiate."""
-    return _program.value.devices == 1
+    return _known_devices() == 1
 
 
 def inside_shard_map() -> bool:
@@ -169,7 +191,7 @@ def repeat_along(array: jax.Array, other: jax.Array, axis: int) -> jax.Array:
 
 def most_devices() -> int:
     """The most devices that can share an array of the program, 1 if that is unknown; for use in lowerings only."""
-    return 1 if on_one_device() else max(1, _program.value.devices)
+    return 1 if on_one_device() else max(1, _known_devices())
 
 
 def may_be_shared(*arrays: Any) -> bool:

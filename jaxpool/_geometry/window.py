@@ -358,3 +358,17 @@ def make_window(
         # A single window counts as one of a row without overlap, which is evaluated in one step.
         made.append(WindowAxis(a, size, kernel, extent if output == 1 else step, gap, low, high, output, extension))
     return Window(tuple(sorted(made, key=lambda one: one.axis)))
+
+
+def within_reach(window: Window) -> Window:
+    """The same windows without offsets that are beyond the declared padding, whose cells count in no pool.
+
+    Only a single window under `ceil_mode` has them, which may be far larger than the array.
+    """
+    axes = []
+    for axis in window.axes:
+        padded = axis.low + axis.size + axis.high
+        kernel = min(axis.kernel, -(-padded // axis.dilation)) if axis.output == 1 else axis.kernel
+        made = replace(axis, kernel=kernel, dilation=1 if kernel == 1 else axis.dilation)
+        axes.append(replace(made, stride=made.extent) if axis.output == 1 else made)
+    return replace(window, axes=tuple(axes))

@@ -117,7 +117,7 @@ def _merge(
     ratios: Ratios, cells: Arrays, mass: jax.Array, moments: Arrays, given: jax.Array | None, part: Window
 ) -> tuple[Arrays, jax.Array, Arrays]:
     """H and C, T, and M of every window."""
-    fills = ratios.absent, 0.0
+    fills, of_cells = (ratios.absent, 0.0), given is not None
 
     def merge_on_platform(cells: Arrays, mass: jax.Array, given: jax.Array | None) -> tuple[Arrays, jax.Array]:
         in_stage, weights = partial(on_every_platform, in_stage=True), (cells[0], mass) if given is None else (given,)
@@ -143,14 +143,14 @@ def _merge(
 
     def added(divisor: jax.Array, *weight: jax.Array) -> jax.Array:
         ratio = ratios.ratio(weight[0], divisor)
-        return ratio if given is not None else ratio * weight[1]
+        return ratio if of_cells else ratio * weight[1]
 
     like = jax.ShapeDtypeStruct(part.output_shape(mass.shape), mass.dtype)
     constants = lax.stop_gradient(cells)
     near, total = on_every_platform(merge_on_platform, constants, mass, given, like=((like, like), like))
     near = lax.stop_gradient(near)
     if is_portable():
-        return near, total, _moments(ratios, mass, moments, constants, near, given is not None, part)[1]
+        return near, total, _moments(ratios, mass, moments, constants, near, of_cells, part)[1]
     return near, total, (_constant(0.0, near[1]),) * 2
 
 

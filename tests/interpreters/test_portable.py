@@ -90,6 +90,20 @@ def test_logits_of_minus_infinity() -> None:
 
 
 @pytest.mark.parametrize("name", mechanisms_first(NAMES))
+def test_checks_of_every_operation(name: str) -> None:
+    """JAX's checks for NaN and divisions by 0 are operations of the traced program, and not of lowerings."""
+    flags = ("jax_error_checking_behavior_nan", "jax_error_checking_behavior_divide")
+    try:
+        for flag in flags:
+            jax.config.update(flag, "raise")
+        with jaxpool.portable():
+            jax.jit(jax.grad(loss(name))).lower(X)
+    finally:
+        for flag in flags:
+            jax.config.update(flag, "ignore")
+
+
+@pytest.mark.parametrize("name", mechanisms_first(NAMES))
 def test_taylor_mode(name: str) -> None:
     def slope(x: jax.Array) -> jax.Array:
         return jax.jvp(values(name), (x,), (DIRECTION,))[1]
