@@ -96,6 +96,8 @@ def over_whole_axes(
 
 def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike | None, rule: str) -> Call:
     check_rule(function, rule)
+    if where is not None:
+        window.check_counts_fit(function)
     return array, check_mask(function, where, array.shape, window.pooled_axes), window
 
 

@@ -163,7 +163,9 @@ def quantile_pool(
 def _pool(
     function: str, x: ArrayLike, quantiles: Quantiles, where: ArrayLike | None, rule: Rule, *sizes: Any
 ) -> list[jax.Array]:
-    return _quantiles(*sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING), quantiles, rule)
+    array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
+    window.check_counts_fit(function)
+    return _quantiles(array, mask, window, quantiles, rule)
 
 
 @core

@@ -86,6 +86,7 @@ def stochastic_pool(
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("stochastic_pool", x, sizes, where, rule)
+    window.check_counts_fit("stochastic_pool")
     if key is None:
         return _mean_draws(array, mask, window, rule)
     return _draws(array, mask, check_key("stochastic_pool", key), window, rule)

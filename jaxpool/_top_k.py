@@ -74,6 +74,7 @@ def top_k_pool(
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("top_k_pool", x, sizes, where, rule, only_padding=LESS_PADDING)
+    window.check_counts_fit("top_k_pool")
     return largest(array, mask, window, _check_k("top_k_pool", k), rule)
 
 
@@ -134,6 +135,7 @@ def top_k_pool_with_indices(
     function = "top_k_pool_with_indices"
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
+    window.check_counts_fit(function)
     window.check_positions_fit(function)
     return largest_with_indices(array, mask, window, _check_k(function, k), rule)
 

@@ -37,6 +37,8 @@ PADDINGS = (
     "'SYMMETRIC', 'REFLECT' or 'EDGE'"
 )
 SEQUENCES = (Sequence, np.ndarray, jax.Array)
+# What int32 numbers along an axis, and counts in a window.
+MOST_CELLS = 2**31 - 1
 
 
 def axes_and_sizes(
@@ -81,6 +83,11 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
         raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
     if size == 0:
         raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
+    if size > MOST_CELLS:
+        raise ValueError(
+            f"{function}: axis {axis} is pooled and has {size} cells, but int32 numbers {MOST_CELLS} at most; pool the "
+            f"array in parts"
+        )
 
 
 def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x") -> tuple[int, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._geometry.padding import paddings
-from jaxpool._geometry.sizes import Axes, Padding, Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._geometry.sizes import MOST_CELLS, Axes, Padding, Sizes, axes_and_sizes, check_flag, sizes
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,9 @@ class WindowAxis:
         """The same for every window along this axis of an array of `rank` axes; an int if all have as many."""
         if self.overhang <= (self.high if padding else 0) and (padding or not self.low):
             return self.kernel
-        return self.held_by(0 if self.output == 1 else self._numbers(self.output, rank), padding=padding)
+        if self.output == 1:
+            return int(self.held_by(0, padding=padding))
+        return self.held_by(self._numbers(self.output, rank), padding=padding)
 
     def kinds(self) -> np.ndarray:
         """The windows that meet padding, and one of those that do not: those beside it are like it."""
@@ -304,10 +306,18 @@ class Window:
     def check_positions_fit(self, function: str) -> None:
         """Raise if the pooled axes hold more cells than an int32 index can number."""
         pooled = tuple(axis.size for axis in self.axes)
-        if math.prod(pooled) > 2**31 - 1:
+        if math.prod(pooled) > MOST_CELLS:
             raise ValueError(
                 f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
-                f"2147483647 at most; pool the array in parts"
+                f"{MOST_CELLS} at most; pool the array in parts"
+            )
+
+    def check_counts_fit(self, function: str) -> None:
+        """Raise if a window holds more cells than an int32 can count."""
+        if self.held > MOST_CELLS:
+            raise ValueError(
+                f"{function}: a window holds {self.held} cells, but masks and ranks are counted in int32, up to "
+                f"{MOST_CELLS}; pool the array in parts"
             )
 
 
@@ -337,6 +347,11 @@ def make_window(
     for a, kernel, step, gap, pad in zip(axes, kernels, strides, dilations, pads, strict=True):
         size, extent = shape[a], gap * (kernel - 1) + 1
         low, high = pad.cells_added(size, extent, step)
+        if low + size + high > MOST_CELLS:
+            raise ValueError(
+                f"{function}: axis {a} has {low + size + high} cells with its padding ({low}, {high}), but int32 "
+                f"numbers {MOST_CELLS} at most; use less padding"
+            )
         # A word that adds no cells, as for windows of one cell, makes no difference.
         extension = pad.extension if low or high else None
         room = low + size + high - extent

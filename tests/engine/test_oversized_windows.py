@@ -1,5 +1,6 @@
-"""Windows far larger than their array, under `ceil_mode`, are windows over the whole axis with its padding."""
+"""Windows far larger than their array, under `ceil_mode`, are windows over the whole axis; and arrays of many cells."""
 
+import math
 from typing import Any
 
 import jax
@@ -60,3 +61,26 @@ def test_values(name: str) -> None:
     }
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected[name]), strict=True):
         np.testing.assert_allclose(one[:, 0], other, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("for_this_platform")
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("shape", [(65536, 65537), (46341, 46341), (3, 2**31), (2**32 + 1,)], ids=str)
+@pytest.mark.parametrize("name", [*SLIDING, *names(lambda record: record.windows == "whole")])
+def test_many_cells_are_pooled_or_refused(name: str, shape: tuple[int, ...], masked: bool) -> None:
+    x, mask = jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct(shape, bool)
+    axes = tuple(range(len(shape)))
+    windows = {"axis": axes} if RECORDS[name].windows == "whole" else {"kernel_size": jaxpool.whole, "axis": axes}
+
+    def total(x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+        return jax.tree.leaves(getattr(jaxpool, name)(x, **RECORDS[name].options, **windows, where=mask))[0].sum()
+
+    is_counted = masked or name.startswith(("median", "quantile", "top_k", "stochastic")) or name.endswith("indices")
+    # As most users have it: without integers of 64 bits.
+    with jax.enable_x64(False):
+        lowered = jax.jit(jax.value_and_grad(total)).lower
+        if max(shape) >= 2**31 or (is_counted and math.prod(shape) >= 2**31):
+            with pytest.raises(ValueError, match=f"^{name}: .*int32"):
+                lowered(x, *([mask] if masked else []))
+        else:
+            assert "ui64" not in lowered(x, *([mask] if masked else [])).as_text()
