@@ -37,9 +37,9 @@ def exponent_in_range(
         return None, in_range(number, dtype)
     assert p is not None
     least = float(jnp.finfo(dtype).tiny)
-    p = lax.expand_dims(p.astype(dtype), range(rank - p.ndim))
+    p = lax.expand_dims(p, range(rank - p.ndim))
     # By a product, whose derivative is NaN too.
-    return jnp.clip(p * jnp.where(p > 0, 1, jnp.nan).astype(dtype), least, 1 / least), None
+    return jnp.clip(p.astype(dtype) * jnp.where(p > 0, 1, jnp.nan).astype(dtype), least, 1 / least), None
 
 
 def takes_powers(x: jax.Array, p: jax.Array | None, window: Window, number: float | None) -> bool:

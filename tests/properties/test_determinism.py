@@ -161,7 +161,7 @@ def test_unpooling_gives_equal_bits() -> None:
 
     @compiled_as_usual
     def everything(values: jax.Array, indices: jax.Array, weights: jax.Array) -> Any:
-        unpooled, pull_back = jax.vjp(lambda values: jaxpool.max_unpool(values, indices, (5000,)), values)
+        unpooled, pull_back = jax.vjp(lambda values: jaxpool.max_unpool(values, indices, (5000,), axis=-1), values)
         return unpooled, pull_back(weights)[0]
 
     first = bits(everything(values, indices, weights))

@@ -196,12 +196,6 @@ def test_a_single_window_over_the_whole_axes_keeps_nan(shape: tuple[int, ...]) -
         assert jnp.isnan(values).all()
 
 
-def test_norms_near_the_largest_float_have_derivatives() -> None:
-    x = jnp.array([6e37, 8e37], jnp.float32) * np.float32(2)
-    gradient = jax.grad(lambda x: jaxpool.lp_pool(x, 2, (2,)).sum())(x)
-    np.testing.assert_allclose(gradient, [0.6, 0.8], rtol=1e-6)
-
-
 @pytest.mark.parametrize("p", [1.0, 2.0])
 def test_tiny_cells_have_no_nan_in_higher_derivatives(p: float) -> None:
     x = jnp.array([1.0, 1e-20], jnp.float32)

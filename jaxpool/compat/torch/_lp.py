@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from jaxpool._arguments import check_parameter
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.sizes import Sizes
 from jaxpool._lp import norms
-from jaxpool.compat.torch._arguments import window_call
+from jaxpool.compat.torch._arguments import per_axis, window_call
 
 
 def lp_pool1d(
@@ -82,11 +84,12 @@ def _norms(
     fix = "use 1 for the sum of magnitudes, 2 for the Euclidean norm, float('inf') for the largest magnitude"
     shape = window.output_shape(array.shape)
     p, number = check_parameter(function, "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
-    if window.is_full:
+    cells = math.prod(per_axis(function, "kernel_size", kernel_size, rank))
+    if window.is_full and window.cells == cells:
         return norms(array, None, p, window, number, "jvp")
     # PyTorch treats the average of the powers present as that of a whole window.
     dtype = array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else np.dtype(np.float32)
     values = norms(array.astype(accumulation_dtype(dtype)), None, p, window, number, "jvp")
     exponent = 1 / jnp.asarray(number if p is None else p, values.dtype)
-    scale = window.cells / jnp.asarray(window.counts(array.ndim, padding=False), values.dtype)
+    scale = cells / jnp.asarray(window.counts(array.ndim, padding=False), values.dtype)
     return (values * scale**exponent).astype(dtype)
