@@ -19,6 +19,7 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, in_range
 from jaxpool._engine.parts import Parts
+from jaxpool._engine.stages import materialize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
@@ -199,9 +200,10 @@ def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, ran
     counts, real = (window.counts(rank, padding=padding) for padding in (include_pad, False))
     if mask is None:
         # A footprint may have none in a window that ends beyond the padding.
-        return max(counts, 1) if isinstance(counts, int) else jnp.maximum(counts, 1)
+        return max(counts, 1) if isinstance(counts, int) else materialize(jnp.maximum(counts, 1))
     unmasked = reduce_windows(mask.astype(np.int32), window, lax.add)
-    return jnp.maximum(unmasked + counts - real if include_pad else unmasked, 1)
+    padded = counts - real if include_pad else 0
+    return jnp.maximum(unmasked + (padded if isinstance(padded, int) else materialize(padded)), 1)
 
 
 # Notation: window o holds the cells W(o) and has the divisor d(o), of a sum 1; a dot marks a tangent, a bar a
