@@ -66,12 +66,11 @@ _CURVED: dict[str, tuple[str, float | None]] = {
 _FORMS = ("number", "array", "rows", "windows")
 # Which arguments each of the three derivatives is in.
 LEVELS = (("both", "both", "both"), ("x", "other", "x"), ("other", "both", "other"), ("other", "x", "both"))
-# The default part: each function with a curvature, each sort of window, and each form.
+# The default part: each mechanism, most sorts of windows, and each form.
 _KEPT = (
-    *("lp_pool-padded", "gem_pool-masked bins", "smooth_max_pool-overlapping", "mellowmax_pool-bins"),
-    *("soft_pool-copies", "mixed_pool-dilated", "stochastic_pool-plain", "var_pool-bins of planes"),
-    *("std_pool-masked", "weighted_pool-whole", "attention_pool-more bins", "global_gem_pool-masked"),
-    *("max_pool-footprint", "max_pool-plain", "max_unpool-indices", "morphology.opening", "roi_align-0"),
+    *("lp_pool-padded", "gem_pool-masked bins", "smooth_max_pool-overlapping", "stochastic_pool-plain"),
+    *("var_pool-bins of planes", "weighted_pool-whole", "attention_pool-more bins", "mixed_pool-dilated"),
+    *("max_pool-footprint", "max_unpool-indices", "morphology.opening", "roi_align-0"),
 )
 
 
