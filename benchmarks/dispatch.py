@@ -1,4 +1,4 @@
-"""The overhead of a call: pools of a tiny array, without `jax.jit` around them, against plain JAX."""
+"""The overhead of a call without `jax.jit` around it, against plain JAX: of tiny arrays, and of long ones."""
 
 from dataclasses import dataclass
 
@@ -23,8 +23,10 @@ class Dispatch:
 
 
 def dispatch_cases() -> list[tuple[str, Case]]:
-    """Names and tiny cases."""
-    return [(f"dispatch, {group} 2×2", Case(group, 1, 4, 8, True, kernel=2, stride=2)) for group in ("max", "avg")]
+    """Names and cases: tiny ones, and a million samples, whose calls must not take time for each."""
+    tiny = [(f"dispatch, {group} 2×2", Case(group, 1, 4, 8, True, kernel=2, stride=2)) for group in ("max", "avg")]
+    long = Case("max", 1, 1, 10**6, False, kernel=5, stride=1, rank=1)
+    return [*tiny, ("dispatch, max 5/1 of 10⁶ samples", long)]
 
 
 def measure_dispatch(name: str, case: Case, options: Options) -> Dispatch:

@@ -191,19 +191,18 @@ def averages(
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), wide)
     values = with_rule(rule, partial(apply_linear_map, quotients, like=like))(x)
     if not is_one_number:
-        values = divide(values, counts.astype(jnp.finfo(wide).dtype))
+        values = divide(values, jnp.asarray(counts, jnp.finfo(wide).dtype))
     return values.astype(dtype)
 
 
-def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> int | jax.Array:
+def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, rank: int) -> Any:
     """The number of unmasked cells in every window and, with `include_pad`, of padded ones; 1 if there are none."""
     counts, real = (window.counts(rank, padding=padding) for padding in (include_pad, False))
     if mask is None:
         # A footprint may have none in a window that ends beyond the padding.
-        return max(counts, 1) if isinstance(counts, int) else materialize(jnp.maximum(counts, 1))
+        return jnp.maximum(counts, 1) if window.has_footprint and not isinstance(counts, int) else materialize(counts)
     unmasked = reduce_windows(mask.astype(np.int32), window, lax.add)
-    padded = counts - real if include_pad else 0
-    return jnp.maximum(unmasked + (padded if isinstance(padded, int) else materialize(padded)), 1)
+    return jnp.maximum(unmasked + (materialize(counts - real) if include_pad else 0), 1)
 
 
 # Notation: window o holds the cells W(o) and has the divisor d(o), of a sum 1; a dot marks a tangent, a bar a

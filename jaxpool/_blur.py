@@ -199,7 +199,7 @@ def _weights_held(window: Window, rank: int) -> jax.Array:
     for axis, weights in zip(window.axes, _weights(window), strict=True):
         cells = axis.start(axis.kinds())[:, None] + np.arange(axis.kernel) * axis.dilation
         held = (cells < axis.size + axis.high) @ np.asarray(weights)
-        total = total * jnp.asarray(held).at[axis.kind(rank)].get(mode="promise_in_bounds")
+        total = total * jnp.take(held, axis.kind(rank), mode="clip")
     return total
 
 

@@ -66,9 +66,12 @@ def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> An
     return jax.tree.map(materialize, step(*jax.tree.unflatten(structure, finished)))
 
 
-def materialize(array: jax.Array, *others: jax.Array) -> jax.Array:
-    """Materialize the array, together with the others, which do not depend on it, before anything reads it."""
-    if not (available() and may_be_cpu()):
+def materialize(array: Any, *others: jax.Array) -> Any:
+    """Materialize the array, together with the others, which do not depend on it, before anything reads it.
+
+    Arrays of NumPy, and numbers, are constants of the program, which are in memory.
+    """
+    if not (available() and may_be_cpu()) or not isinstance(array, jax.Array):
         return array
     return call(_first, array, *others, like=array, transposed=_first, others_vary=False, apart=True)
 

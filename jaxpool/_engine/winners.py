@@ -164,8 +164,9 @@ def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
     With a footprint it is the first cell that is no padding at all, as the first one may be in the high padding.
     """
     if isinstance(window, FootprintWindow):
-        return window.first_real_numbers(rank).astype(dtype)
-    along = (axis.first_real_offsets(rank).astype(dtype) for axis in window.axes)
+        return jnp.asarray(window.first_real_numbers(rank), dtype)
+    # One for each axis, joined in the program, which need not read a table of them all.
+    along = (jnp.asarray(axis.first_real_offsets(rank), dtype) for axis in window.axes)
     return encode(along, [axis.kernel for axis in window.axes[1:]])
 
 

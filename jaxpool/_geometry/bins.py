@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._geometry.sizes import Axes, OutputSizes, axes_and_sizes
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._geometry.window import Window, WindowAxis, numbers
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class BinAxis(WindowAxis):
         """The first bin that starts at this cell or later."""
         return -(-cell * self.output // self.size)
 
-    def starts(self, rank: int) -> jax.Array:
+    def starts(self, rank: int) -> Any:
         """The first cell of every bin: a table, as products of sizes may be too large for the device."""
-        return self.along(jnp.asarray(self.start(np.arange(self.output)), np.int32), rank)
+        return self.along(self.start(np.arange(self.output)).astype(np.int32), rank)
 
     def held_by(self, window: Any, *, padding: bool) -> Any:
         """The number of cells in these bins."""
@@ -66,39 +66,40 @@ class BinAxis(WindowAxis):
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """The number of cells in each bin."""
-        return self.along(jnp.asarray(self.held_by(np.arange(self.output), padding=padding), np.int32), rank)
+        return self.along(self.held_by(np.arange(self.output), padding=padding).astype(np.int32), rank)
 
     def kinds(self) -> np.ndarray:
         """All bins."""
         return np.arange(self.output)
 
-    def first_real_offsets(self, rank: int) -> jax.Array:
+    def first_real_offsets(self, rank: int) -> Any:
         """No bin has padding."""
-        return jnp.zeros((1,) * rank, np.int32)
+        return np.zeros((1,) * rank, np.int32)
 
-    def cells(self) -> jax.Array:
+    def cells(self) -> Any:
         """The cells of each bin, of shape (bins, kernel); `size` where a bin has fewer."""
         bins = np.arange(self.output)
         starts, counts = (
-            jnp.asarray(each, np.int32)[:, None] for each in (self.start(bins), self.held_by(bins, padding=False))
+            each.astype(np.int32)[:, None] for each in (self.start(bins), self.held_by(bins, padding=False))
         )
-        places = lax.broadcasted_iota(np.int32, (1, self.kernel), 1)
-        return jnp.where(places < counts, starts + places, self.size)
+        places = numbers((1, self.kernel), 1)
+        return _of(places).where(places < counts, starts + places, np.int32(self.size))
 
-    def holders(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def holders(self) -> tuple[Any, Any, Any]:
         """The bins that may hold each cell, whether they do, and its place in them, of shape (most bins, cells).
 
         Bin o of m holds the cells of n that overlap it when both axes are drawn at the same length, so cell u is in the
         bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins with m and n exchanged. The first one does.
         """
         most = -(-(self.size - math.gcd(self.size, self.output) + self.output) // self.size)
-        number, cell = (lax.broadcasted_iota(np.int32, (most, self.size), axis) for axis in range(2))
-        first, rest = _divmod_of_product(cell[:1], self.output, self.size)
-        bins = jnp.minimum(first + number, self.output - 1)
+        number, cell = np.arange(most, dtype=np.int32)[:, None], numbers((1, self.size), 1)
+        first, rest = _divmod_of_product(cell, self.output, self.size)
+        of = _of(cell)
+        bins = of.minimum(first + number, np.int32(self.output - 1))
         held = rest + self.output > number * self.size
-        starts = jnp.asarray(self.start(np.arange(self.output)), np.int32)
-        places = cell - starts.at[bins].get(mode="promise_in_bounds")
-        return bins, held, jnp.where(held, places, 0)
+        starts = self.start(np.arange(self.output)).astype(np.int32)
+        places = cell - of.take(of.asarray(starts), bins, mode="clip")
+        return bins, held, of.where(held, places, np.int32(0))
 
     def as_tiles(self) -> WindowAxis:
         """The bins as windows of one size, on an axis where they share no cells."""
@@ -110,18 +111,25 @@ class BinAxis(WindowAxis):
         return replace(self, size=self.size // parts, output=self.output // parts)
 
 
-def _divmod_of_product(numbers: jax.Array, factor: int, divisor: int) -> tuple[jax.Array, jax.Array]:
-    """The quotient and the remainder of number·factor by the divisor, in int32, for numbers below the divisor."""
+def _of(array: Any) -> Any:
+    """The library of an array."""
+    return jnp if isinstance(array, jax.Array) else np
+
+
+def _divmod_of_product(cells: Any, factor: int, divisor: int) -> tuple[Any, Any]:
+    """The quotient and the remainder of cell·factor by the divisor, in int32, for cells below the divisor."""
+    if not isinstance(cells, jax.Array):
+        return tuple(each.astype(np.int32) for each in np.divmod(cells.astype(np.int64) * factor, divisor))
     if divisor * factor < 2**31:
-        return lax.div(numbers * factor, np.int32(divisor)), lax.rem(numbers * factor, np.int32(divisor))
+        return lax.div(cells * factor, np.int32(divisor)), lax.rem(cells * factor, np.int32(divisor))
     whole, factor = divmod(factor, divisor)
-    quotient = rest = jnp.zeros_like(numbers)
+    quotient = rest = jnp.zeros_like(cells)
     # Of the product, one bit of the number after the other is known, the highest first.
     for bit in reversed(range(divisor.bit_length())):
-        rest = 2 * rest + (numbers >> bit & 1) * factor
+        rest = 2 * rest + (cells >> bit & 1) * factor
         times = (rest >= divisor).astype(np.int32) + (rest >= 2 * divisor).astype(np.int32)
         quotient, rest = 2 * quotient + times, rest - times * divisor
-    return quotient + numbers * whole, rest
+    return quotient + cells * whole, rest
 
 
 def make_bins(

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._arrays import as_jax_takes, check_no_mask
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._geometry.window import Window, WindowAxis, numbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,19 +118,19 @@ class FootprintWindow(Window):
     def uncovered_axes(self) -> tuple[WindowAxis, ...]:
         return () if self._covered_kinds().all() else self.axes
 
-    def covered(self, rank: int) -> tuple[jax.Array, ...]:
+    def covered(self, rank: int) -> tuple[Any, ...]:
         kinds = self._covered_kinds()
         return () if kinds.all() else (_expanded(kinds, [_kind_of_cells(axis, rank) for axis in self.axes]),)
 
     def _covered_kinds(self) -> np.ndarray:
         return self.footprint.sums([_holders(axis) for axis in self.axes]) > 0
 
-    def first_real_numbers(self, rank: int) -> jax.Array:
+    def first_real_numbers(self, rank: int) -> Any:
         """The row-major number, in the box, of the first real cell of each window; 0 if there is none."""
         numbers = self.footprint.first_numbers([_present(axis, padding=False) for axis in self.axes])
         return self._of_windows(numbers, rank)
 
-    def _of_windows(self, values: np.ndarray, rank: int) -> jax.Array:
+    def _of_windows(self, values: np.ndarray, rank: int) -> Any:
         """The values of all windows, from those of each kind along the pooled axes."""
         return _expanded(values, [axis.kind(rank) for axis in self.axes])
 
@@ -168,15 +168,15 @@ def _one_of_each(axis: WindowAxis) -> np.ndarray:
     return np.r_[: min(before + axis.stride, after), after : axis.size]
 
 
-def _kind_of_cells(axis: WindowAxis, rank: int) -> jax.Array:
+def _kind_of_cells(axis: WindowAxis, rank: int) -> Any:
     """The number of the kind of each cell along an axis of an array of `rank` axes."""
     before, after = _between(axis)
-    numbers = lax.broadcasted_iota(np.int32, [axis.size if a == axis.axis else 1 for a in range(rank)], axis.axis)
+    cells = numbers([axis.size if a == axis.axis else 1 for a in range(rank)], axis.axis)
     if after - before <= axis.stride:
-        return numbers
-    repeated = before + lax.rem(jnp.maximum(numbers - before, 0), np.int32(axis.stride))
-    behind = numbers - (after - before - axis.stride)
-    return jnp.where(numbers < before, numbers, jnp.where(numbers < after, repeated, behind))
+        return cells
+    repeated = before + lax.rem(jnp.maximum(cells - before, 0), np.int32(axis.stride))
+    behind = cells - (after - before - axis.stride)
+    return jnp.where(cells < before, cells, jnp.where(cells < after, repeated, behind))
 
 
 def _between(axis: WindowAxis) -> tuple[int, int]:
@@ -185,13 +185,13 @@ def _between(axis: WindowAxis) -> tuple[int, int]:
     return before, min(max(before, (axis.output - 1) * axis.stride - axis.low), axis.size)
 
 
-def _expanded(values: np.ndarray, kinds: Sequence[jax.Array]) -> jax.Array:
+def _expanded(values: np.ndarray, kinds: Sequence[Any]) -> Any:
     """The values at these kinds along the axes of the window, each an array that broadcasts against its arrays."""
     number: Any = 0
     for kind, size in zip(kinds, values.shape, strict=True):
         number = number * size + kind
-    dtype = values.dtype if values.dtype == np.bool_ else np.int32
-    return jnp.asarray(values.ravel(), dtype).at[number].get(mode="promise_in_bounds")
+    table = values.ravel().astype(values.dtype if values.dtype == np.bool_ else np.int32)
+    return jnp.take(table, number, mode="clip") if isinstance(number, jax.Array) else table[number]
 
 
 def make_footprint(cells: Any, function: str = "footprint", name: str = "cells") -> Footprint:

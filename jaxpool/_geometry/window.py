@@ -18,6 +18,9 @@ from jax import lax
 from jaxpool._geometry.padding import paddings
 from jaxpool._geometry.sizes import MOST_CELLS, Axes, Padding, Sizes, axes_and_sizes, check_flag, sizes
 
+# The longest axis of which the program holds tables.
+MOST_IN_TABLE = 1024
+
 
 @dataclass(frozen=True)
 class WindowAxis:
@@ -66,7 +69,7 @@ class WindowAxis:
         """The first window that starts at this cell or later, `output` if there is none."""
         return min(max(0, -(-(cell + self.low) // self.stride)), self.output)
 
-    def starts(self, rank: int) -> jax.Array:
+    def starts(self, rank: int) -> Any:
         """The number of the first cell of each window, along this axis of an array of `rank` axes."""
         return self.start(self._numbers(self.output, rank))
 
@@ -93,11 +96,11 @@ class WindowAxis:
         before, after = self._full()
         return np.r_[: min(before + 1, after), after : self.output]
 
-    def kind(self, rank: int) -> jax.Array:
+    def kind(self, rank: int) -> Any:
         """The number, among `kinds`, of each window along this axis of an array of `rank` axes."""
         before, after = self._full()
-        numbers = self._numbers(self.output, rank)
-        return numbers - jnp.clip(numbers - before, 0, max(0, after - before - 1))
+        window = self._numbers(self.output, rank)
+        return window - _lesser(_at_least_0(window - before), max(0, after - before - 1))
 
     def _full(self) -> tuple[int, int]:
         """The first window without low padding, and the first one behind it that reaches beyond the real cells."""
@@ -132,17 +135,17 @@ class WindowAxis:
         near = self.extent + self.stride
         return bool(self.is_covered(np.r_[: min(near, self.size), max(near, self.size - near) : self.size]).all())
 
-    def covered(self, rank: int) -> jax.Array:
+    def covered(self, rank: int) -> Any:
         """The same for every cell, along this axis of an array of `rank` axes."""
         return self.is_covered(self._numbers(self.size, rank))
 
-    def first_real_offsets(self, rank: int) -> jax.Array:
+    def first_real_offsets(self, rank: int) -> Any:
         """The offset in each window of its first cell that is not low padding."""
         return _steps(-self.starts(rank), self.dilation)
 
-    def _numbers(self, count: int, rank: int) -> jax.Array:
+    def _numbers(self, count: int, rank: int) -> Any:
         """0, 1, … along this axis of an array of `rank` axes."""
-        return lax.broadcasted_iota(np.int32, [count if axis == self.axis else 1 for axis in range(rank)], self.axis)
+        return numbers([count if axis == self.axis else 1 for axis in range(rank)], self.axis)
 
     def along(self, values: Any, rank: int) -> Any:
         """One value per window or cell of this axis, in a shape that broadcasts against an array of `rank` axes."""
@@ -155,7 +158,16 @@ class WindowAxis:
         return replace(self, size=self.low + self.size + self.high, low=0, high=0, extension=None)
 
 
-# What follows is of ints, of NumPy arrays while tracing, and of JAX arrays on the device.
+# What there is to know of all windows is computed from their numbers: in NumPy, as tables in the program, along short
+# axes, since on GPUs whatever is computed from an iota is a kernel of its own; on the device along long ones.
+
+
+def numbers(shape: Sequence[int], axis: int) -> Any:
+    """The int32 numbers 0, 1, … along one axis of this shape, in an array of NumPy or JAX."""
+    if shape[axis] > MOST_IN_TABLE:
+        return lax.broadcasted_iota(np.int32, shape, axis)
+    along = np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
+    return np.broadcast_to(along, shape)
 
 
 def _at_least_0(number: Any) -> Any:
@@ -283,7 +295,7 @@ class Window:
         """The axes along which some cells are held by no window."""
         return tuple(axis for axis in self.axes if not axis.is_all_covered)
 
-    def covered(self, rank: int) -> tuple[jax.Array, ...]:
+    def covered(self, rank: int) -> tuple[Any, ...]:
         """Which cells are held by a window: those in all of these arrays, which broadcast against the cells."""
         return tuple(axis.covered(rank) for axis in self.uncovered_axes())
 

@@ -138,8 +138,7 @@ def _merge(state: Arrays, part: Window) -> Arrays:
     """C, R and V of every window, from the cells, and r and v if these are parts; V is NaN if it is not moderate."""
     padded = [pad_windows(array, part, fill) for array, fill in zip(state, (-np.inf, 0.0, 0.0), strict=False)]
     near = at_offset(padded[0], part, tuple(_place_in_all(axis) or 0 for axis in part.axes))
-    number = jnp.asarray(part.counts(near.ndim, padding=False), near.dtype)
-    number = number if part.is_full else materialize(number)
+    number = jnp.asarray(materialize(part.counts(near.ndim, padding=False)), near.dtype)
 
     def gap_and_square(*given: jax.Array) -> Arrays:
         cell, *excess = given

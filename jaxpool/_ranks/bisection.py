@@ -22,7 +22,7 @@ from jaxpool._geometry.window import Window
 
 
 def select_by_bisection(
-    padded: jax.Array, window: Window, ranks: Sequence[int | jax.Array], most_in_block: int
+    padded: jax.Array, window: Window, ranks: Sequence[int | np.ndarray | jax.Array], most_in_block: int
 ) -> list[jax.Array]:
     """The value of each rank in every window of a tiled array; NaN where a window holds NaN.
 

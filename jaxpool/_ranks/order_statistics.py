@@ -56,7 +56,7 @@ def ranks_in(counts: Counts, window: Window, quantiles: Quantiles, rank: int) ->
     possible, columns, means = _columns(counts, window, quantiles)
     held = window.counts(rank, padding=False) if counts is None else counts
     found = [quantile.ranks(np.array(held) if isinstance(held, int) else held, window.held) for quantile in quantiles]
-    if counts is None and not isinstance(held, int):
+    if counts is None:
         # The same for all entries of the other axes.
         found = jax.tree.map(materialize, found)
     wanted: dict[int, Any] = {}

@@ -48,7 +48,7 @@ class Rank(NamedTuple):
         after: the number of an earlier rank in the row that is the same or the one before, in every window, if any.
     """
 
-    wanted: int | jax.Array
+    wanted: int | np.ndarray | jax.Array
     possible: frozenset[int]
     after: int | None = None
 

@@ -77,8 +77,8 @@ FAULTS = (
     ),
     Fault(
         "cells beyond a smaller bin",
-        "jnp.where(places < counts, starts + places, self.size)",
-        "jnp.minimum(starts + places, self.size - 1)",
+        "where(places < counts, starts + places, np.int32(self.size))",
+        "minimum(starts + places, np.int32(self.size - 1))",
         "test_bins test_values -k adaptive",
     ),
     Fault(

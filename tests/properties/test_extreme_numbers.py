@@ -88,7 +88,8 @@ def test_weights_add_up_under_every_beta(function: str, by_array: bool, rule: Ru
         np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6, err_msg=f"{beta}")
 
 
-@pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
 @pytest.mark.parametrize("function", ["soft_pool", "smooth_max_pool", "mellowmax_pool"])
 def test_weights_add_up_over_all_axes(function: str, rule: Rule) -> None:
     # One axis after the other: rows of one, two and three largest cells are as far apart as rounding of their values.

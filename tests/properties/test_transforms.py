@@ -101,6 +101,7 @@ def test_vmap_over_every_axis(case: Case, rule: str) -> None:
         close(result, expected if "nested" in name else expected[0], name)
 
 
+@pytest.mark.exhaustive
 @each_mechanism_and_rule
 def test_modes_in_every_order(case: Case, rule: str) -> None:
     pool = partial(case.values, rule=rule)

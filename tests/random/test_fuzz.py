@@ -50,6 +50,7 @@ def without_partial_windows(pool: Callable[..., Any]) -> Callable[..., Any]:
     return wrong
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("planted", "parameter", "fault"),
     [
@@ -114,6 +115,7 @@ def test_faults_are_shrunk_recorded_and_passed_by(
     assert capsys.readouterr().out.count("FAULT: ") == 2
 
 
+@pytest.mark.exhaustive
 def test_shrinking_ends(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Call] = []
 
