@@ -66,7 +66,7 @@ def test_programs_are_short_and_do_not_grow_with_the_output(pool: Callable[..., 
         return len(program(pool, size, bins, platform))
 
     assert length(224, 7) <= 120
-    assert length(225, 13) <= 120
+    assert length(225, 13) <= 130
     for size in (224, 225):
         assert length(size, 101) <= length(size, 13)
     assert length(5, 301) <= length(5, 13)
@@ -82,7 +82,7 @@ def gradient(pool: Callable[..., jax.Array], **sizes: Any) -> Callable[[jax.Arra
 
 def test_programs_of_gradients_are_short_and_scatter_nothing() -> None:
     # Bins of 32 cells are written out for GPUs and TPUs, where equal ones may be routed to in two ways.
-    limits = {"cpu": (360, 130), "gpu": (280, 130), "tpu": (500, 130)}
+    limits = {"cpu": (380, 130), "gpu": (280, 130), "tpu": (500, 130)}
     rows = [(platform, *row) for platform, most in limits.items() for row in zip(ADAPTIVE, most, strict=True)]
     for platform, pool, limit in rows:
         for rule in ("jvp", "vjp"):
