@@ -21,7 +21,7 @@ def as_jax_takes(function: str, name: str, given: Any) -> Any:
 
 
 def as_array(function: str, name: str, given: Any) -> jax.Array | np.ndarray:
-    """An array of JAX or NumPy, or raise if what is given is none."""
+    """An array of JAX or NumPy, or raise if what is given is not one."""
     array = as_jax_takes(function, name, given)
     if isinstance(array, np.generic):
         return np.asarray(array)

@@ -200,7 +200,9 @@ def cells_counted(mask: jax.Array | None, window: Window, include_pad: bool, ran
     counts, real = (window.counts(rank, padding=padding) for padding in (include_pad, False))
     if mask is None:
         # A footprint may have none in a window that ends beyond the padding.
-        return jnp.maximum(counts, 1) if window.has_footprint and not isinstance(counts, int) else materialize(counts)
+        if isinstance(counts, int):
+            return max(counts, 1)
+        return jnp.maximum(counts, 1) if window.has_footprint else materialize(counts)
     unmasked = reduce_windows(mask.astype(np.int32), window, lax.add)
     return jnp.maximum(unmasked + (materialize(counts - real) if include_pad else 0), 1)
 

@@ -102,7 +102,7 @@ def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike
 
 
 def axis_by_name(function: Callable[P, R]) -> Callable[P, R]:
-    """Say how to write `axis`, which the function takes by its name alone, where Python would count arguments."""
+    """Say how to write `axis`, which the function takes by its name alone, in place of Python's count of arguments."""
     names = [*inspect.signature(function).parameters]
     count = names.index("axis")
 

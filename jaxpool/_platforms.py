@@ -57,8 +57,8 @@ def compiling_for(platform: str) -> AbstractContextManager[None]:
     on a CPU, to be compiled ahead of time or exported for a GPU or a TPU, is right without this context, but slower: on
     a TPU the gradient of 2×2 maxima takes twice the cycles. Inside `with jaxpool.compiling_for("tpu"):` you get the
     program of a machine with a TPU. It also has the operations of that platform only, so that tracing takes less time.
-    The context acts where a pool is traced, and a function under `jax.jit` is traced again. The innermost of
-    several names the platform. Programs inside `portable` stay as they are.
+    The context acts where a pool is traced, and a function under `jax.jit` is traced again. The innermost of several
+    names the platform. Programs inside `portable` stay as they are.
 
     Args:
         platform: "cpu", "gpu" or "tpu"; "cuda" and "rocm" are GPUs.

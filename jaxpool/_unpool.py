@@ -72,23 +72,23 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
 
 
 def _check_sizes(shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...], *, is_named: bool) -> None:
-    """Raise if a size is no likely one before pooling, as where it is a window, a whole shape or of other axes.
+    """Raise if a size can hardly be one before pooling, as where it is a window, a whole shape or of other axes.
 
-    Of axes that are named there may be more values than cells, but only windows larger than an axis of n cells have
-    more than 2·n positions on it.
+    Where axes are named there may be more values than cells.
     """
+    if is_named:
+        return
     start = f"max_unpool: output_size {sizes}"
     names = ", ".join(map(str, range(-len(axes), 0)))
-    if not is_named and len(axes) == len(shape) > 2:
+    if len(axes) == len(shape) > 2:
         raise ValueError(
             f"{start} has an entry for every axis of values {shape}; give those of the pooled axes alone, or name them "
             f"all, as in axis=({names})"
         )
-    if any((2 if is_named else 1) * size < shape[a] for a, size in zip(axes, sizes, strict=True)):
-        fix = "" if is_named else ", and name the axes where channels are last, as in axis='NHWC'"
+    if any(size < shape[a] for a, size in zip(axes, sizes, strict=True)):
         raise ValueError(
-            f"{start} is smaller than values {shape} along axes {axes}; give the size before pooling, not the "
-            f"window{fix}"
+            f"{start} is smaller than values {shape} along axes {axes}; give the size before pooling, not the window, "
+            f"and name the axes where channels are last, as in axis='NHWC', or where there are more windows than cells"
         )
 
 

@@ -244,7 +244,7 @@ def _pool(
             values = pool.pool_signed(in_turn.without_uncovered(x.astype(wide), window, learnt=True), mask, beta, rule)
     if mask is not None:
         values = jnp.where(in_turn.any_present(mask, window), values, 0)
-    elif window.has_footprint and not isinstance(held := window.counts(x.ndim, padding=True), int):
+    elif window.has_footprint:
         # There may be none in windows that end beyond the padding.
-        values = jnp.where(held > 0, values, 0)
+        values = jnp.where(window.counts(x.ndim, padding=True) > 0, values, 0)
     return values.astype(dtype)

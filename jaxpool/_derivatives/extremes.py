@@ -66,7 +66,7 @@ def winner_format(window: Window, dtype: Any, masked: bool) -> WinnerFormat:
 
 def _format_of_offsets(window: Window) -> WinnerFormat:
     if window.cells > 2**32:
-        # JAX has no wider offsets unless it is told so.
+        # JAX has no wider offsets unless x64 is enabled.
         return WinnerFormat(window.split())
     return WinnerFormat((cpu.windows_in_turn if default_platform() == "cpu" else gpu.order)(window))
 

@@ -223,7 +223,7 @@ class _HoldersOfCells(LinearMap):
         for place in range(along.kernel):
             positions, exists = _positions(along, place)
             chosen = held.at[positions].get(mode="fill", fill_value=False) & exists
-            chosen &= bins.at[positions].get(mode="fill", fill_value=-1) == np.arange(along.output)
+            chosen &= bins.at[positions].get(mode="fill", fill_value=-1) == np.arange(along.output, dtype=np.int32)
             sent = take(cells_bar, positions, along.axis, 0, inside=bool(exists.all()))
             sent = jnp.where(along.along(chosen, sent.ndim), sent, 0)
             total = sent if total is None else total + sent

@@ -13,10 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxpool._geometry.sizes import Axes, OutputSizes, axes_and_sizes
-from jaxpool._geometry.window import Window, WindowAxis, numbers
+from jaxpool._geometry.window import Window, WindowAxis, divmod_of_product, numbers
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,8 @@ class BinAxis(WindowAxis):
         return -(-(window + 1) * self.size // self.output)
 
     def first_from(self, cell: int) -> int:
-        """The first bin that starts at this cell or later."""
-        return -(-cell * self.output // self.size)
+        """The first bin that starts at this cell or later, `output` if there is none."""
+        return min(max(0, -(-cell * self.output // self.size)), self.output)
 
     def starts(self, rank: int) -> Any:
         """The first cell of every bin: a table, as products of sizes may be too large for the device."""
@@ -93,7 +92,7 @@ class BinAxis(WindowAxis):
         """
         most = -(-(self.size - math.gcd(self.size, self.output) + self.output) // self.size)
         number, cell = np.arange(most, dtype=np.int32)[:, None], numbers((1, self.size), 1)
-        first, rest = _divmod_of_product(cell, self.output, self.size)
+        first, rest = divmod_of_product(cell, self.output, self.size)
         of = _of(cell)
         bins = of.minimum(first + number, np.int32(self.output - 1))
         held = rest + self.output > number * self.size
@@ -114,22 +113,6 @@ class BinAxis(WindowAxis):
 def _of(array: Any) -> Any:
     """The library of an array."""
     return jnp if isinstance(array, jax.Array) else np
-
-
-def _divmod_of_product(cells: Any, factor: int, divisor: int) -> tuple[Any, Any]:
-    """The quotient and the remainder of cell·factor by the divisor, in int32, for cells below the divisor."""
-    if not isinstance(cells, jax.Array):
-        return tuple(each.astype(np.int32) for each in np.divmod(cells.astype(np.int64) * factor, divisor))
-    if divisor * factor < 2**31:
-        return lax.div(cells * factor, np.int32(divisor)), lax.rem(cells * factor, np.int32(divisor))
-    whole, factor = divmod(factor, divisor)
-    quotient = rest = jnp.zeros_like(cells)
-    # Of the product, one bit of the number after the other is known, the highest first.
-    for bit in reversed(range(divisor.bit_length())):
-        rest = 2 * rest + (cells >> bit & 1) * factor
-        times = (rest >= divisor).astype(np.int32) + (rest >= 2 * divisor).astype(np.int32)
-        quotient, rest = 2 * quotient + times, rest - times * divisor
-    return quotient + cells * whole, rest
 
 
 def make_bins(

@@ -145,8 +145,8 @@ class FootprintWindow(Window):
             )
 
 
-# What differs between windows, or between cells, does so near the ends of an axis, or as strides go. So it is computed
-# in NumPy for one of each kind, and looked up on the device by the number of the kind.
+# What differs between windows, or between cells, does so near the ends of an axis, or repeats with the stride. So it is
+# computed in NumPy for one of each kind, and looked up on the device by the number of the kind.
 
 
 def _present(axis: WindowAxis, *, padding: bool) -> np.ndarray:
@@ -195,7 +195,7 @@ def _expanded(values: np.ndarray, kinds: Sequence[Any]) -> Any:
 
 
 def make_footprint(cells: Any, function: str = "footprint", name: str = "cells") -> Footprint:
-    """The footprint of a bool array, or raise if it is none, or holds no cell; `name` is the function's for it."""
+    """The footprint of a bool array, or raise if it is not one, or holds no cell; `name` is the function's for it."""
     cells = as_jax_takes(function, name, cells)
     for row in cells if isinstance(cells, (list, tuple)) else ():
         check_no_mask(function, name, row)

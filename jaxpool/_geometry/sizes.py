@@ -37,7 +37,7 @@ PADDINGS = (
     "'SYMMETRIC', 'REFLECT' or 'EDGE'"
 )
 SEQUENCES = (Sequence, np.ndarray, jax.Array)
-# What int32 numbers along an axis, and counts in a window.
+# The most cells that int32 can number along an axis, or count in a window.
 MOST_CELLS = 2**31 - 1
 
 
@@ -93,7 +93,9 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
 def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x") -> tuple[int, ...]:
     """The axes that `axis` names, counted from 0, in the order given."""
     if isinstance(axis, str) and (letters := _letters_meant(axis, len(shape))):
-        raise ValueError(f"{function}: axis {axis!r} is no letter for each axis of {array}; write axis={letters!r}")
+        raise ValueError(
+            f"{function}: axis {axis!r} does not give a letter for each axis of {array}; write axis={letters!r}"
+        )
     if isinstance(axis, str) and axis.isalpha() and axis.upper() not in PADDING_WORDS:
         return _lettered_axes(function, shape, axis, array)
     ndim, numbers = len(shape), cast(Sizes, axis)

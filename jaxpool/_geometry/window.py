@@ -20,6 +20,8 @@ from jaxpool._geometry.sizes import MOST_CELLS, Axes, Padding, Sizes, axes_and_s
 
 # The longest axis of which the program holds tables.
 MOST_IN_TABLE = 1024
+# The most cells at an end of an axis of which each is tested while tracing.
+_MOST_TESTED = 2**16
 
 
 @dataclass(frozen=True)
@@ -119,20 +121,22 @@ class WindowAxis:
         place, rest = _divmod(cell + self.low, divisor)
         offset = _lesser(_divmod(place, dilation)[0], self.kernel - 1)
         if step > 1:
-            _, wanted = _divmod(_divmod(place, step)[1] * pow(dilation, -1, step), step)
+            _, wanted = divmod_of_product(_divmod(place, step)[1], pow(dilation, -1, step), step)
             offset = offset - _divmod(offset + step - wanted, step)[1]
         held = (place - offset * dilation <= (self.output - 1) * step) & (offset >= 0)
         return held & (rest == 0) if divisor > 1 else held
 
     @property
     def is_all_covered(self) -> bool:
-        """Whether all cells are held by a window."""
+        """Whether all cells are held by a window; False, too, where that takes long to tell."""
         if self.overhang < 0:
             return False
         if self.dilation == 1 and (self.stride <= self.kernel or self.output == 1):
             return True
         # Between those that lie within a window's extent of an end, cells repeat with the stride.
         near = self.extent + self.stride
+        if near > _MOST_TESTED:
+            return False
         return bool(self.is_covered(np.r_[: min(near, self.size), max(near, self.size - near) : self.size]).all())
 
     def covered(self, rank: int) -> Any:
@@ -183,6 +187,29 @@ def _divmod(number: Any, divisor: int) -> tuple[Any, Any]:
     if isinstance(number, jax.Array) and divisor > 1:
         return lax.div(number, np.int32(divisor)), lax.rem(number, np.int32(divisor))
     return (number, number * 0) if divisor == 1 else divmod(number, divisor)
+
+
+def divmod_of_product(cells: Any, factor: int, divisor: int) -> tuple[Any, Any]:
+    """The quotient and the remainder of cell·factor by the divisor, in int32, for cells below the divisor."""
+    if not isinstance(cells, jax.Array):
+        quotient, rest = np.divmod(np.asarray(cells, np.int64) * factor, divisor)
+        return quotient.astype(np.int32), rest.astype(np.int32)
+    if divisor * factor < 2**31:
+        return _divmod(cells * factor, divisor)
+    whole, factor = divmod(factor, divisor)
+
+    def add(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The sum of two remainders, and whether it is beyond the divisor; no number is."""
+        beyond = first >= divisor - second
+        return jnp.where(beyond, first - (divisor - second), first + second), beyond.astype(np.int32)
+
+    quotient = rest = jnp.zeros_like(cells)
+    # Of the product, one bit of the cell's number after the other is known, the highest first.
+    for bit in reversed(range(divisor.bit_length())):
+        doubled, first = add(rest, rest)
+        rest, second = add(doubled, (cells >> bit & 1) * factor)
+        quotient = 2 * quotient + first + second
+    return quotient + cells * whole, rest
 
 
 def _steps(distance: Any, step: int) -> Any:

@@ -5,7 +5,6 @@ ends. The definitions that `np.quantile` has, of which nine are those of Hyndman
 statistical packages", The American Statistician 1996, differ in h and in the weight of the second number.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -114,7 +113,9 @@ def _place(counts: Any, most: int, slope: Fraction, shift: float, xp: Any) -> tu
         first = first + is_set * whole + (part >> bits)
         part = part & (2**bits - 1)
     # 0.14·50 must be 7, not the next number, which "higher" would round to 8; "nearest" rounds halves as well.
-    half, near = 2 ** (bits - 1), math.ceil(1e-12 * most * 2**bits) + 2 * most.bit_length()
+    half = 2 ** (bits - 1)
+    # 1e-12 of the numbers that there are, and the rounding of the sum.
+    near = counts * (2**bits // 10**12) + counts // (10**12 // 2**bits + 1) + 2 * most.bit_length()
     nearest = (part + half // 2) // half * half
     part = xp.where(abs(part - nearest) <= near, nearest, part)
     first, part = first + (part >> bits), part & (2**bits - 1)

@@ -68,7 +68,11 @@ AXES: list[Row] = [
         kernel(2, axis="bhwc"),
     ),
     *(
-        (ValueError, rf"axis '{given}' is no letter for each axis of x; write axis='{fix}'$", kernel(2, axis=given))
+        (
+            ValueError,
+            rf"axis '{given}' does not give a letter for each axis of x; write axis='{fix}'$",
+            kernel(2, axis=given),
+        )
         for given, fix in (
             ("channels_last", "NWC"),
             ("channels_first", "NCW"),

@@ -11,9 +11,9 @@ differs:
   is 1 for p = 1, and NaN or infinite for p < 1. A norm overflows or vanishes only if it is itself too large or small.
   An infinite norm passes no gradient, and NaN is that of all cells of its window; in PyTorch both depend on p.
 - Averages of integers are float32. PyTorch truncates those of int64, and rejects other integers.
-- `max_unpool` leaves out values whose index is out of range, which PyTorch rejects. So it does here for an index past
-  the end if there is no `output_size`, as after an axis of odd size, unless it is traced. If several values have the
-  same index, the last is written and only it gets a gradient; PyTorch writes any of them, and all get one.
+- `max_unpool` leaves out values whose index is out of range, which PyTorch rejects. Without `output_size` an index past
+  the end, as after an axis of odd size, is an error here, too, unless it is traced. If several values have the same
+  index, the last is written and only it gets a gradient; PyTorch writes any of them, and all get one.
 - `fractional_max_pool` needs `_random_samples`, of any float dtype, since JAX draws no numbers without a key: floats in
   [0, 1) of shape (N, C, number of pooled axes), with N = 1 where input has none, as drawn by `jax.random.uniform`.
   PyTorch places windows in the dtype of the samples, which moves some by a cell if that has 16 bits.
