@@ -163,7 +163,7 @@ def _averages_by_parts(
     sums, given = parts.join(sums, second)
     if divisor is not None:
         return averages(sums, given, second, include_pad, divisor, rule).astype(dtype)
-    counts = jnp.broadcast_to(window.counts(x.ndim, padding=False), (1,) * x.ndim)
+    counts = jnp.asarray(window.counts(x.ndim, padding=False) * np.ones((1,) * x.ndim, np.int32), np.int32)
     if mask is not None:
         counts, _ = parts.join(_integer_sums(present, None, first), second)
         counts = jnp.maximum(_integer_sums(counts, given, second), 1)

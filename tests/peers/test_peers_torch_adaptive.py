@@ -215,7 +215,9 @@ def test_adaptive(chunk: int) -> None:
 
 
 def unpool(sizes: tuple[int, ...], places: np.ndarray, axis: Any, values: Any) -> tuple[list[jax.Array], None]:
-    return [jaxpool.max_unpool(values, places, sizes, axis=axis)], None
+    # Named, as there may be more windows than cells.
+    named = tuple(range(-len(sizes), 0)) if axis is None else axis
+    return [jaxpool.max_unpool(values, places, sizes, axis=named)], None
 
 
 @each_chunk

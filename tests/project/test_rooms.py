@@ -38,11 +38,11 @@ class Bound(NamedTuple):
 _WINDOWS: dict[str, Any] = {"kernel_size": (3, 3), "stride": 2, "padding": 1}
 POOLS: dict[str, tuple[dict[str, Any], Bound]] = {
     "max_pool": (_WINDOWS, Bound(19, 19, 15, 17)),
-    "avg_pool": (_WINDOWS, Bound(17, 17, 12, 12)),
+    "avg_pool": (_WINDOWS, Bound(18, 18, 12, 12)),
     "lp_pool": ({"norm_type": 3.0, **_WINDOWS}, Bound(23, 24, 18, 18)),
-    "smooth_max_pool": ({"beta": 2.0, **_WINDOWS}, Bound(22, 23, 18, 18)),
-    "soft_pool": ({"beta": 2.0, **_WINDOWS}, Bound(21, 22, 18, 18)),
-    "median_pool": (_WINDOWS, Bound(20, 20, 14, 14)),
+    "smooth_max_pool": ({"beta": 2.0, **_WINDOWS}, Bound(23, 24, 18, 18)),
+    "soft_pool": ({"beta": 2.0, **_WINDOWS}, Bound(22, 23, 18, 18)),
+    "median_pool": (_WINDOWS, Bound(21, 21, 14, 14)),
     "adaptive_avg_pool": ({"output_size": (5, 3)}, Bound(20, 19, 14, 14)),
 }
 

@@ -18,7 +18,8 @@ import jaxpool
 from tests.harness.parts import case_row, mechanisms_first
 from tests.registry.records import RECORDS, names
 
-FEW, MANY = 10**3, 10**8
+# Both beyond the axes that have tables.
+FEW, MANY = 10**4, 10**8
 # The bytes of program text, of a table in it, and of host memory while tracing, at any size.
 TEXT, TABLE, MEMORY = 200_000, 1024, 2**24
 
