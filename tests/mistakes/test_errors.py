@@ -86,7 +86,11 @@ AXES: list[Row] = [
         r"axis 'channels_last' .*; write axis='NHWC'$",
         kernel(2, axis="channels_last", x=zeros(1, 8, 8, 2)),
     ),
-    (ValueError, r"axis 'b c h w' does not give .*; write axis='NCHW'$", kernel(2, axis="b c h w", x=zeros(1, 2, 8, 8))),
+    (
+        ValueError,
+        r"axis 'b c h w' does not give .*; write axis='NCHW'$",
+        kernel(2, axis="b c h w", x=zeros(1, 2, 8, 8)),
+    ),
     (ValueError, r"axis 'W' has 1 letter for x with 3 .*; give each axis a letter, N and C to", kernel(2, axis="W")),
     (ValueError, r"axis 'nhh' has the letter H twice for x with 3 axes \(2, 8, 8\); give", kernel(2, axis="nhh")),
     (ValueError, r"axis 'NNW' has the letter N twice", kernel(2, axis="NNW")),
