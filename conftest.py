@@ -13,7 +13,7 @@ from tests.harness.compilation import environment_of_fast_processes
 
 # The notebook that measures.
 COMPILED_AS_USUAL = ("05_speed.ipynb",)
-# Those of the default part; the others, which take longer, are left to the exhaustive part.
+# Those of the default part; the others, which take longer, are left to the slow part.
 QUICK_NOTEBOOKS = ("01_tour.ipynb",)
 
 # The notebook that ports a model needs the library that the model comes from.
@@ -27,10 +27,10 @@ def _names_of_examples(doctest_namespace: dict[str, object]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave long notebooks to the exhaustive part."""
+    """Leave long notebooks to the slow part."""
     for item in items:
         if item.path.suffix == ".ipynb" and item.path.name not in QUICK_NOTEBOOKS:
-            item.add_marker(pytest.mark.exhaustive)
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)

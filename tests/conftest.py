@@ -18,11 +18,18 @@ import jaxpool
 from jaxpool._platforms import default_platform
 from tests.harness.compilation import compile_fast_from_now_on
 
-# The default part runs one row in eight of every table, and both parts run one in five, also of the rows that a table
-# itself leaves to the exhaustive part; the others are spare. Not where rows cost next to nothing, or are few by design.
+# In these folders the default part runs one row in eight of every table, and both parts run one in five, also of the
+# rows that a table itself leaves to the slow part; the others are spare. Not where rows are few by design.
 SHARE, SHARE_OF_BOTH_PARTS = 1 / 8, 1 / 5
-_PROPERTIES = Path(__file__).parent / "properties"
-WHOLE_TABLES = {Path(__file__).parent / "project", _PROPERTIES / "test_sharding.py", _PROPERTIES / "test_nestings.py"}
+SAMPLED = {
+    "engine",
+    "mistakes",
+    "peers",
+    "pools",
+    "properties",
+    "random",
+}
+WHOLE_TABLES = {"test_sharding.py", "test_nestings.py"}
 
 
 def pytest_configure() -> None:
@@ -36,12 +43,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave most rows of tables to other parts: other rows in each table, so that all are met somewhere."""
     tables = defaultdict[tuple[Path, str, bool], list[pytest.Item]](list)
     for item in items:
-        if hasattr(item, "callspec") and not WHOLE_TABLES & {item.path, *item.path.parents}:
-            is_exhaustive = item.get_closest_marker("exhaustive") is not None
-            tables[item.path, item.name.partition("[")[0], is_exhaustive].append(item)
-    for (_, _, is_exhaustive), rows in tables.items():
+        if hasattr(item, "callspec") and item.path.parent.name in SAMPLED and item.path.name not in WHOLE_TABLES:
+            is_slow = item.get_closest_marker("slow") is not None
+            tables[item.path, item.name.partition("[")[0], is_slow].append(item)
+    for (_, _, is_slow), rows in tables.items():
         rows.sort(key=lambda item: zlib.crc32(item.name.encode()))
-        for share, mark in ((1 if is_exhaustive else SHARE, "exhaustive"), (SHARE_OF_BOTH_PARTS, "spare")):
+        for share, mark in ((1 if is_slow else SHARE, "slow"), (SHARE_OF_BOTH_PARTS, "spare")):
             for item in rows[math.ceil(len(rows) * share) :]:
                 item.add_marker(mark)
 

@@ -2,7 +2,7 @@
 
 `python -m tests.plant_faults` plants every fault of the files `faults_of_*` in a copy of the tree, runs the tests there
 until one fails, and prints which one. Faults that no test rejects are listed at the end, and make the exit status 1.
-Both parts of the tests are run; with `--part "not exhaustive"` the default part. `--likely` runs only the tests named
+Both parts of the tests are run; with `--part "not slow"` the default part. `--likely` runs only the tests named
 with the fault, which is faster and finds fewer.
 """
 

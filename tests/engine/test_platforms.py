@@ -79,7 +79,7 @@ def test_first_derivatives(case: Case, platform: str) -> None:
 
 
 # The rules share their maps, whatever the platform: one case of each function.
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", OTHERS)
 @pytest.mark.parametrize("case", {case.function: case for case in CASES if case.function not in WITHOUT_RULE}.values())
 def test_first_derivatives_by_the_other_rule(case: Case, platform: str) -> None:

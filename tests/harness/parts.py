@@ -1,4 +1,4 @@
-"""Which cases run by default and which are left to the exhaustive part, as marks on the rows of tables."""
+"""Which cases run by default and which are left to the slow part, as marks on the rows of tables."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -25,8 +25,8 @@ MECHANISMS = (
 
 
 def case_row(*values: Any, id: str, kept: bool) -> Any:
-    """A row of a parametrized test, left to the exhaustive part unless it is kept."""
-    return pytest.param(*values, id=id, marks=() if kept else pytest.mark.exhaustive)
+    """A row of a parametrized test, left to the slow part unless it is kept."""
+    return pytest.param(*values, id=id, marks=() if kept else pytest.mark.slow)
 
 
 def crossed(rows: Sequence[Any], columns: Iterable[Any], share: int) -> list[tuple[Any, Any, bool]]:

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.xdist_group("platform faults")
 OURS = ("plain JAX", "jaxpool")
 
 
-@pytest.fixture(scope="module", params=[OURS, pytest.param(None, marks=pytest.mark.exhaustive)], ids=["ours", "all"])
+@pytest.fixture(scope="module", params=[OURS, pytest.param(None, marks=pytest.mark.slow)], ids=["ours", "all"])
 def table(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The output of the program, which must end without errors."""
     chosen = [f"--library={library}" for library in request.param or ()]

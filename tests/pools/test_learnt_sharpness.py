@@ -14,7 +14,7 @@ from tests.harness.compilation import compiled_fast
 from tests.pools.test_sums_of_cells import EXPONENTIALS, LAYOUTS, WINDOWS, in_every_window
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @in_every_window
 @pytest.mark.parametrize("name", EXPONENTIALS)
 def test_sums_of_cells_with_a_learnt_number_are_the_exact_pool(name: str, window: str, layout: str) -> None:

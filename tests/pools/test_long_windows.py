@@ -131,7 +131,7 @@ def test_a_mean_of_few_cells_that_matter_keeps_its_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["learnt norms", "learnt smooth", pytest.param("mellowmax", marks=pytest.mark.exhaustive), "soft"]
+    "name", ["learnt norms", "learnt smooth", pytest.param("mellowmax", marks=pytest.mark.slow), "soft"]
 )
 def test_second_derivatives_and_batches(name: str) -> None:
     x, direction = cells("stride 1"), distinct((2, 150), "direction")

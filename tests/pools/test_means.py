@@ -71,9 +71,9 @@ def test_power_mean_is_the_norm_over_a_root() -> None:
 
 # The quotients that define these pools have limits at 0, and β is learnt through it.
 @pytest.mark.parametrize(
-    "rules", [pytest.param(("jvp",), id="jvp"), pytest.param(("jvp", "vjp"), id="both", marks=pytest.mark.exhaustive)]
+    "rules", [pytest.param(("jvp",), id="jvp"), pytest.param(("jvp", "vjp"), id="both", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("pool", [mellowmax_pool, pytest.param(soft_pool, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("pool", [mellowmax_pool, pytest.param(soft_pool, marks=pytest.mark.slow)])
 def test_learnt_sharpness_at_zero(pool: Any, rules: tuple[str, ...]) -> None:
     x, beta = distinct((2, 3), "at zero", 2.0), np.array([[0.0], [0.3]])
     mask = np.array([[True, True, False], [True, True, True]])

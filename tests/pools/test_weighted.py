@@ -30,8 +30,8 @@ def _twice(pool: Any, *arrays: Any) -> Any:
     "window",
     [
         pytest.param(((3, 2), 2), id="3×2"),
-        pytest.param(((5, 5), 1), id="5×5", marks=pytest.mark.exhaustive),
-        pytest.param(((1, 40), 1), id="1×40", marks=pytest.mark.exhaustive),
+        pytest.param(((5, 5), 1), id="5×5", marks=pytest.mark.slow),
+        pytest.param(((1, 40), 1), id="1×40", marks=pytest.mark.slow),
     ],
 )
 def test_closed_forms_and_identities(window: tuple[Any, Any]) -> None:

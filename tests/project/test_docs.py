@@ -33,7 +33,7 @@ FUNCTIONS = [name for name in public_members(jaxpool) if name not in CATALOGUE["
 
 
 # One process builds the pages, in as long as a hundred other tests take.
-pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.exhaustive]
+pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

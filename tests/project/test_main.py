@@ -59,7 +59,7 @@ def run(*arguments: str | Path, folder: Path, code: tuple[str, ...] = ("-m", "ja
     )
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_every_variant_is_run_checked_and_drawn(small_picture: Path, tmp_path: Path) -> None:
     result = run(small_picture, "--kernel", "2", folder=tmp_path)
     assert result.returncode == 0, result.stderr

@@ -132,7 +132,7 @@ def test_network_learns_as_with_the_pooling_of_its_framework(framework: str, dig
     assert expected[-1] < 0.8 * expected[0]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_network_learns_with_smooth_and_lp_pooling(digits: Digits) -> None:
     """The sharpness of the smooth maximum and the exponent of the norm are weights like any others."""
 

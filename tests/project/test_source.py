@@ -20,7 +20,7 @@ TYPES = ("pyright", "--pythonpath", sys.executable)
         pytest.param(("ruff", "format", "--check"), id="format"),
         pytest.param((*TYPES, "jaxpool", "examples"), id="types"),
         # Tests and benchmarks are not published, and take most of the time.
-        pytest.param(TYPES, id="types of all", marks=pytest.mark.exhaustive),
+        pytest.param(TYPES, id="types of all", marks=pytest.mark.slow),
     ],
 )
 def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:

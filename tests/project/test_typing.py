@@ -46,7 +46,7 @@ def pyright(*arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_strict_project_has_no_error(tmp_path: Path) -> None:
     project = shutil.copytree(PROJECT, tmp_path / PROJECT.name)
     (project / "every.py").write_text(every_call(), encoding="utf-8")

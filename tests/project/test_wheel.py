@@ -67,7 +67,7 @@ def test_wheel_depends_on_jax_and_numpy_alone(wheel: Path) -> None:
     assert "License-Expression: Apache-2.0" in metadata
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -141,7 +141,7 @@ def test_nan_and_infinities_stay_in_their_windows(name: str) -> None:
 EXPONENTS = (0.5, 1.0, 1.5, 2.0, 3.0)
 
 
-@pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.slow)])
 def test_norms_of_zeros_have_no_derivative_of_any_order(rule: Rule) -> None:
     def by_number(x: jax.Array) -> jax.Array:
         return jnp.stack([jaxpool.lp_pool(x, p, (2,), rule=rule) for p in EXPONENTS])
@@ -175,7 +175,7 @@ def test_norms_of_zeros_have_no_derivative_of_any_order(rule: Rule) -> None:
         np.testing.assert_allclose(second[3, 1, 3, 3], 1 / 2, rtol=1e-14)
 
 
-@pytest.mark.parametrize("scale", [1e-30, pytest.param(1.0, marks=pytest.mark.exhaustive), 1e30])
+@pytest.mark.parametrize("scale", [1e-30, pytest.param(1.0, marks=pytest.mark.slow), 1e30])
 def test_norms_neither_overflow_nor_underflow(scale: float) -> None:
     x = (distinct((3, 6), "scale") * scale).astype(np.float32)
     exponents = (0.75, 1.0, 2.0, 3.5, 8.0, 16.0)

@@ -42,7 +42,7 @@ def test_first_derivatives(case: Case) -> None:
     check_first_order(case, RULES if case.function not in PLAIN else RULES[:1])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.every_platform
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_first_derivatives_for_every_platform(case: Case) -> None:

@@ -46,7 +46,7 @@ BY_BOTH_RULES = ("max_pool_with_indices", "avg_pool", "lp_pool")
 
 
 def rows() -> list[Any]:
-    """Every call by the first rule, and by the other rules if it has them; some of these are in the exhaustive part."""
+    """Every call by the first rule, and by the other rules if it has them; some of these are slow."""
     made = []
     for name in CALLS:
         has_rule = name not in RECORDS or RECORDS[name].has_rule

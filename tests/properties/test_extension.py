@@ -76,7 +76,7 @@ def by_numpy(array: np.ndarray, padding: Any, kernel_size: Any, dilation: Any = 
         ("REFLECT", DILATED, False),
         ("EDGE", DILATED, True),
         (BY_AXIS, CAUSAL, False),
-        pytest.param(BY_AXIS, CAUSAL, True, marks=pytest.mark.exhaustive),
+        pytest.param(BY_AXIS, CAUSAL, True, marks=pytest.mark.slow),
     ],
 )
 def test_pools_are_those_of_the_extended_array(padding: Any, window: dict[str, Any], masked: bool) -> None:

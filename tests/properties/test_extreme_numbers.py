@@ -72,7 +72,7 @@ CELLS = np.array(
 ENDS = np.array([[-LARGEST, LARGEST, 1], [-LARGEST, LARGEST, LARGEST], [1, -3e38, -1], [0, 1e38, -3e38]], np.float32)
 
 
-@pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("by_array", [False, True], ids=["number", "array"])
 @pytest.mark.parametrize("function", ["soft_pool", "smooth_max_pool", "mellowmax_pool"])
 def test_weights_add_up_under_every_beta(function: str, by_array: bool, rule: Rule) -> None:
@@ -88,7 +88,7 @@ def test_weights_add_up_under_every_beta(function: str, by_array: bool, rule: Ru
         np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6, err_msg=f"{beta}")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
 @pytest.mark.parametrize("function", ["soft_pool", "smooth_max_pool", "mellowmax_pool"])
 def test_weights_add_up_over_all_axes(function: str, rule: Rule) -> None:

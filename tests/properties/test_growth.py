@@ -45,7 +45,7 @@ GROWING = ("whole", "bins", "levels", "random")
 
 
 def _rows() -> list[Any]:
-    """Every function with its windows, and those that slide with every kind, of which most run exhaustively."""
+    """Every function with its windows, and those that slide with every kind, of which most are slow."""
     kept = [row.values[0] for row in mechanisms_first(RECORDS) if not row.marks]
     rows = []
     for name in names(lambda record: record.windows not in ("boxes", "indices")):

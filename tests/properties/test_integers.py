@@ -129,7 +129,7 @@ def specials(dtype: Any) -> np.ndarray:
     "dtypes",
     [
         pytest.param((np.int8, np.bool_, np.int64, np.uint64), id="ends"),
-        pytest.param(ALL, id="all", marks=pytest.mark.exhaustive),
+        pytest.param(ALL, id="all", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("name", EXTREMES)

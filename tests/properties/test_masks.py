@@ -129,7 +129,7 @@ LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool")
     "dtypes",
     [
         pytest.param((jnp.bfloat16, np.int8), id="small"),
-        pytest.param((np.float64, np.bool_, np.complex64), id="others", marks=pytest.mark.exhaustive),
+        pytest.param((np.float64, np.bool_, np.complex64), id="others", marks=pytest.mark.slow),
     ],
 )
 @each_mechanism_first

@@ -47,7 +47,7 @@ def test_other_platforms_scatter_nothing(row: Row, platform: str) -> None:
         assert not scatters(lowered(row.pool, row.arrays, row.levels, ("jvp",)))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])
 def test_two_devices_scatter_nothing(kind: str) -> None:
     kept = [row.name for row in WITHOUT_SCATTER if row.kept]

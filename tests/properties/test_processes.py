@@ -32,7 +32,7 @@ def results(process: subprocess.Popen[str]) -> dict[str, np.ndarray]:
     return {name: np.array(numbers) for name, numbers in json.loads(output.splitlines()[-1]).items()}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_two_processes_train_one_step_like_one() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -46,13 +46,13 @@ def lines_of_program(devices: int, *arguments: str, program: str = "sharded") ->
     return done.stdout.splitlines()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_arrays_on_several_devices() -> None:
     pools = 2 * len(QUICK) + len(AUTOMATIC) + len(UNEVEN_ONCE)
     assert len(lines_of_program(4)) == pools + len(EXCHANGES_ONCE) + len(ON_SPECIAL) + 11
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_arrays_on_several_devices_in_every_way() -> None:
     functions = [name for name in POOLS if name in RECORDS]
     others = len(ONCE) - len(QUICK)
@@ -63,12 +63,12 @@ def test_other_axes_send_no_more_than_for_a_slice() -> None:
     assert len(lines_of_program(8, program="sharded_networks")) == len(QUICK)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_other_axes_send_no_more_on_any_number_of_devices() -> None:
     assert len(lines_of_program(8, "all", program="sharded_networks")) == 2 * len(POOLS)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_random_pools_are_those_of_one_device() -> None:
     assert len(lines_of_program(8, "60", "0", program="sharded_fuzz")) >= 10
 
@@ -97,13 +97,13 @@ def _other_than_four(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
 
 
 # One axis at a time, and other numbers of devices.
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "kind"), _other_than_four(MESHES))
 def test_each_axis_on_more_devices(count: int, kind: str) -> None:
     assert len(lines_of_program(count, str(count), kind)) == 2 * len(pools_on(count, kind)) + len(UNEVEN) + 1
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize("count", _other_than_four([(2,), (4,), (8,)]))
 def test_devices_exchange_the_borders(count: int) -> None:
     assert len(lines_of_program(count, str(count))) == len(EXCHANGES) + len(ON_SPECIAL)

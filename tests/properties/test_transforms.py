@@ -48,14 +48,14 @@ _SECOND_RULES = ("max_pool", "avg_pool", "lp_pool")
 def rows(*rules: str, but: tuple[str, ...] = (), alike: tuple[str, ...] = ()) -> list[Any]:
     """Rows of every function by the first rule, and of most functions by the others.
 
-    Functions that are similar to others are left to the exhaustive part.
+    Functions that are similar to others are left to the slow part.
     """
     made = []
     for function, case in SMALL.items():
         for rule in rules if function not in but else rules[:1]:
             marks = [pytest.mark.every_platform] * (rule == "jvp" and function in _THROUGH_ALL_DOORS)
-            marks += [pytest.mark.exhaustive] * (rule == "vjp" and function not in _SECOND_RULES)
-            marks += [pytest.mark.exhaustive] * (function in alike)
+            marks += [pytest.mark.slow] * (rule == "vjp" and function not in _SECOND_RULES)
+            marks += [pytest.mark.slow] * (function in alike)
             made.append(pytest.param(case, rule, id=f"{function}-{rule}", marks=marks))
     return made
 
@@ -101,7 +101,7 @@ def test_vmap_over_every_axis(case: Case, rule: str) -> None:
         close(result, expected if "nested" in name else expected[0], name)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @each_mechanism_and_rule
 def test_modes_in_every_order(case: Case, rule: str) -> None:
     pool = partial(case.values, rule=rule)
@@ -148,7 +148,7 @@ def test_first_order_by_every_road(case: Case, rule: str) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=function, marks=[pytest.mark.exhaustive] * (function not in _THROUGH_ALL_DOORS))
+        pytest.param(case, id=function, marks=[pytest.mark.slow] * (function not in _THROUGH_ALL_DOORS))
         for function, case in SMALL.items()
     ],
 )

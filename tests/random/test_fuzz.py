@@ -50,7 +50,7 @@ def without_partial_windows(pool: Callable[..., Any]) -> Callable[..., Any]:
     return wrong
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "parameter", "fault"),
     [
@@ -58,7 +58,7 @@ def without_partial_windows(pool: Callable[..., Any]) -> Callable[..., Any]:
         # Found in the same way, but with another exception.
         pytest.param(
             *(without_partial_windows, "ceil_mode", "IndexError: no such"),
-            marks=pytest.mark.exhaustive,
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_faults_are_shrunk_recorded_and_passed_by(
     assert capsys.readouterr().out.count("FAULT: ") == 2
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_shrinking_ends(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Call] = []
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("for_this_platform")
 # The first few of a round, and the others.
 each_part = pytest.mark.parametrize(
     "part",
-    [pytest.param(slice(2), id="first"), pytest.param(slice(2, None), id="others", marks=pytest.mark.exhaustive)],
+    [pytest.param(slice(2), id="first"), pytest.param(slice(2, None), id="others", marks=pytest.mark.slow)],
 )
 
 
@@ -60,7 +60,7 @@ def test_every_function_is_drawn() -> None:
     }
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_calls_are_of_all_kinds() -> None:
     every = [call for function in FUNCTIONS for call in some_calls(calls(function), 45, function)]
     assert {call.dtype for call in every} == {*FLOATS, *INTEGERS, *COMPLEX}
