@@ -1,113 +1,104 @@
-"""Docstrings against their table: shared text is written once, and every copy of it is up to date."""
+"""Docstrings: every section, arguments that agree with the signature, and the same words for the same meaning."""
 
+import doctest
 import inspect
 import re
+from collections import defaultdict
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import jaxpool
-from tests.project.docstring_errors import ERRORS
-from tests.project.docstring_keys import Choice
-from tests.project.docstring_paragraphs import ARGUMENTS
-from tests.project.docstring_sentences import SENTENCES, SLOTS
-from tests.project.docstrings import complaints, functions, main, rewritten, sources
+from jaxpool import morphology
+from tests.project.importing import MODULES, public_members
 
-SOURCES = sources()
-FUNCTIONS = {one.name: one for path, source in SOURCES.items() for one in functions(path, source)}
-PATHS = {one.name: path for path, source in SOURCES.items() for one in functions(path, source)}
-CHOICES: dict[str, Choice] = {
-    **{f"slot {name}": choice for name, choice in SLOTS.items()},
-    **{f"argument {name}": choice for name, choice in ARGUMENTS.items()},
-    **{f"{error} {number}": choice for error, all_of in ERRORS.items() for number, choice in enumerate(all_of)},
-    **{f"sentence {opening}": choice for all_of in SENTENCES.values() for opening, choice in all_of.items()},
+SECTIONS = ("Args", "Returns", "Raises", "Derivative", "Example")
+FUNCTIONS = {name: one for name, one in public_members(jaxpool).items() if inspect.isfunction(one)}
+OPERATORS = public_members(morphology)
+STAND_INS = [(module, name) for module in MODULES[1:] for name in public_members(module)]
+# An argument of several functions has one text, or as many as it has meanings: among the functions of `jaxpool` and,
+# where these differ, with those of `morphology`, of which the first has texts that the others refer to.
+MEANINGS = {
+    **{"x": 4, "axis": 4, "output_size": 4, "padding": 4, "count_include_pad": 4, "kernel_size": 3, "beta": 3},
+    **{"stride": 2, "key": 2, "norm_type": 2},
 }
+MEANINGS_WITH_OPERATORS = {"x": 5, "axis": 6, "where": 3, "rule": 3, "element": 2}
 
 
-def test_functions_were_found() -> None:
-    public = {name for name, value in vars(jaxpool).items() if inspect.isfunction(value) and name[0] != "_"}
-    assert len(public) > 25
-    assert set(FUNCTIONS) == public
+def sections(function: Callable[..., Any]) -> dict[str, str]:
+    """The sections of a docstring, in their order, after a summary of one sentence."""
+    summary, *found = re.split(rf"^({'|'.join(SECTIONS)}):$", inspect.getdoc(function) or "", flags=re.MULTILINE)
+    assert re.match(r"[A-Z][^\n]*\.\n", summary), "the docstring opens with one sentence"
+    return dict(zip(found[::2], found[1::2], strict=True))
 
 
-@pytest.mark.parametrize("path", [path for path, source in SOURCES.items() if [*functions(path, source)]])
-def test_docstrings_are_those_of_the_table(path: str) -> None:
-    assert SOURCES[path] == rewritten(path, SOURCES[path]), "run python -m tests.project.docstrings"
+def entries(section: str) -> dict[str, str]:
+    """What is said on each argument or exception, without line breaks."""
+    found = re.findall(r"^    (\w+): (.*(?:\n     +\S.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
 
 
-def test_what_is_shared_is_in_the_table() -> None:
-    assert complaints(SOURCES) == []
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_docstring_has_every_section_and_argument(name: str) -> None:
+    function = FUNCTIONS[name]
+    text, parameters = sections(function), [*inspect.signature(function).parameters]
+    # A context without arguments refuses nothing.
+    expected = SECTIONS if parameters else ("Returns", "Derivative", "Example")
+    assert tuple(text) == expected
+    assert [one.lstrip("*") for one in entries(text.get("Args", ""))] == parameters
+    if {"x", "values"} & {*parameters}:
+        assert {"TypeError", "ValueError"} <= set(entries(text["Raises"]))
+    assert re.search(rf">>> .*{name}\(", text["Example"])
+    for section in ("Returns", "Derivative"):
+        assert len(text[section].split()) > 6, f"{section} says next to nothing"
 
 
-def test_command_finds_nothing_to_write() -> None:
-    assert main(["--check"]) == 0
-
-
-@pytest.mark.parametrize("choice", CHOICES.values(), ids=list(CHOICES))
-def test_every_row_of_the_table_is_used(choice: Choice) -> None:
-    known = {word for name, one in FUNCTIONS.items() for word in (name, *one.entries("Args"))}
-    assert set(" ".join(choice).split()) <= known
-    chosen = {one.chosen(choice) for one in FUNCTIONS.values()}
-    for key, text in choice.items():
-        used = [one for one in FUNCTIONS.values() if one.chosen({**choice, key: f"{text}!"}) != one.chosen(choice)]
-        assert used, f"no function has the row of {key!r}"
-    assert chosen != {None}
-
-
-@pytest.mark.parametrize("slot", SLOTS)
-def test_every_slot_is_used(slot: str) -> None:
-    assert any(f"{{{slot}}}" in text for choice in CHOICES.values() for text in (*choice, *choice.values())) or any(
-        f"{{{slot}}}" in opening for all_of in SENTENCES.values() for opening in all_of
-    )
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operator_has_every_section_and_argument(name: str) -> None:
+    text = sections(OPERATORS[name])
+    assert tuple(text) == SECTIONS
+    assert [*entries(text["Args"])] == [*inspect.signature(OPERATORS[name]).parameters]
+    assert re.search(rf">>> .*{name}\(", text["Example"])
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["Cells where it is False", "a size is not an int", "and x's dtype", "tie, as +0 and"],
-    ids=["argument", "error", "result", "derivative"],
+    ("functions", "meanings"),
+    [(FUNCTIONS, MEANINGS), (FUNCTIONS | OPERATORS, MEANINGS | MEANINGS_WITH_OPERATORS)],
+    ids=["functions", "with operators"],
 )
-def test_changed_word_is_found_and_mended(words: str) -> None:
-    first, _, last = words.rpartition(" ")
-    anywhere = re.compile(r"\s+".join(map(re.escape, words.split())))
-    files = {path: source for path, source in SOURCES.items() if anywhere.search(source)}
-    assert files
-    for path, right in files.items():
-        wrong = anywhere.sub(f"{first} altered {last}", right)
-        assert rewritten(path, wrong) == right != wrong
+def test_arguments_of_the_same_meaning_have_the_same_words(
+    functions: dict[str, Callable[..., Any]], meanings: dict[str, int]
+) -> None:
+    texts = defaultdict[str, set[str]](set)
+    for function in functions.values():
+        for name, text in entries(sections(function).get("Args", "")).items():
+            texts[name].add(text)
+    assert {name: len(each) for name, each in texts.items() if len(each) != meanings.get(name, 1)} == {}
 
 
-def test_broken_line_is_mended() -> None:
-    path = PATHS["max_pool"]
-    wrong = SOURCES[path].replace("Cells where it is False", "Cells\n            where it is False")
-    assert rewritten(path, wrong) == SOURCES[path] != wrong
-
-
-def test_function_keeps_its_words_in_another_file() -> None:
-    path = PATHS["max_pool"]
-    assert rewritten("elsewhere/_selecting.py", SOURCES[path]) == SOURCES[path]
-
-
-def test_what_is_shared_without_a_row_is_found() -> None:
-    text = '''def {name}(x):
-    """Nothing.
-
-    Args:
-        x: Array of any shape.
-        limit: What {name} makes of it.
-        {name}_alone: Not shared.
-
-    Derivative:
-        Everything is as usual. The {name} is special.
-    """
-'''
-    files = {f"_{name}.py": text.format(name=name) for name in ("first", "second")}
-    assert complaints(files) == [
-        "first: the table lacks the shared argument limit",
-        "second: the table lacks the shared argument limit",
-        "first, second: the table lacks 'Everything is as usual.'",
-    ]
-
-
-def test_missing_sentence_is_found() -> None:
-    path = PATHS["min_pool"]
-    files = {path: SOURCES[path].replace("NaN wins over", "Numbers lose to")}
-    assert "min_pool: 0 sentences of Derivative open with 'NaN wins'" in complaints(files)
+@pytest.mark.parametrize(("module", "name"), STAND_INS)
+def test_stand_in_says_what_differs_from_the_two_that_it_names(module: ModuleType, name: str) -> None:
+    text, _, example = (inspect.getdoc(getattr(module, name)) or "").partition("\n\nExample:\n")
+    first, *differing = text.split("\n\n")
+    assert re.fullmatch(r"(    .+\n?)+", example), "nothing follows the example"
+    original = re.match(rf"As `([\w.]+)\.{name}`; see `(jaxpool\.)?(\w+)`\.", first)
+    assert original
+    if name.endswith(("1d", "3d")):
+        assert original[3] == f"{name[:-2]}2d"
+        assert original[3] in public_members(module)
+        assert first.endswith(" Differs in the same ways.")
+        assert differing == []
+    else:
+        assert original[3] in FUNCTIONS
+        (differs,) = differing
+        assert re.fullmatch(r"Differs in .* and .*\.", " ".join(differs.split()))
+    names: dict[str, Any] = {"jax": jax, "jnp": jnp}
+    (found,) = doctest.DocTestFinder(recurse=False).find(getattr(module, name), name, extraglobs=names)
+    source = "".join(one.source for one in found.examples)
+    assert re.search(rf"\b{name}\(", source)
+    assert module.__name__ in source
+    assert found.examples[-1].want

@@ -16,7 +16,6 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_fast
-from tests.harness.parts import case_row
 
 optax = pytest.importorskip("optax")
 datasets = pytest.importorskip("sklearn.datasets")
@@ -121,7 +120,7 @@ NETWORKS: dict[str, tuple[Callable[[Pools], tuple[Predict, Any]], Callable[[], P
 }
 
 
-@pytest.mark.parametrize("framework", [case_row(name, id=name, kept=name == "flax") for name in NETWORKS])
+@pytest.mark.parametrize("framework", ["flax", pytest.param("haiku", marks=pytest.mark.slow)])
 def test_network_learns_as_with_the_pooling_of_its_framework(framework: str, digits: Digits) -> None:
     build, their_pools, our_pools = NETWORKS[framework]
     losses, accuracy, _ = train(*build(our_pools), digits, STEPS)

@@ -1,6 +1,7 @@
-"""The source itself: lint, format and types, by the tools and settings of pyproject.toml."""
+"""The source: lint, format and types by the settings of pyproject.toml; opening paragraphs; public JAX."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-
-
+FILES = sorted(
+    file for part in ("jaxpool", "examples", "tests", "benchmarks", "docs") for file in (ROOT / part).rglob("*.py")
+)
 TYPES = ("pyright", "--pythonpath", sys.executable)
 
 
@@ -30,15 +32,28 @@ def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-FILES = sorted(
-    [*(file for part in ("examples", "tests") for file in (ROOT / part).rglob("*.py")), *(ROOT / "docs").glob("*.py")]
-)
+def test_files_open_with_a_paragraph_and_can_be_read_in_one_go() -> None:
+    assert len(FILES) > 100
+    for file in FILES:
+        source = file.read_text(encoding="utf-8")
+        docstring = ast.get_docstring(ast.parse(source)) or ""
+        assert docstring.partition("\n\n")[0].endswith((".", ":")), file
+        assert len(source.splitlines()) <= 600, file
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_files_can_be_read_in_one_go(file: Path) -> None:
-    source = file.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 600
-    docstring = ast.get_docstring(ast.parse(source))
-    assert docstring, "every file opens with a paragraph that says what it holds"
-    assert docstring.partition("\n\n")[0].endswith((".", ":"))
+def test_package_uses_public_jax_and_names_modules_in_full() -> None:
+    for file in (ROOT / "jaxpool").rglob("*.py"):
+        source = file.read_text(encoding="utf-8")
+        assert "jax._src" not in source, file
+        assert not re.search(r"^\s*from \.", source, re.MULTILINE), file
+
+
+def test_tests_know_few_private_modules() -> None:
+    """What pools do is public; how they do it is the business of a few files."""
+    importing = {
+        (module, file.relative_to(ROOT / "tests"))
+        for file in (ROOT / "tests").rglob("*.py")
+        for module in re.findall(r"(?:from|import) (jaxpool\.\S*\b_[a-z]\S*)", file.read_text(encoding="utf-8"))
+    }
+    assert len({module for module, _ in importing}) <= 5, importing
+    assert {file.parent.name for _, file in importing} <= {"engine"}, importing

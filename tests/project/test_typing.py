@@ -1,4 +1,4 @@
-"""What type checkers and editors see: complete types, a user's project in strict mode, and the text of a hover.
+"""What type checkers and editors see: complete types, a user's project in strict mode, and the text of help.
 
 The project is in `typed_project`, to which a typical call of every function is added. Its right calls give no error.
 Each of its wrong calls gives one: a comment that silences an error is itself an error if there is none.
@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.project.editor import editing
 from tests.project.importing import MODULES, public_members
 from tests.project.typed_project import right, wrong
 from tests.registry.records import RECORDS
@@ -132,16 +131,3 @@ def test_help_has_signature_and_text(module: ModuleType, name: str) -> None:
     # A stand-in has the arguments of two functions, which it names.
     assert module is not jaxpool or all(f"\n    {parameter}: " in text for parameter in parameters)
     assert ">>> " in text
-
-
-def test_hover_shows_signature_and_text(tmp_path: Path) -> None:
-    lines = [f"from {module.__name__} import {name}" for module, name in PUBLIC]
-    with editing(program("pyright-langserver"), tmp_path) as editor:
-        editor.open("program.py", "\n".join(lines))
-        for number, (module, name) in enumerate(PUBLIC):
-            shown = editor.hover("program.py", number, len(lines[number]) - 1)
-            signature, text, _ = shown.partition(inspect.getdoc(getattr(module, name)) or "no text")
-            assert text
-            assert f"{name}(" in signature
-            parameters = inspect.signature(getattr(module, name)).parameters
-            assert [parameter for parameter in parameters if not re.search(rf"[( *]{parameter}:", signature)] == []

@@ -1,13 +1,11 @@
-"""`python -m jaxpool` as a user runs it: in a separate process, judged by exit status, output and files.
+"""`python -m jaxpool` as a user runs it, judged by exit status, output and files, and what it compares with.
 
-A small generated picture keeps it quick. Every mistake that a user can make must give one line on the error stream
-and status 2, without a traceback; a variant that computes something wrong must give status 1, in value and in
-gradient alike. Its parts are tested in `test_demo.py`.
+A mistake of the user gives one line on the error stream and status 2; a variant that computes something wrong, in value
+or in gradient, status 1. A small generated picture keeps it quick.
 """
 
 import dataclasses
 import os
-import runpy
 import subprocess
 import sys
 import types
@@ -26,7 +24,7 @@ from tests.project.importing import public_members
 matplotlib_image = pytest.importorskip("matplotlib.image")
 pytest.importorskip("rich")
 
-from examples.demonstration import picture, variants  # noqa: E402
+from examples.demonstration import exact, measure, picture, report, variants, window  # noqa: E402
 from examples.demonstration.size import Rule, Size  # noqa: E402
 
 
@@ -122,13 +120,6 @@ def test_a_mistake_gives_one_line_and_status_2(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_mistake_reaches_the_shell(tmp_path: Path) -> None:
-    result = run("absent.png", folder=tmp_path)
-    assert result.returncode == 2
-    assert result.stderr == "python -m jaxpool: there is no picture absent.png\n"
-    assert result.stdout == ""
-
-
 @pytest.mark.parametrize("module", ["matplotlib", "rich"])
 def test_a_missing_extra_is_named(module: str, tmp_path: Path) -> None:
     hidden = f"import sys, runpy; sys.modules[{module!r}] = None; runpy.run_module('jaxpool', run_name='__main__')"
@@ -138,20 +129,11 @@ def test_a_missing_extra_is_named(module: str, tmp_path: Path) -> None:
     assert result.stdout == ""
 
 
-def test_import_jaxpool_leaves_the_job_and_its_extras_alone(tmp_path: Path) -> None:
-    code = "import sys, jaxpool; print([m for m in sys.modules if m.startswith(('examples', 'matplotlib', 'rich'))])"
-    assert run(folder=tmp_path, code=("-c", code)).stdout == "[]\n"
-
-
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     helped = capsys.readouterr().out
     assert all(word in helped for word in ("image", "--kernel", "--stride", "--out", "--pools", "exit status"))
-
-
-def test_a_right_row_gives_status_0(one_row: variants.Variant, small_picture: Path, tmp_path: Path) -> None:
-    assert main([str(small_picture), "--kernel", "3", "--stride", "2", "--out", str(tmp_path / "figure.png")]) == 0
 
 
 def test_few_pools_are_drawn_in_columns(
@@ -205,8 +187,42 @@ def test_pictures_become_float32_with_three_channels(
     np.testing.assert_array_equal(found, np.full((2, 3, 3), expected, np.float32))
 
 
-def test_running_the_module_exits_with_its_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["jaxpool", str(tmp_path / "absent.png")])
-    monkeypatch.delitem(sys.modules, "jaxpool.__main__")
-    with pytest.raises(SystemExit, match="2"):
-        runpy.run_module("jaxpool", run_name="__main__")
+@pytest.mark.parametrize("row", [row for row in variants.VARIANTS if row.tiled and row.plain], ids=lambda row: row.name)
+def test_windows_side_by_side_are_written_in_another_way(row: variants.Variant) -> None:
+    x = jax.numpy.asarray(np.random.default_rng(2).uniform(size=(7, 9, 3)).astype(np.float32))
+    first, second = (way(x, Size(3, 3)) for way in row.ways(Size(3, 3)))
+    assert isinstance(first, jax.Array)
+    np.testing.assert_allclose(first, second, rtol=1e-6)
+    assert row.ways(Size(3, 2)) == [row.plain]
+
+
+def test_a_wrong_index_is_out_of_tolerance() -> None:
+    positions = np.arange(100_000, dtype=np.int32)
+    assert measure.difference(positions, positions) == 0
+    assert measure.difference(positions + (positions == 7), positions) > report.TOLERANCE
+
+
+def test_the_exact_evaluation_of_a_case_worked_by_hand() -> None:
+    cells = np.array([[1.0, 4.0, 0.0], [3.0, 2.0, 4.0]])[:, :, None]
+    cotangent = np.array([[1.0, 10.0]])[:, :, None]
+    evaluate = exact.windowed(exact.sliding, window.largest, indices=True)
+    (values, positions), gradient = evaluate(cells, cotangent, Size(2, 1))
+    np.testing.assert_array_equal(values[..., 0], [[4, 4]])
+    np.testing.assert_array_equal(positions[..., 0], [[1, 1]])
+    np.testing.assert_array_equal(gradient[..., 0], [[0, 11, 0], [0, 0, 0]])
+    (values,), gradient = exact.windowed(exact.sliding, window.norm, 2)(cells, cotangent, Size(2, 1))
+    np.testing.assert_allclose(values[..., 0], [[30**0.5, 6]])
+    np.testing.assert_allclose(gradient[0, :, 0], [1 / 30**0.5, 4 / 30**0.5 + 40 / 6, 0])
+
+
+def test_the_exact_evaluation_of_bins_of_missing_cells_and_of_the_way_back() -> None:
+    starts, counts = exact.uneven(5, Size(2, 1))
+    np.testing.assert_array_equal(starts, [0, 1, 3])
+    np.testing.assert_array_equal(counts, [2, 3, 2])
+    values, weights = window.mean_of_present(np.array([[np.nan, 2.0, 4.0], [np.nan, np.nan, np.nan]]))
+    np.testing.assert_array_equal(values, [3, 0])
+    np.testing.assert_array_equal(weights, [[0, 0.5, 0.5], [0, 0, 0]])
+    cells = np.array([[1.0, 4.0, 0.0, 5.0], [3.0, 2.0, 4.0, 0.0]])[:, :, None]
+    (values,), gradient = exact.put_back(cells, -cells, Size(2, 1))
+    np.testing.assert_array_equal(values[..., 0], [[0, 4, 0, 5], [0, 0, 0, 0]])
+    np.testing.assert_array_equal(gradient[..., 0], [[0, -4, 0, -5], [0, 0, 0, 0]])
