@@ -4,8 +4,8 @@
     python -m tests.mutate --seed 0 --sample 60    # 60 changes, each with the tests that reach its line
 
 A change swaps a comparison, an operator, a constant, a condition, two arguments, or one name for its opposite, in the
-syntax tree. Of the tests that reach the line, one row of each runs first, then others, `--most` at most. The changes that
-no test notices are printed as diffs: each is a missing test, dead code, or equivalent, which is for the reader to say.
+syntax tree. Of the tests that reach the line, one row of each runs first, then others, `--most` in all. A change that
+no test notices is printed as a diff: it is a missing test, dead code, or equivalent, which is for the reader to say.
 """
 
 import argparse

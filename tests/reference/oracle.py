@@ -2,7 +2,7 @@
 
 A window is a list of cells in row-major order. A cell is either real or declared padding; masked cells, and those that
 only ceil_mode reaches, beyond the declared padding, are absent. For each pool one function of a window, in
-`window_rules` or `mean_rules`, returns the value and its slope for each cell. Meant to be read line by line; imports
+`window_rules`, returns the value and its slope for each cell. Meant to be read line by line; imports
 nothing from the library under test.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.reference import boxes, mean_rules, window_rules
+from tests.reference import boxes, window_rules
 from tests.reference.fractional import fractional
 from tests.reference.oracle_windows import axes_and_sizes as axes_and_sizes
 from tests.reference.oracle_windows import binned
@@ -24,7 +24,7 @@ from tests.reference.window_rules import norm as norm
 from tests.reference.window_rules import smooth as smooth
 from tests.reference.window_rules import total as total
 
-RULES = window_rules.RULES | mean_rules.RULES
+RULES = window_rules.RULES
 
 
 @dataclass(frozen=True)
