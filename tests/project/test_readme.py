@@ -4,7 +4,6 @@ A block gets a fresh namespace. It must print what the comments after `print` sa
 are run with the other examples.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ from typing import Any
 import jax
 import pytest
 
-from benchmarks.goals import summarise
-from benchmarks.measure import Row
+from benchmarks import report
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -53,21 +51,9 @@ def test_block_runs_when_it_is_pasted(block: str, capsys: pytest.CaptureFixture[
 
 
 def test_figures_of_speed_are_those_of_the_measurement() -> None:
-    results = {path.stem: path for path in (ROOT / "benchmarks" / "results").glob("cpu-float32-*.json")}
-    assert set(re.findall(r"\(benchmarks/results/(cpu-.*)\.png\)", README)) <= set(results)
-    saved = [json.loads(path.read_text(encoding="utf-8")) for path in results.values()]
-    # From the rows, by the benchmark's own rule: a case that plain JAX compiles to the same program counts as 1.
-    measured = {}
-    for one in saved:
-        figures = summarise([Row(**row) for row in one["rows"]], [], [])
-        measured[one["versions"]["jax"]] = {figure.name: figure for figure in figures}
-    libraries = ("plain JAX", "PyTorch")
-    (heading,) = re.findall(r"^\| (\| plain JAX, JAX .*) \|$", README, re.MULTILINE)
-    columns = [tuple(title.split(", JAX ")) for title in heading.removeprefix("| ").split(" | ")]
-    assert sorted(columns) == sorted((library, version) for library in libraries for version in measured)
-    written = re.findall(r"^\| (\w+ and \w+) \| (.*?) \|$", README, re.MULTILINE)
-    assert len(written) == 2
-    for groups, cells in written:
-        for (library, version), cell in zip(columns, cells.split(" | "), strict=True):
-            figure = measured[version][f"{groups} gradient: {library} / jaxpool"]
-            assert cell == f"{figure.mean:.2g}× ({figure.worst:.2g}×)", "measured anew: write these"
+    assert set(re.findall(r"\(benchmarks/(results/.*\.png)\)", README)) <= {
+        f"results/{path.stem}.png" for path, _ in report.stored("cpu")
+    }
+    for _, results in report.stored("cpu"):
+        assert results["summary"] == report.summary(results["cases"])
+    assert report.speeds() in README, "measured anew: python -m benchmarks --write does this"
