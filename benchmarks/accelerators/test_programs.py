@@ -1,10 +1,15 @@
 """Programs of common pools for an H100 and a v5e do not grow: kernels, bytes, cycles and temporaries are those stored.
 
+Their maxima keep NaN, and their means of two large numbers are finite.
+
 `python -m benchmarks.accelerators --write --case …` stores new figures. The compilers need an environment of their own,
 which benchmarks/README.md describes.
 """
 
+import os
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -53,11 +58,19 @@ HELD = (
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[tuple[str, str], dict[str, Any]]:
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the code of the H100's kernels."""
+    return tmp_path_factory.mktemp("ptx")
+
+
+@pytest.fixture(scope="module")
+def rows(dump: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """The figures of jaxpool for all that is held."""
     for target in TARGETS:
         stored = page.stored(target)["versions"]
         assert stored == {"jaxpool": stored["jaxpool"]} | versions(), "stored for other compilers"
+    # The compilers read it in the processes that they start in.
+    os.environ["XLA_FLAGS"] = f"--xla_dump_to={dump} --xla_dump_hlo_as_text=false --xla_dump_emitter_re=.*"
     return {(row["target"], row["case"]): row["jaxpool"] for row in measure(HELD, (), 2)}
 
 
@@ -67,6 +80,14 @@ def test_program_does_not_grow(target: str, name: str, rows: dict[tuple[str, str
     (stored,) = (row["jaxpool"] for row in page.stored(target)["cases"] if row["case"] == name)
     found = rows[target, name]
     assert {figure: value for figure, value in found.items() if value > stored[figure]} == {}
+
+
+def test_extremes_of_kernels_keep_nan(rows: dict[tuple[str, str], dict[str, Any]], dump: Path) -> None:
+    """A GPU has instructions for maxima and minima that keep NaN, and others that lose it."""
+    text = "\n".join(path.read_text() for path in dump.glob("*.ptx"))
+    extremes = re.findall(r"\b(?:max|min)\.(?:\w+\.)*b?f(?:16|16x2|32|64)\b", text)
+    assert len(extremes) > 100
+    assert {extreme for extreme in extremes if ".NaN." not in extreme} == set()
 
 
 @pytest.mark.parametrize("target", TARGETS)
