@@ -187,4 +187,4 @@ def growth() -> Iterator[tuple[str, dict[str, Case]]]:
         line: dict[str, Any] = {"batch": 1, "channels": 1, "size": 20_000, "rank": 1, "channels_last": False}
         yield f"one axis, {pool}", {str(k): Case(pool, k, 1, **line) for k in (33, 129, 513, 2049)}
     for pool in ("max", "avg"):
-        yield f"array, {pool} 3×3/2", {f"{n} pictures": Case(pool, 3, 2, 1, batch=n) for n in (1, 2, 4, 8, 16)}
+        yield f"pictures, {pool} 3×3/2", {str(n): Case(pool, 3, 2, 1, batch=n) for n in (1, 2, 4, 8, 16)}
