@@ -6,26 +6,18 @@ noise.
 """
 
 import argparse
-import multiprocessing
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
-from importlib import metadata
-from typing import Any
+from collections.abc import Sequence
 
-import jaxpool
-from benchmarks import against, report
+from benchmarks import report
 from benchmarks.accelerators import page
 from benchmarks.accelerators.cases import all_cases
-from benchmarks.accelerators.compilers import TARGETS, compile_for, missing, prepare
-from benchmarks.accelerators.costs import costs
+from benchmarks.accelerators.compilers import TARGETS, missing
+from benchmarks.accelerators.measure import measure, versions
+from benchmarks.report import Row
 
-COMPILERS = ("jax", "jaxlib", "libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
-Row = dict[str, Any]
 _HEADINGS = ("kernels", "moved", "rarely", "cycles", "uncosted", "temporary")
-_before: list[Any] = []
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,56 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for row in measure(keys, options.peers, options.processes, options.against):
         rows.append(row)
         print(f"{len(rows)}/{len(keys)} {row['target']} {row['case']}", file=sys.stderr, flush=True)
-    print(report.text(_table(rows, only_changed=options.against is not None)))
+    table = _table(rows, only_changed=options.against is not None)
+    print(report.text(table) if len(table) > 1 else "no figure differs")
     if options.write:
-        write(rows)
-
-
-def measure(
-    keys: Sequence[tuple[str, str]], peers: Sequence[str], processes: int, revision: str | None = None
-) -> Iterator[Row]:
-    """The figures of these cases, for jaxpool, these peers and another version."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=_prepare, initargs=(revision,)) as executor:
-        yield from executor.map(_measured, keys, [peers] * len(keys))
-
-
-def write(rows: Sequence[Row]) -> None:
-    """Store these rows beside those that are stored already, and put all into the page."""
-    for target, device in TARGETS.items():
-        found: dict[str, Row] = {row["case"]: row for row in page.stored(target).get("cases", [])}
-        for row in rows:
-            if row["target"] == target:
-                found[row["case"]] = found.get(row["case"], {}) | row
-        ordered = [found[name] for of, name in all_cases() if of == target and name in found]
-        results = {"versions": {"jaxpool": jaxpool.__version__} | versions(), "cases": ordered}
-        report.save(report.RESULTS / f"{device.lower()}.json", results)
-    page.write()
-
-
-def versions() -> dict[str, str]:
-    """The installed compilers."""
-    found = {distribution.name: distribution.version for distribution in metadata.distributions()}
-    return {name: found[name] for name in COMPILERS if name in found}
-
-
-def _prepare(revision: str | None) -> None:
-    prepare()
-    if revision is not None:
-        _before.append(against.load(revision))
-
-
-def _measured(key: tuple[str, str], peers: Sequence[str]) -> Row:
-    case = all_cases()[key]
-    row: Row = {"target": case.target, "case": case.name, "needed": case.needed}
-    functions = {"jaxpool": (case.ours(jaxpool), jaxpool)}
-    if _before:
-        functions["before"] = (case.ours(_before[0]), _before[0])
-    functions |= {peer: (case.others[peer], jaxpool) for peer in peers if peer in case.others}
-    for name, (pool, library) in functions.items():
-        program = compile_for(case.target, case.around(pool), case.arguments, case.chips, library)
-        row[name] = asdict(costs(program.text, case.target)) | {"temporary": program.temporary}
-    return row
+        page.write(rows, versions())
 
 
 def _table(rows: Sequence[Row], only_changed: bool) -> report.Table:

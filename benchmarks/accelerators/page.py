@@ -1,10 +1,13 @@
 """The stored figures of compiled programs as tables of `benchmarks/README.md`."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import report
+from benchmarks.accelerators.cases import all_cases
 from benchmarks.accelerators.compilers import TARGETS
+from benchmarks.report import Row
 
 
 def stored(target: str) -> dict[str, Any]:
@@ -13,8 +16,16 @@ def stored(target: str) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def write() -> None:
-    """Put all figures into the page."""
+def write(rows: Sequence[Row], versions: dict[str, str]) -> None:
+    """Store these rows beside those that are stored already, and put all into the page."""
+    for target, device in TARGETS.items():
+        found: dict[str, Row] = {row["case"]: row for row in stored(target).get("cases", [])}
+        for row in rows:
+            if row["target"] == target:
+                found[row["case"]] = found.get(row["case"], {}) | row
+        ordered = [found[name] for of, name in all_cases() if of == target and name in found]
+        results = {"versions": versions, "cases": ordered}
+        report.save(report.RESULTS / f"{device.lower()}.json", results)
     report.write_block(report.ROOT / "benchmarks" / "README.md", "compiled", tables())
 
 
@@ -26,7 +37,7 @@ def tables() -> str:
     return "\n\n".join([f"{versions}.", report.markdown(_alone(rows)), report.markdown(_networks(rows))])
 
 
-def _alone(rows: list[report.Row]) -> report.Table:
+def _alone(rows: list[Row]) -> report.Table:
     """Bytes over those needed and kernels on an H100, cycles on a v5e, from least to most over dtypes and layouts."""
     columns = [f"{device} {what}" for device in TARGETS.values() for what in report.PASSES]
     table = [["", *(f"{column}{of}" for column in columns for of in ("", ", plain JAX"))]]
@@ -42,7 +53,7 @@ def _alone(rows: list[report.Row]) -> report.Table:
     return table
 
 
-def _networks(rows: list[report.Row]) -> report.Table:
+def _networks(rows: list[Row]) -> report.Table:
     """MB on an H100 and millions of cycles on a v5e, with temporaries."""
     units = {"gpu": "MB", "tpu": "M cycles"}
     whose = {"jaxpool": "jaxpool", "plain": "plain JAX", "slice": "strided slice"}
@@ -58,7 +69,7 @@ def _networks(rows: list[report.Row]) -> report.Table:
     return table
 
 
-def _window(row: report.Row) -> str:
+def _window(row: Row) -> str:
     """The pool and its window, and on how many chips."""
     window, form, _ = row["case"].split(", ")
     return f"{window}{form[form.index(' on ') :]}" if " on " in form else window
@@ -68,7 +79,7 @@ def _cost(target: str, figures: dict[str, int]) -> str:
     return f"{figures['moved'] / 1e6:.0f}" if target == "gpu" else f"{figures['cycles'] / 1e6:.2f}"
 
 
-def _range(target: str, rows: list[report.Row], who: str) -> str:
+def _range(target: str, rows: list[Row], who: str) -> str:
     if not rows:
         return report.NOTHING
     if target == "tpu":
