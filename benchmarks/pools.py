@@ -30,7 +30,10 @@ def ours(case: Case, library: Any = jaxpool) -> Pool:
     window: dict[str, Any] = {"kernel_size": case.kernel or library.whole, "axis": case.axes}
     if case.kernel:
         window |= {"stride": case.stride, "padding": case.padding, "dilation": case.dilation}
-    disk = {**window, "kernel_size": library.footprint(_disk(case)), "dilation": 1}
+
+    def over_disk(x: jax.Array) -> jax.Array:
+        return library.max_pool(x, **{**window, "kernel_size": library.footprint(_disk(case)), "dilation": 1})
+
     calls: dict[str, Pool] = {
         "max": lambda x: library.max_pool(x, **window),
         "min": lambda x: library.min_pool(x, **window),
@@ -55,7 +58,7 @@ def ours(case: Case, library: Any = jaxpool) -> Pool:
         "attention": lambda x: library.attention_pool(x, BETA * x, **window),
         "top 3": lambda x: library.top_k_pool(x, RANKS, **window),
         "quartiles": lambda x: library.quantile_pool(x, QUARTILES, **window),
-        "disk": lambda x: library.max_pool(x, **disk),
+        "disk": over_disk,
         "learnt gem": lambda x: library.gem_pool(jnp.abs(x), _learnt(x), **window),
         "learnt smooth": lambda x: library.smooth_max_pool(x, _learnt(x), **window),
         "learnt mellowmax": lambda x: library.mellowmax_pool(x, _learnt(x), **window),
