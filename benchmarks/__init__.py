@@ -1,1 +1,1 @@
-"""Measurements of jaxpool against plain JAX, Flax, PyTorch and the copy limit: `python -m benchmarks`."""
+"""Measurements of jaxpool beside plain JAX, Flax, PyTorch and a copy of the array: `python -m benchmarks`."""

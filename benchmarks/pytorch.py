@@ -1,11 +1,9 @@
 """The call of each case in PyTorch: the same numbers in the same memory layout, on as many threads as JAX uses.
 
-PyTorch's logical axes are channels first. An array with channels last is passed as a view with permuted axes, which is
-what PyTorch itself calls channels last. Negating twice for a minimum would not be a fair comparison, and PyTorch has no
-smooth maximum; both are left out, as is every size that PyTorch refuses.
+PyTorch's axes are channels first. An array with channels last is a view with permuted axes, which is what PyTorch
+itself calls channels last.
 """
 
-import functools
 import importlib.util
 import os
 from collections.abc import Callable
@@ -15,26 +13,27 @@ import jax
 import numpy as np
 
 from benchmarks.cases import Case
-from benchmarks.pools import LeftOut
+from benchmarks.pools import NORM
 from benchmarks.timing import Run
 
 
-def check_installed(platform: str) -> None:
-    """Raise `LeftOut` if PyTorch is not available for this platform; otherwise let it use every processor core."""
-    if importlib.util.find_spec("torch") is None:
-        raise LeftOut("PyTorch is not installed")
+def is_installed(platform: str) -> bool:
+    """Whether PyTorch runs on this platform; if so, it may use every core."""
+    if platform == "tpu" or importlib.util.find_spec("torch") is None:
+        return False
     import torch
 
-    if platform == "tpu" or (platform == "gpu" and not torch.cuda.is_available()):
-        raise LeftOut(f"PyTorch is installed without support for {platform}")
     torch.set_num_threads(os.cpu_count() or 1)
+    return platform == "cpu" or torch.cuda.is_available()
 
 
 def runs(case: Case, platform: str, x: jax.Array, cotangent: jax.Array) -> dict[str, Run]:
-    """Values, and the gradient with respect to x with and without the forward pass; results have the axes of x."""
+    """Values, and the gradient with the forward pass, with the axes of x; nothing if PyTorch has no such pool."""
     import torch
 
     pool = _pool(case)
+    if pool is None:
+        return {}
     outer = (0, -1, *range(1, case.rank + 1)) if case.channels_last else tuple(range(case.rank + 2))
     back = tuple(int(axis) for axis in np.argsort([axis % len(outer) for axis in outer]))
     cells, weights = (_tensor(array, platform).permute(outer) for array in (x, cotangent))
@@ -47,60 +46,43 @@ def runs(case: Case, platform: str, x: jax.Array, cotangent: jax.Array) -> dict[
     def gradient() -> Any:
         return torch.autograd.grad(pool(learnt), learnt, weights)[0].permute(back)
 
-    values = functools.cache(lambda: pool(learnt))
-
-    def pullback() -> Any:
-        return torch.autograd.grad(values(), learnt, weights, retain_graph=True)[0].permute(back)
-
     def wait(result: Any) -> Any:
         if platform == "gpu":
             torch.cuda.synchronize()
         return result
 
-    calls = {"forward": forward, "gradient": gradient, "pullback": pullback}
-    return {name: Run(call, wait) for name, call in calls.items()}
+    return {"forward": Run(forward, wait), "gradient": Run(gradient, wait)}
 
 
 def to_numpy(result: Any) -> np.ndarray:
-    """A tensor as an array, with 16 bits widened to 32."""
-    import torch
-
-    return (result.float() if result.dtype in (torch.bfloat16, torch.float16) else result).detach().cpu().numpy()
+    """A tensor as an array of float32 or wider."""
+    return (result.float() if result.dtype.itemsize == 2 else result).detach().cpu().numpy()
 
 
-def _pool(case: Case) -> Callable[[Any], Any]:
+def _pool(case: Case) -> Callable[[Any], Any] | None:
     import torch
 
     functional, rank = torch.nn.functional, case.rank
     sizes = (case.kernel, case.stride)
     axes = tuple(range(2, 2 + rank))
-    if case.kernel and case.group != "lp" and case.padding > case.kernel // 2:
-        raise LeftOut("PyTorch takes padding of at most half the kernel")
-    if case.dilation > 1 and case.group != "max":
-        raise LeftOut("PyTorch has dilation in maxima only")
-    if case.group == "lp" and case.padding:
-        raise LeftOut("PyTorch has no padding in Lp pools")
-    if case.group == "sum" and rank == 1:
-        raise LeftOut("PyTorch has no divisor_override in one dimension")
+    if case.padding > case.kernel // 2 or (case.dilation > 1 and case.pool != "max"):
+        return None
+
+    def named(pool: str) -> Callable[..., Any]:
+        return getattr(functional, f"{pool}{rank}d")
+
     pools: dict[str, Callable[[Any], Any]] = {
-        "max": lambda x: _named("max_pool", rank)(x, *sizes, case.padding, case.dilation),
-        "sum": lambda x: _named("avg_pool", rank)(x, *sizes, case.padding, divisor_override=1),
-        "avg": lambda x: _named("avg_pool", rank)(x, *sizes, case.padding),
-        "lp": lambda x: _named("lp_pool", rank)(x, float(case.number), *sizes),
-        "adaptive max": lambda x: getattr(functional, f"adaptive_max_pool{rank}d")(x, case.bins),
-        "adaptive avg": lambda x: getattr(functional, f"adaptive_avg_pool{rank}d")(x, case.bins),
+        "max": lambda x: named("max_pool")(x, *sizes, case.padding, case.dilation),
+        "avg": lambda x: named("avg_pool")(x, *sizes, case.padding),
+        "lp": lambda x: named("lp_pool")(x, float(NORM), *sizes),
+        "adaptive max": lambda x: named("adaptive_max_pool")(x, case.bins),
+        "adaptive avg": lambda x: named("adaptive_avg_pool")(x, case.bins),
         "global max": lambda x: torch.amax(x, axes, keepdim=True),
         "global avg": lambda x: torch.mean(x, axes, keepdim=True),
     }
-    if case.group not in pools:
-        raise LeftOut(f"PyTorch has no pool for {case.group}")
-    return pools[case.group]
-
-
-def _named(pool: str, rank: int) -> Callable[..., Any]:
-    import torch
-
-    return getattr(torch.nn.functional, f"{pool}{rank}d")
+    if rank > 1:
+        pools["sum"] = lambda x: named("avg_pool")(x, *sizes, case.padding, divisor_override=1)
+    return pools.get(case.pool)
 
 
 def _tensor(array: jax.Array, platform: str) -> Any:

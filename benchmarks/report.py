@@ -1,93 +1,169 @@
-"""The measurements as text: a table of cases, a table of goals, a line per case."""
+"""Results as tables: printed, and written to `benchmarks/README.md` and to the README between their markers."""
 
-from collections.abc import Sequence
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks.cases import FAMILIES
 
-from benchmarks.dispatch import Dispatch
-from benchmarks.goals import PEER_NAMES, Figure, ratio
-from benchmarks.growth import Growth
-from benchmarks.measure import Row
-
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PASSES = ("forward", "gradient")
+PEERS = {"plain": "plain JAX", "reshape": "reshape", "flax": "Flax", "torch": "PyTorch", "copy": "copy"}
 NOTHING = "–"
-_WIDTH_OF_FILES = 260
+Row = dict[str, Any]
+Table = list[list[str]]
 
 
-def make_console() -> Console:
-    """The standard output, wide enough for the tables if it is not a terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(width=_WIDTH_OF_FILES, highlight=False)
+def stored(platform: str) -> list[tuple[Path, dict[str, Any]]]:
+    """Files and contents of all results of a platform, the newest version of JAX first."""
+    read = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in RESULTS.glob(f"{platform}-*.json")]
+    return sorted(read, key=lambda each: [int(part) for part in each[1]["versions"]["jax"].split(".")], reverse=True)
 
 
-def line(row: Row) -> str:
-    """A case in one line."""
-    parts = []
-    for what in ("forward", "gradient"):
-        peers = ", ".join(f"{name} {_times(ratio(row, what, peer))}" for peer, name in PEER_NAMES.items())
-        parts.append(f"{what} {_number(getattr(row, what)['jaxpool'])} ms ({peers})")
-    return f"{row.group} {row.case}: {'; '.join(parts)}"
+def save(path: Path, results: dict[str, Any]) -> None:
+    """Write results with a line for every row."""
+    lines = [f" {json.dumps(key)}: {_lines(value)}" for key, value in results.items()]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def print_rows(console: Console, rows: Sequence[Row]) -> None:
-    """Print milliseconds of jaxpool, how many times as long the others and a copy take, and further figures."""
-    table = Table(title="ms: jaxpool; ×: how many times longer the others take", title_justify="left")
-    table.add_column("", no_wrap=True)
-    for what in ("forward", "gradient"):
-        for heading in (f"{what} ms", "plain", "reshape", "Flax", "torch", "copy"):
-            table.add_column(heading, justify="right")
-    headings = ("tangent ms", "plain", "behind relu ms", "plain", "compile s", "plain", "gradient s", "plain")
-    for heading in (*headings, "bytes", "temporaries"):
-        table.add_column(heading, justify="right")
+def _lines(value: Any) -> str:
+    if not isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False)
+    return "[\n" + ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in value) + "\n ]"
+
+
+def ratio(row: Row, what: str, peer: str) -> float | None:
+    """How many times as long a peer takes; "best" is the better of plain JAX and a reshape."""
+    if peer == "best":
+        return min((one for one in (ratio(row, what, each) for each in ("plain", "reshape")) if one), default=None)
+    times = row.get(what, {})
+    return times[peer] / times["jaxpool"] if times.get(peer) and times.get("jaxpool") else None
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """By family, pass and peer, how many times as long the peer takes: geometric mean, least and its case."""
+    found = []
+    for family, members in FAMILIES.items():
+        for what in PASSES:
+            for peer, name in {"best": "plain JAX", "torch": "PyTorch"}.items():
+                of_family = [row for row in rows if row["pool"] in members]
+                known = [(each, row["case"]) for row in of_family if (each := ratio(row, what, peer)) is not None]
+                if known:
+                    mean = math.exp(sum(math.log(each) for each, _ in known) / len(known))
+                    least, case = min(known)
+                    figures = {"cases": len(known), "mean": mean, "least": least, "case": case}
+                    found.append({"family": family, "pass": what, "peer": name, **figures})
+    return found
+
+
+def tables(results: dict[str, Any]) -> Iterator[tuple[str, Table]]:
+    """All tables of a run, each with a heading."""
+    rows = results["cases"]
+    yield "jaxpool beside others: how many times as long they take, geometric mean (least)", _of_families(rows)
+    peers = [peer for peer in ("before", *PEERS) if any(ratio(row, what, peer) for row in rows for what in PASSES)]
+    head = ["", *(text for what in PASSES for text in (f"{what}, ms", *(PEERS.get(peer, peer) for peer in peers)))]
+    table = [[*head, "first call, s", "plain JAX", "kept", "plain JAX"]]
     for row in rows:
-        cells = [f"{row.group} {row.case}"]
-        for what in ("forward", "gradient"):
-            cells.append(_number(getattr(row, what)["jaxpool"]))
-            cells += [_times(ratio(row, what, peer)) for peer in ("plain", "reshape", "flax", "torch", "copy")]
-        cells += [_number(row.tangent["jaxpool"]), _times(ratio(row, "tangent", "plain"))]
-        cells += [_number(row.activated.get("jaxpool")), _times(ratio(row, "activated", "jax"))]
-        for seconds in (row.compile_forward, row.compile_gradient):
-            cells += [_number(seconds.get("jaxpool")), _number(seconds.get("plain"))]
-        cells += [_number(row.residual_bytes_per_output.get("jaxpool"))]
-        cells += [_number(row.temporary_bytes_over_input.get("jaxpool"))]
-        table.add_row(*cells)
-    console.print(table)
+        cells = [row["case"]]
+        for what in PASSES:
+            cells += [number(row.get(what, {}).get("jaxpool")), *(number(ratio(row, what, peer)) for peer in peers)]
+        for figures in (row.get("first gradient", {}), row.get("kept", {})):
+            cells += [number(figures.get("jaxpool")), number(figures.get("plain"))]
+        table.append(cells)
+    yield "Milliseconds of jaxpool, and how many times as long the others take", table
+    columns = {"forward": "forward, ms", "gradient": "gradient, ms", "first gradient": "first call, s"}
+    growths = [["", *columns.values()]]
+    for row in results.get("growth", []):
+        cells = (", ".join(f"{key}: {number(value)}" for key, value in row[column].items()) for column in columns)
+        growths.append([row["growth"], *cells])
+    yield "Growth of jaxpool with the window and with the array", growths
+    calls = [["µs a call", *(f"{how}, {who}" for how in ("eager", "compiled") for who in ("jaxpool", "plain JAX"))]]
+    calls[0].append("PyTorch")
+    for row in results.get("dispatch", []):
+        cells = [number(row.get(how, {}).get(who)) for how in ("eager", "compiled") for who in ("jaxpool", "plain")]
+        calls.append([row["dispatch"], *cells, number(row.get("eager", {}).get("torch"))])
+    yield "The cost of a call", calls
 
 
-def print_growth(console: Console, growths: Sequence[Growth], dispatches: Sequence[Dispatch]) -> None:
-    """Print milliseconds by kernel and by size, and microseconds per call."""
-    table = Table("growth", "forward ms", "gradient ms", "compile s, forward", "compile s, gradient")
-    for growth in growths:
-        columns = (growth.forward, growth.gradient, growth.compile_forward, growth.compile_gradient)
-        cells = ("  ".join(f"{key}: {_number(value)}" for key, value in column.items()) for column in columns)
-        table.add_row(growth.name, *cells)
-    if growths:
-        console.print(table)
-    for dispatch in dispatches:
-        console.print(f"{dispatch.name}: {dispatch.jaxpool:.1f} µs a call, plain JAX {dispatch.plain:.1f} µs")
+def _of_families(rows: Sequence[Row]) -> Table:
+    columns = [(what, peer) for what in PASSES for peer in ("plain JAX", "PyTorch")]
+    table = [["", *(f"{what}: {peer}" for what, peer in columns)]]
+    found = {(each["family"], each["pass"], each["peer"]): each for each in summary(rows)}
+    for family in dict.fromkeys(key[0] for key in found):
+        figures = (found.get((family, *column)) for column in columns)
+        table.append([family, *(f"{each['mean']:.2g} ({each['least']:.2g})" if each else NOTHING for each in figures)])
+    return table
 
 
-def print_summary(console: Console, figures: Sequence[Figure]) -> None:
-    """Print every figure that has a number, with its goals."""
-    table = Table("", title="summary", title_justify="left")
-    for heading in ("cases", "mean", "goal", "worst", "goal", "met"):
-        table.add_column(heading, justify="right")
-    table.add_column("worst case")
-    for figure in figures:
-        if figure.count:
-            sign = "≥ " if figure.more_is_better else "≤ "
-            goals = [NOTHING if goal is None else f"{sign}{goal:g}" for goal in (figure.mean_goal, figure.worst_goal)]
-            met = {True: "yes", False: "[bold red]no[/]", None: NOTHING}[figure.met]
-            numbers = [_number(figure.mean), goals[0], _number(figure.worst), goals[1]]
-            table.add_row(figure.name, str(figure.count), *numbers, met, figure.worst_case)
-    console.print(table)
+def text(table: Table) -> str:
+    """A table for a terminal."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = (zip(row, widths, strict=True) for row in table)
+    return "\n".join("  ".join(c.rjust(w) if n else c.ljust(w) for n, (c, w) in enumerate(line)) for line in lines)
 
 
-def _number(number: float | None) -> str:
-    if number is None:
+def markdown(table: Table) -> str:
+    """A table for a page."""
+    head, *rows = (f"| {' | '.join(row)} |".replace("|  |", "| |") for row in table)
+    return "\n".join([head, f"|{'---|' * len(table[0])}", *rows])
+
+
+def speeds() -> str:
+    """The table of the README: gradients beside plain JAX and PyTorch, for all versions that results are stored of."""
+    results = stored("cpu")
+    titles = [f"{peer}, JAX {each['versions']['jax']}" for _, each in results for peer in ("plain JAX", "PyTorch")]
+    table = [["", *titles]]
+    found = [{(row["family"], row["peer"]): row for row in each["summary"] if row["pass"] == "gradient"}
+             for _, each in results]  # fmt: skip
+    for family in ("max and min", "sum and avg"):
+        figures = [of.get((family, peer)) for of in found for peer in ("plain JAX", "PyTorch")]
+        table.append([family, *(f"{one['mean']:.2g}× ({one['least']:.2g}×)" if one else NOTHING for one in figures)])
+    return markdown(table)
+
+
+def page(platform: str) -> str:
+    """The tables of the newest results of a platform, with versions and machine."""
+    results = stored(platform)[0][1]
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    parts = [f"{results['machine']}; {versions}."]
+    for heading, table in tables(results):
+        parts += [f"**{heading}**", markdown(table)] if len(table) > 1 else []
+    return "\n\n".join(parts)
+
+
+def write_pages() -> None:
+    """Put the stored results into both pages."""
+    for platform in ("cpu", "gpu"):
+        write_block(ROOT / "benchmarks" / "README.md", platform, page(platform))
+    path = ROOT / "README.md"
+    written = path.read_text(encoding="utf-8")
+    written = re.sub(r"^\| +\| plain JAX, JAX [^\n]*(\n\|[^\n]*)*", speeds(), written, flags=re.MULTILINE)
+    path.write_text(written, encoding="utf-8")
+
+
+def write_block(path: Path, name: str, block: str) -> None:
+    """Replace what stands between two marks of a page."""
+    before, rest = path.read_text(encoding="utf-8").split(f"<!-- {name} -->\n")
+    _, after = rest.split(f"<!-- end of {name} -->\n")
+    marked = f"{before}<!-- {name} -->\n{block}\n<!-- end of {name} -->\n{after}"
+    path.write_text(marked, encoding="utf-8")
+
+
+def number(value: float | None) -> str:
+    """Three digits or fewer."""
+    if value is None:
         return NOTHING
-    return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _times(number: float | None) -> str:
-    return NOTHING if number is None else f"{_number(number)}×"
+def lines(rows: Iterable[Row]) -> Iterator[str]:
+    """A line for every case as it is done."""
+    for row in rows:
+        parts = [f"{what} {number(row[what]['jaxpool'])} ms" for what in PASSES]
+        parts += [f"plain JAX {number(ratio(row, what, 'plain'))}×" for what in PASSES]
+        yield f"{row['case']}: {', '.join(parts)}"

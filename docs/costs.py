@@ -11,7 +11,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 RESULTS = Path(__file__).parent.resolve().parent / "benchmarks" / "results"
-PATTERN = "cpu-float32-*.json"
+PATTERN = "cpu-*.json"
 
 _SHAPE, _BINS = [8, 56, 56, 64], "7×7 bins"
 _POOLS = {
@@ -35,14 +35,15 @@ _POOLS = {
     "adaptive max": "adaptive_max_pool",
     "adaptive avg": "adaptive_avg_pool",
 }
-_GROUPS = {
+_TITLES = {
     "max and min": "maxima and minima",
     "sum and avg": "sums and averages",
-    "lp": "Lp norms",
-    "smooth": "smooth maxima",
+    "norms": "norms and power means",
+    "soft maxima and means": "smooth maxima, mellowmax, soft means",
+    "var and std": "variances and deviations",
+    "median": "medians",
     "adaptive": "adaptive pools",
     "global": "global pools",
-    "median": "medians",
     "other pools": "the other pools",
     "learnt numbers": "pools whose number is learnt",
 }
@@ -75,15 +76,12 @@ def _plot() -> Iterator[str]:
 def _ratios() -> Iterator[str]:
     """How many times as long the others take: the geometric mean, and where jaxpool does worst."""
     for version, _, saved in _results():
-        summary = {row["name"]: row for row in saved["summary"]}
+        summary = {(row["family"], row["pass"], row["peer"]): row for row in saved["summary"]}
         yield f"| JAX {version} | forward: plain JAX | PyTorch | with gradient: plain JAX | PyTorch |"
         yield "|---|---|---|---|---|"
-        for group, title in _GROUPS.items():
-            names = [f"{group} {kind}: {name} / jaxpool" for kind in _KINDS for name in _LIBRARIES]
-            if not summary.keys() >= set(names):
-                continue
-            rows = [summary[name] for name in names]
-            cells = [f"**{_number(row['mean'])}** ({_number(row['worst'])})" if row["count"] else "–" for row in rows]
+        for family, title in _TITLES.items():
+            rows = [summary.get((family, kind, name)) for kind in _KINDS for name in _LIBRARIES]
+            cells = [f"**{_number(row['mean'])}** ({_number(row['least'])})" if row else "–" for row in rows]
             yield f"| {title} | {' | '.join(cells)} |"
         yield ""
 
@@ -91,24 +89,25 @@ def _ratios() -> Iterator[str]:
 def _costs() -> Iterator[str]:
     """What each pool of the last run takes, in one case that all of them have."""
     version, _, saved = _results()[0]
-    rows = saved["rows"]
+    rows = saved["cases"]
     yield f"With JAX {version}:"
     yield ""
     yield "| pool | forward, ms | with gradient, ms | plain JAX | PyTorch | first call, s |"
     yield "|---|---|---|---|---|---|"
     for group, name in _POOLS.items():
-        row = next((row for row in rows if row["group"] == group and _is_shown(row)), None)
+        row = next((row for row in rows if row["pool"] == group and _is_shown(row)), None)
         if row is None:
             continue
         times = [f"{row[kind]['jaxpool']:.1f}" for kind in _KINDS]
         others = [", ".join(_ratio(row[kind], ways) for kind in _KINDS) for ways in _LIBRARIES.values()]
         others = ["–" if "–" in one else one for one in others]
-        first = [f"{row[f'compile_{kind}']['jaxpool']:.1f}" for kind in _KINDS]
+        first = [f"{row[f'first {kind}']['jaxpool']:.1f}" for kind in _KINDS]
         yield f"| `{name}` | {' | '.join([*times, *others, ', '.join(first)])} |"
 
 
 def _is_shown(row: dict[str, Any]) -> bool:
-    return row["shape"] == _SHAPE and (_BINS in row["case"] or (row["kernel"], row["stride"]) == (3, 2))
+    is_usual = _BINS in row["case"] or (row["kernel"], row["stride"]) == (3, 2)
+    return is_usual and row["shape"] == _SHAPE and row["dtype"] == "float32"
 
 
 def _ratio(times: dict[str, float | None], ways: tuple[str, ...]) -> str:

@@ -1,98 +1,57 @@
 """`python -m benchmarks.accelerators`: pools compiled for an H100 and a TPU v5e, on a machine that has neither.
 
-Compiles every case for both targets, prints jaxpool's figures next to plain JAX's, the least possible and the goals,
-and saves the figures and a plot in benchmarks/results/accelerators/. On a machine with a GPU, `--run` times the cases
-of a GPU instead, and saves milliseconds there.
+Counts the kernels of their programs, the bytes that these move and the cycles that the compiler for TPUs expects,
+beside plain JAX's, with `--against` beside those of another version of the package. Nothing runs, so figures have no
+noise.
 """
 
 import argparse
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-import jax
+from benchmarks import report
+from benchmarks.accelerators import page
+from benchmarks.accelerators.cases import all_cases
+from benchmarks.accelerators.compilers import TARGETS, missing
+from benchmarks.accelerators.measure import measure, versions
+from benchmarks.report import Row
 
-import jaxpool
-from benchmarks.accelerators import bounds, report, run, times
-from benchmarks.accelerators.case import OURS, Case
-from benchmarks.accelerators.cases import all_cases, chosen
-from benchmarks.accelerators.measure import Row, measure
-from benchmarks.accelerators.programs import TARGETS, missing, prepare
-
-RESULTS = Path(__file__).parent.parent / "results" / "accelerators"
+_HEADINGS = ("kernels", "moved", "rarely", "cycles", "uncosted", "temporary")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compile, print, save."""
+    """Compile, print, and store."""
     options = _parse(arguments)
-    if options.run:
-        _run(options)
-        return
-    targets = tuple(TARGETS) if options.target == "all" or options.write_bounds else (options.target,)
+    targets = tuple(TARGETS) if options.target == "all" else (options.target,)
     if absent := missing(targets):
-        sys.exit(f"not installed: {', '.join(absent)}; benchmarks/README.md says how, under “GPUs and TPUs”")
-    prepare()
-    if options.write_bounds:
-        bounds.write(measure(bounds.bounded_cases(), options.processes, (OURS,)))
-        print(f"saved {bounds.PATH}")
-        return
-    cases = chosen(targets, options.case)
-    if not cases:
-        sys.exit("no case holds this text")
+        sys.exit(f"not installed: {', '.join(absent)}; benchmarks/README.md says how")
+    keys = [key for key in all_cases() if key[0] in targets and _is_wanted(" ".join(key), options.case)]
     rows: list[Row] = []
-    for row in measure(cases, options.processes):
+    for row in measure(keys, options.peers, options.processes, options.against):
         rows.append(row)
-        print(f"{len(rows)}/{len(cases)} {row.case.target} {row.case.name}", file=sys.stderr, flush=True)
-    order = {key: number for number, key in enumerate(all_cases())}
-    rows.sort(key=lambda row: order[row.case.target, row.case.name])
-    folder = options.output or (None if options.case else RESULTS)
-    versions = {"jaxpool": jaxpool.__version__} | bounds.versions()
-    for target in targets:
-        of_target = [row for row in rows if row.case.target == target]
-        if not of_target:
+        print(f"{len(rows)}/{len(keys)} {row['target']} {row['case']}", file=sys.stderr, flush=True)
+    table = _table(rows, only_changed=options.against is not None)
+    print(report.text(table) if len(table) > 1 else "no figure differs")
+    if options.write:
+        page.write(rows, versions())
+
+
+def _table(rows: Sequence[Row], only_changed: bool) -> report.Table:
+    """A line for every program; with another version only for cases whose figures differ from its own."""
+    table = [["", "", *_HEADINGS]]
+    for row in rows:
+        if only_changed and row["before"] == row["jaxpool"]:
             continue
-        print("", *report.lines(target, of_target), report.summary(target, of_target), sep="\n")
-        if folder is not None:
-            path = folder / f"{TARGETS[target].lower()}-jax-{jax.__version__}.json"
-            report.save(path, target, of_target, versions)
-            print(f"saved {path}")
-            _plot(target, of_target, versions, path.with_suffix(".png"))
+        for who in ("jaxpool", "before", "plain", "slice"):
+            if who in row:
+                name = f"{row['target']} {row['case']}" if who == "jaxpool" else ""
+                table.append([name, who, *(f"{row[who][heading]:,}" for heading in _HEADINGS)])
+    return table
 
 
-def _run(options: argparse.Namespace) -> None:
-    """Time the cases of a GPU, print, save."""
-    cases = chosen(("gpu",), options.case)
-    if not cases:
-        sys.exit("no case holds this text")
-    rows: list[tuple[Case, run.Timed]] = []
-    try:
-        for case, timed in run.run(cases, options.processes):
-            rows.append((case, timed))
-            print(f"{len(rows)}/{len(cases)} {times.line(timed)}", flush=True)
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
-    order = {case.name: number for number, case in enumerate(cases)}
-    rows.sort(key=lambda row: order[row[0].name])
-    print("", *times.summary(rows), sep="\n")
-    folder = options.output or (None if options.case else RESULTS)
-    if folder is not None:
-        print(f"saved {times.save(folder, rows)}")
-    if wrong := [f"{timed.name}: {', '.join(timed.wrong)}" for _, timed in rows if timed.wrong]:
-        sys.exit("\n".join(["different results:", *wrong]))
-
-
-def _plot(target: str, rows: Sequence[Row], versions: dict[str, str], path: Path) -> None:
-    """Draw the figures if Matplotlib is installed; nothing else here needs it."""
-    if importlib.util.find_spec("matplotlib") is None:
-        print("no plot: Matplotlib is not installed")
-        return
-    from benchmarks.accelerators.plot import draw_plot
-
-    numbers = ", ".join(f"{name} {version}" for name, version in versions.items())
-    draw_plot(target, rows, f"Compiled for {TARGETS[target]}, not run on it: {numbers}", path)
-    print(f"saved {path}")
+def _is_wanted(name: str, texts: Sequence[str]) -> bool:
+    return not texts or any(text.replace("×", "x") in name.replace("×", "x") for text in texts)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -102,20 +61,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--target", choices=(*TARGETS, "all"), default="all", help="for which (default: %(default)s)")
     parser.add_argument("--case", action="append", default=[], metavar="TEXT", help="only what holds this text; repeat")
-    processors = os.cpu_count() or 1
-    parser.add_argument(
-        "--processes", type=int, default=processors, metavar="N", help="how many (default: %(default)s)"
-    )
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="save there, even if cases are left out")
-    parser.add_argument(
-        "--write-bounds", action="store_true", help="store what test_programs.py compares with, no more"
-    )
-    parser.add_argument(
-        "--run", action="store_true", help="run a GPU's cases on the GPU of this machine, and time them"
-    )
+    parser.add_argument("--against", metavar="REVISION", help="what differs from the package at this revision of git")
+    peers = ("plain", "slice")
+    parser.add_argument("--peers", nargs="*", choices=peers, default=peers, help="beside whom (default: both)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="how many")
+    parser.add_argument("--write", action="store_true", help="store these figures, and put them into the page")
     options = parser.parse_args(arguments)
-    if options.processes < 1:
-        parser.error(f"argument --processes: must be at least 1, got {options.processes}")
+    if options.write and options.against:
+        parser.error("argument --write: stores the figures of this version, without --against")
     return options
 
 

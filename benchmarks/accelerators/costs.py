@@ -9,14 +9,12 @@ import re
 from dataclasses import dataclass, fields
 
 from benchmarks.accelerators.instructions import Array, Computation, Instruction, parse
-from benchmarks.accelerators.reads import most_reads
 
 _FREE = {
     "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id",
     "opt-barrier",
 }  # fmt: skip
 _FREE_CALLS = {"ConcatBitcast", "AllocateBuffer"}
-_SHUFFLES = {"scatter", "select-and-scatter", "sort", "copy", "transpose", "concatenate"}
 _SLICES = {"slice", "dynamic-slice", "gather"}
 # One tile of float32: anything smaller costs next to nothing, whether or not the compiler estimates it.
 _SMALL = 4096
@@ -32,8 +30,6 @@ class Costs:
         rarely: the same if every conditional takes the branch that moves most.
         cycles: the compiler's estimates, summed; only on a TPU.
         uncosted: instructions on more than a tile without an estimate, on a TPU, and loops of unknown length.
-        shuffles: scatters, sorts, copies, transpositions and concatenations, including those in fusions.
-        reads: the most cells of one operand that a kernel's loop reads per output; only on a GPU.
     """
 
     kernels: int = 0
@@ -41,17 +37,14 @@ class Costs:
     rarely: int = 0
     cycles: int = 0
     uncosted: int = 0
-    shuffles: int = 0
-    reads: int = 0
 
     def __add__(self, other: "Costs") -> "Costs":
-        sums = {field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(Costs)}
-        return Costs(**sums | {"reads": max(self.reads, other.reads)})
+        return Costs(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(Costs)})
 
     def times(self, number: int) -> "Costs":
-        """The costs of a loop with this many iterations; its shuffles count once, as they occur once in the text."""
+        """The costs of a loop with this many iterations."""
         repeated = {name: getattr(self, name) * number for name in ("kernels", "moved", "rarely", "cycles")}
-        return Costs(**repeated, uncosted=self.uncosted, shuffles=self.shuffles, reads=self.reads)
+        return Costs(**repeated, uncosted=self.uncosted)
 
 
 def costs(text: str, target: str) -> Costs:
@@ -105,24 +98,17 @@ class _Reader:
         return read + destination.main_bytes
 
     def _kernel(self, instruction: Instruction, computation: Computation) -> Costs:
-        called = [self.computations[name] for name in instruction.called("calls")] if _is_fusion(instruction) else []
         moved = self._read(instruction, computation) + self._written(instruction, computation)
         cycles = re.search(r'"estimated_cycles":"(\d+)"', instruction.attributes)
         involved = (*instruction.arrays, *_arrays(computation, instruction.operands))
         is_large = sum(array.bytes for array in involved) > _SMALL
-        inside = [each.operation for inner in called for each in inner.instructions.values()]
         return Costs(
             kernels=1,
             moved=moved,
             rarely=moved,
             cycles=int(cycles.group(1)) if cycles else 0,
             uncosted=int(self.target == "tpu" and cycles is None and is_large),
-            shuffles=sum(operation in _SHUFFLES for operation in [instruction.operation, *inside]),
-            reads=max((most_reads(inner) for inner in called if self._is_loop(instruction)), default=0),
         )
-
-    def _is_loop(self, instruction: Instruction) -> bool:
-        return self.target == "gpu" and "kind=kLoop" in instruction.attributes
 
     def _read(self, instruction: Instruction, computation: Computation) -> int:
         """Bytes that the instruction reads from its operands."""

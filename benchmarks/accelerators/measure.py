@@ -1,62 +1,53 @@
-"""Compile every function of every case, in several processes, and measure the cost of its program."""
+"""Compile cases in several processes, and count what their programs cost."""
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from importlib import metadata
+from typing import Any
 
-from benchmarks.accelerators.case import OURS, PLAIN, SLICE, Case
+import jaxpool
+from benchmarks import against
 from benchmarks.accelerators.cases import all_cases
-from benchmarks.accelerators.costs import Costs, costs
-from benchmarks.accelerators.programs import compile_for, prepare
+from benchmarks.accelerators.compilers import compile_for, prepare
+from benchmarks.accelerators.costs import costs
+from benchmarks.report import Row
+
+COMPILERS = ("jax", "jaxlib", "libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
+# The other version of jaxpool in a process that compiles, if there is one.
+_before: list[Any] = []
 
 
-@dataclass(frozen=True)
-class Figures:
-    """The costs of one program, the bytes of its temporaries, and the seconds to trace and compile it."""
-
-    costs: Costs
-    temporary: int
-    seconds: float
-
-
-@dataclass
-class Row:
-    """A case with the figures of every function that computes it, and why some have none."""
-
-    case: Case
-    needed: int
-    figures: dict[str, Figures] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-
-
-def figures_of(case: Case, name: str) -> Figures:
-    """The figures of one function of a case."""
-    program = compile_for(case.target, case.functions[name], case.specifications)
-    return Figures(costs(program.text, case.target), program.temporary, program.seconds)
-
-
-def measure(cases: Sequence[Case], processes: int, names: Sequence[str] = (OURS, PLAIN, SLICE)) -> Iterator[Row]:
-    """The rows of these cases, for functions with these names, each as soon as all its programs are compiled."""
-    rows = {(case.target, case.name): Row(case, case.needed) for case in cases}
+def measure(
+    keys: Sequence[tuple[str, str]], peers: Sequence[str], processes: int, revision: str | None = None
+) -> Iterator[Row]:
+    """The figures of these cases, for jaxpool, these peers and another version."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=prepare) as executor:
-        futures: dict[Future[Figures], tuple[Row, str]] = {
-            executor.submit(_figures, key, name): (row, name)
-            for key, row in rows.items()
-            for name in row.case.functions
-            if name in names
-        }
-        for future in as_completed(futures):
-            row, name = futures[future]
-            failure = future.exception()
-            if failure is None:
-                row.figures[name] = future.result()
-            else:
-                row.failures[name] = f"{type(failure).__name__}: {failure}".splitlines()[0]
-            if len(row.figures) + len(row.failures) == len(set(names) & set(row.case.functions)):
-                yield row
+    with ProcessPoolExecutor(processes, context, initializer=_prepare, initargs=(revision,)) as executor:
+        yield from executor.map(_measured, keys, [peers] * len(keys))
 
 
-def _figures(key: tuple[str, str], name: str) -> Figures:
-    return figures_of(all_cases()[key], name)
+def versions() -> dict[str, str]:
+    """The package and the installed compilers."""
+    found = {distribution.name: distribution.version for distribution in metadata.distributions()}
+    return {"jaxpool": jaxpool.__version__} | {name: found[name] for name in COMPILERS if name in found}
+
+
+def _prepare(revision: str | None) -> None:
+    prepare()
+    if revision is not None:
+        _before.append(against.load(revision))
+
+
+def _measured(key: tuple[str, str], peers: Sequence[str]) -> Row:
+    case = all_cases()[key]
+    row: Row = {"target": case.target, "case": case.name, "needed": case.needed}
+    functions = {"jaxpool": (case.ours(jaxpool), jaxpool)}
+    if _before:
+        functions["before"] = (case.ours(_before[0]), _before[0])
+    functions |= {peer: (case.others[peer], jaxpool) for peer in peers if peer in case.others}
+    for name, (pool, library) in functions.items():
+        program = compile_for(case.target, case.around(pool), case.arguments, case.chips, library)
+        row[name] = asdict(costs(program.text, case.target)) | {"temporary": program.temporary}
+    return row

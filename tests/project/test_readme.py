@@ -1,4 +1,4 @@
-"""The README and the pages about models: every block of Python runs when pasted.
+"""The README and the pages about models: every block of Python runs when pasted, and figures are measured.
 
 A block gets a fresh namespace. It must print what the comments after `print` say. Blocks that are sessions, with `>>>`,
 are run with the other examples.
@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 import pytest
+
+from benchmarks import report
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,3 +44,12 @@ def test_block_runs_when_it_is_pasted(block: str, capsys: pytest.CaptureFixture[
     assert not said or printed.splitlines() == said
     assert names.get("accuracy", 1) > 0.9
     assert printed or "print(" not in block
+
+
+def test_figures_of_speed_are_those_of_the_measurement() -> None:
+    assert set(re.findall(r"\(benchmarks/(results/.*\.png)\)", README)) <= {
+        f"results/{path.stem}.png" for path, _ in report.stored("cpu")
+    }
+    for _, results in report.stored("cpu"):
+        assert results["summary"] == report.summary(results["cases"])
+    assert report.speeds() in README, "measured anew: python -m benchmarks --write does this"

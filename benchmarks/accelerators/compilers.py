@@ -5,9 +5,7 @@ Nothing is run, so figures from the compiled program have no noise. `prepare` is
 """
 
 import importlib.util
-import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,14 +16,10 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-import jaxpool
-
 TARGETS = {"gpu": "H100", "tpu": "v5e"}
 # The name by which JAX chooses a platform's lowering.
 PLATFORMS = {"gpu": "cuda", "tpu": "tpu"}
 PLUGINS = {"gpu": "jax_cuda12_plugin", "tpu": "libtpu"}
-Specification = tuple[tuple[int, ...], Any]
-
 _H100 = """
 gpu_device_info {
   threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152 shared_memory_per_core: 233472
@@ -51,11 +45,10 @@ _FLAGS = "--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0"
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled program's text, the peak bytes of its temporaries, and the seconds to compile it."""
+    """A compiled program's text, and the peak bytes of its temporaries."""
 
     text: str
     temporary: int
-    seconds: float
 
 
 def missing(targets: Sequence[str]) -> list[str]:
@@ -74,31 +67,22 @@ def prepare() -> None:
 
 
 def compile_for(
-    target: str, function: Callable[..., Any], specifications: Sequence[Specification], chips: int = 1
+    target: str, function: Callable[..., Any], arguments: Sequence[jax.ShapeDtypeStruct], chips: int, library: Any
 ) -> Program:
-    """The program of `function` for arrays of these shapes and dtypes; of several TPU chips each has a part of axis 0.
+    """The program of `function`, traced by this version of jaxpool; of several TPU chips each has a part of axis 0.
 
     Its text and its bytes are those of one chip.
     """
     sharding = _sharding(target, chips)
-    arrays = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype in specifications]
-    start = time.perf_counter()
+    arrays = [jax.ShapeDtypeStruct(each.shape, each.dtype, sharding=sharding) for each in arguments]
     # The platform is named here: a described H100 calls itself "gpu", which JAX resolves by the devices it finds. The
     # residuals of a rule are chosen while tracing, for this platform too.
-    with jaxpool.compiling_for(target):
+    with library.compiling_for(target):
         program = jax.jit(function).trace(*arrays).lower(lowering_platforms=(PLATFORMS[target],)).compile()
-    seconds = time.perf_counter() - start
     text, analysis = program.as_text(), program.memory_analysis()
     if text is None or analysis is None:
         raise RuntimeError(f"the compiler for {TARGETS[target]} tells nothing about its program")
-    return Program(text, analysis.temp_size_in_bytes, seconds)
-
-
-def needed_bytes(function: Callable[..., Any], specifications: Sequence[Specification]) -> int:
-    """The bytes of arguments and results, which must be moved at least."""
-    arrays = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specifications]
-    results = jax.tree.leaves(jax.eval_shape(function, *arrays))
-    return sum(math.prod(array.shape) * np.dtype(array.dtype).itemsize for array in [*arrays, *results])
+    return Program(text, analysis.temp_size_in_bytes)
 
 
 @cache
