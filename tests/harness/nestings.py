@@ -117,13 +117,12 @@ def check_two_orders(
 
             def along(arrays: Any, weights: jax.Array, pooled: Pool = pooled) -> jax.Array:
                 gradient = jax.grad(lambda arrays: (pooled(arrays) * weights).sum())(arrays)
-                return sum(jnp.vdot(gradient[name], one) for name, one in first.items())
+                return _product(gradient, first)
 
-            back = jax.grad(along)(arrays, weights[1])
             found[rule] = {
                 "values": pooled(arrays),
                 "reverse": along(arrays, weights[0]),
-                "reverse, reverse": sum(jnp.vdot(back[name], one) for name, one in second.items()),
+                "reverse, reverse": _product(jax.grad(along)(arrays, weights[1]), second),
             }
             if rule == "jvp":
                 both = jax.jvp(lambda arrays: jax.jvp(pooled, (arrays,), (first,))[1], (arrays,), (second,))
@@ -141,6 +140,10 @@ def check_two_orders(
                 wanted, sizes = wanted.sum(), sizes.sum()
             right = np.abs(found - wanted) <= 1e-9 * sizes + 1e-300
             assert right.all(), (rule, what, np.asarray(found)[~right], wanted[~right])
+
+
+def _product(gradient: Mapping[str, jax.Array], direction: Mapping[str, Any]) -> jax.Array:
+    return jnp.stack([jnp.vdot(gradient[name], one) for name, one in direction.items()]).sum()
 
 
 def _jets(arrays: Mapping[str, Array], directions: Sequence[Mapping[str, Array]]) -> dict[str, Jet]:

@@ -223,13 +223,18 @@ UNPOOLED: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 def test_unpooling_undoes_pooling_of_windows_that_share_no_cells(name: str, rule: Any) -> None:
     shape, parameters = UNPOOLED[name]
     x, axes = distinct(shape, name), parameters["axis"]
-    sizes, pool = [shape[a] for a in axes], jax.jit(partial(max_pool_with_indices, **parameters, rule=rule))
-    pooled, back = pool(x), max_unpool(*pool(x), sizes, axis=axes)
+    pool = jax.jit(partial(max_pool_with_indices, **parameters, rule=rule))
+
+    def there_and_back(x: Any) -> jax.Array:
+        values, indices = pool(x)
+        return max_unpool(values, indices, [shape[a] for a in axes], axis=axes)
+
+    pooled, back = pool(x), there_and_back(x)
     jax.tree.map(np.testing.assert_array_equal, pool(jnp.where(back == 0, -9, back)), pooled)
     np.testing.assert_array_equal(back, np.where(back != 0, x, 0))
     assert (back != 0).sum() == pooled[0].size
     # Only the winners have a gradient, here that of half their square.
-    gradient = jax.grad(lambda x: (max_unpool(*pool(x), sizes, axis=axes) ** 2 / 2).sum())(x)
+    gradient = jax.grad(lambda x: (there_and_back(x) ** 2 / 2).sum())(x)
     np.testing.assert_array_equal(gradient, back)
 
 
