@@ -25,7 +25,6 @@ SAMPLED = {
     "engine",
     "mistakes",
     "peers",
-    "pools",
     "properties",
     "random",
 }

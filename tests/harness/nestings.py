@@ -80,11 +80,7 @@ def check_nestings(
     The three levels are the names of the arrays that each derivative is in. The program scatters nothing.
     """
     directions = random_directions(arrays, levels)
-    parts = {name: [one, *[np.zeros_like(one)] * (len(jets.SETS) - 1)] for name, one in arrays.items()}
-    for number, direction in enumerate(directions):
-        for name, along in direction.items():
-            parts[name][2**number] = along
-    values = expected(**{name: Jet(each) for name, each in parts.items()})
+    values = expected(**_jets(arrays, directions))
     cotangent = np.random.default_rng(1).uniform(0.5, 1.5, values.value.shape)
     terms = (values * values * values * cotangent).parts.reshape(len(jets.SETS), -1)
     program = compiled_fast(partial(nested_derivatives, pool, rules)).lower(cotangent, dict(arrays), directions)
@@ -94,6 +90,69 @@ def check_nestings(
             of_nesting = terms[2 ** len(nesting) - 1]
             error, largest = abs(float(one) - float(of_nesting.sum())), float(np.abs(of_nesting).sum())
             assert error <= 1e-7 * largest, (rule, nesting, float(one), float(of_nesting.sum()))
+
+
+def check_two_orders(
+    pool: Pool,
+    expected: Callable[..., Jet],
+    arrays: Mapping[str, Array],
+    rules: Sequence[str],
+) -> None:
+    """Compare values and first and second derivatives, in all arrays at once, with those of `expected(**jets)`.
+
+    Tangents are compared window by window; cotangents are such that all windows count alike, whatever their size.
+    """
+    first, second = random_directions(arrays, [[*arrays]] * 2)
+    values, slopes, _, curvatures = expected(**_jets(arrays, [first, second])).parts[:4].astype(np.float64)
+    share = np.random.default_rng(1).uniform(0.5, 1.5, values.shape)
+    weights = [share / np.where(part == 0, 1, np.abs(part)) for part in (slopes, curvatures)]
+
+    @compiled_fast
+    def everything(arrays: Any, first: Any, second: Any, weights: Any) -> dict[str, dict[str, jax.Array]]:
+        found = {}
+        for rule in rules:
+
+            def pooled(arrays: Any, rule: str = rule) -> jax.Array:
+                return pool(rule, **arrays)
+
+            def along(arrays: Any, weights: jax.Array, pooled: Pool = pooled) -> jax.Array:
+                gradient = jax.grad(lambda arrays: (pooled(arrays) * weights).sum())(arrays)
+                return _product(gradient, first)
+
+            found[rule] = {
+                "values": pooled(arrays),
+                "reverse": along(arrays, weights[0]),
+                "reverse, reverse": _product(jax.grad(along)(arrays, weights[1]), second),
+            }
+            if rule == "jvp":
+                both = jax.jvp(lambda arrays: jax.jvp(pooled, (arrays,), (first,))[1], (arrays,), (second,))
+                mixed = jax.jvp(lambda arrays: along(arrays, weights[1]), (arrays,), (second,))[1]
+                found[rule] |= {"forward": both[0], "forward, forward": both[1], "reverse, forward": mixed}
+        return found
+
+    terms = {"values": values, "forward": slopes, "forward, forward": curvatures}
+    terms |= {"reverse": weights[0] * slopes, "reverse, reverse": weights[1] * curvatures}
+    terms["reverse, forward"] = terms["reverse, reverse"]
+    for rule, results in everything(dict(arrays), first, second, weights).items():
+        for what, found in results.items():
+            wanted, sizes = terms[what], np.abs(terms[what])
+            if not np.ndim(found):
+                wanted, sizes = wanted.sum(), sizes.sum()
+            right = np.abs(found - wanted) <= 1e-9 * sizes + 1e-300
+            assert right.all(), (rule, what, np.asarray(found)[~right], wanted[~right])
+
+
+def _product(gradient: Mapping[str, jax.Array], direction: Mapping[str, Any]) -> jax.Array:
+    return jnp.stack([jnp.vdot(gradient[name], one) for name, one in direction.items()]).sum()
+
+
+def _jets(arrays: Mapping[str, Array], directions: Sequence[Mapping[str, Array]]) -> dict[str, Jet]:
+    """The arrays, moved along each of the directions."""
+    parts = {name: [one, *[np.zeros_like(one)] * (len(jets.SETS) - 1)] for name, one in arrays.items()}
+    for number, direction in enumerate(directions):
+        for name, along in direction.items():
+            parts[name][2**number] = along
+    return {name: Jet(each) for name, each in parts.items()}
 
 
 def lowered(

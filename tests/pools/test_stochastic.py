@@ -1,4 +1,4 @@
-"""Draws: frequencies match the probabilities, and values and derivatives agree on the drawn cell."""
+"""Draws: frequencies match the probabilities, values and derivatives agree on the drawn cell, and means of draws."""
 
 from functools import partial
 from typing import Any
@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from jaxpool import stochastic_pool
-from tests.harness.compilation import compiled_fast
+from tests.harness.compilation import compiled_as_usual, compiled_fast
+from tests.reference import oracle
+from tests.registry.cases import distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -45,42 +47,38 @@ def test_frequencies(window: dict[str, Any]) -> None:
         assert ((seen - expected) ** 2 / expected).sum() < freedom + 7 * np.sqrt(2 * freedom + 1) + 20
 
 
-@pytest.mark.parametrize("rule", ["jvp", "vjp"])
-@pytest.mark.parametrize("window", [WINDOW, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("window", "rule"),
+    [
+        pytest.param(WINDOW, "jvp", id="small"),
+        pytest.param(LARGE, "vjp", id="large"),
+        pytest.param(LARGE, "jvp", id="large, jvp", marks=pytest.mark.slow),
+    ],
+)
 def test_derivatives_are_at_the_cells_drawn(window: dict[str, Any], rule: Any) -> None:
     shape = (11, 9)
-    x = np.random.default_rng(0).permutation(99).reshape(shape) - 20.0
+    x, tangent = np.random.default_rng(0).permutation(99).reshape(shape) - 20.0, distinct(shape, "tangent")
     mask = np.random.default_rng(1).random(shape) < 0.8
     pool = partial(stochastic_pool, **window, key=jax.random.key(5), where=mask, rule=rule)
 
     def both(x: jax.Array, tangent: jax.Array) -> Any:
         values, pull_back = jax.vjp(pool, x)
-        forward = jax.jvp(pool, (x,), (tangent,))[1] if rule == "jvp" else None
+        forward = jax.jvp(pool, (x,), (tangent,))[1] if rule == "jvp" else jnp.zeros_like(values)
         return values, pull_back(jnp.arange(1.0, values.size + 1).reshape(values.shape))[0], forward
 
-    hidden = np.where(mask, x, np.nan)
-    tangent = np.random.default_rng(2).normal(size=shape)
-    values, gradient, forward = compiled_fast(both)(hidden, tangent)
-    # Windows without a positive cell give 0, which is also a cell of x.
-    places = [np.flatnonzero(x.ravel() == value) for value in np.ravel(values)]
-    expected = np.zeros(x.size)
-    for number, (place, held) in enumerate(
-        zip(places, windows_of(x, window["kernel_size"], window["stride"], window.get("padding", (0, 0))), strict=True)
-    ):
-        if np.ravel(values)[number] == 0:
-            positive = (x.ravel()[held] > 0) & mask.ravel()[held] & (held >= 0)
-            assert not positive.any()
-            continue
-        assert place in held
-        assert mask.ravel()[place]
-        assert x.ravel()[place] > 0
-        expected[place] += number + 1
-    np.testing.assert_array_equal(np.ravel(gradient), expected)
-    if forward is not None:
-        np.testing.assert_allclose(
-            np.ravel(forward),
-            [tangent.ravel()[place][0] * (value != 0) for place, value in zip(places, np.ravel(values), strict=True)],
-        )
+    values, gradient, forward = (np.asarray(one) for one in compiled_fast(both)(np.where(mask, x, np.nan), tangent))
+    expected, along = np.zeros(x.size), np.zeros(values.size)
+    windows = windows_of(x, window["kernel_size"], window["stride"], window.get("padding", (0, 0)))
+    for number, (value, held) in enumerate(zip(values.ravel(), windows, strict=True)):
+        positive = [place for place in held if place >= 0 and x.flat[place] > 0 and mask.flat[place]]
+        # Windows without a positive cell give 0, which is also a cell of x.
+        assert value in (x.ravel()[positive] if positive else [0])
+        for place in positive:
+            if x.flat[place] == value:
+                expected[place] += number + 1
+                along[number] = tangent.flat[place]
+    np.testing.assert_array_equal(gradient.ravel(), expected)
+    np.testing.assert_array_equal(forward.ravel(), along if rule == "jvp" else 0)
 
 
 def test_special_cells() -> None:
@@ -109,12 +107,6 @@ def test_special_cells() -> None:
     assert draw(jnp.array([0, 3, 1], jnp.int8)).tolist() == [2.5]
 
 
-def test_forward_mode_is_refused_by_the_other_rule() -> None:
-    x = jnp.ones(4)
-    with pytest.raises(TypeError, match="can't apply forward-mode"):
-        jax.jvp(partial(stochastic_pool, kernel_size=(2,), key=jax.random.key(0), rule="vjp"), (x,), (x,))
-
-
 def test_a_single_row_of_many_cells() -> None:
     # As many cells as a byte can number, in an array of two axes.
     x = jnp.abs(jnp.sin(jnp.arange(600.0))).reshape(2, 300)
@@ -129,3 +121,18 @@ def test_one_key_under_vmap_draws_alike_for_every_item() -> None:
     split = jax.vmap(lambda row, key: stochastic_pool(row, (4,), key=key))(rows, jax.random.split(key, 3))
     for drawn in (np.asarray(split), np.asarray(stochastic_pool(rows, (4,), key=key))):
         assert (drawn != drawn[0]).any()
+
+
+def test_means_of_draws_of_numbers_near_the_ends_of_the_range() -> None:
+    random, windows = (
+        np.random.default_rng(3).normal(size=(1, 8, 8, 2)),
+        {"kernel_size": 3, "stride": 1, "axis": (1, 2)},
+    )
+    random[0, :4, :4] = 0
+    expected = oracle.evaluate("stochastic_pool", random, **windows)
+    pool = partial(stochastic_pool, **windows)
+    everything = compiled_as_usual(lambda x: (pool(x), jax.grad(lambda x: pool(x).sum())(x)))
+    for scale in (1e-15, 1e-12, 1.0, 1e12, 1e15):
+        values, gradient = everything((random * scale).astype(np.float32))
+        np.testing.assert_allclose(values / np.float32(scale), expected.values, rtol=1e-5)
+        np.testing.assert_allclose(gradient, expected.backward(np.ones(values.shape)), rtol=1e-4, atol=1e-5)

@@ -1,5 +1,7 @@
-"""Morphology: against SciPy, and against the definition for masks, ties, NaN and derivatives of cells and heights."""
+"""Blurs, against convolutions of NumPy, and morphology, against SciPy and the definition: masks, ties, NaN, dtypes."""
 
+import math
+import re
 import time
 from functools import partial
 from typing import Any
@@ -12,15 +14,113 @@ from scipy import ndimage
 
 import jaxpool
 from jaxpool import morphology
-from tests.harness.checks import check_gradient_and_hessian, cubed
+from tests.harness.checks import ROUNDING_OF_QUOTIENTS
 from tests.harness.compilation import compiled_as_usual, compiled_fast
+from tests.random.call_checks import check
 from tests.reference.morphology import extremes
+from tests.registry.calls import Call
 from tests.registry.cases import distinct, mask
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
+PLANE = np.random.default_rng(0).normal(size=(9, 7))
+
+
+@pytest.mark.parametrize(
+    ("kernels", "strides", "padding", "dilations"),
+    [
+        ((4, 2), (3, 1), "WRAP", (1, 3)),
+        # Cells that no window holds, in and between windows and at the end; more than 25 cells.
+        ((2, 1), (5, 3), ((1, 0), (0, 2)), (3, 1)),
+        pytest.param((2, 5), (1, 2), "EDGE", (2, 2), marks=pytest.mark.slow),
+        pytest.param((6, 5), (2, 1), ((3, 2), (2, 2)), (1, 1), marks=pytest.mark.slow),
+    ],
+)
+def test_blurs(kernels: Any, strides: Any, padding: Any, dilations: Any) -> None:
+    windows = {"kernel_size": kernels, "stride": strides, "padding": padding, "dilation": dilations}
+    for rule in ("jvp", "vjp"):
+        check(Call("blur_pool", (9, 7), {**windows, "rule": rule}, cells="distinct"))
+
+
+def test_the_default_of_blurred_maxima_is_that_of_the_paper() -> None:
+    # Maxima of two cells at a stride of 1 without padding, mirrored by a cell, (1, 2, 1)/4, every second one.
+    maxima = np.pad(np.maximum(PLANE[:, 1:], PLANE[:, :-1]), ((0, 0), (1, 1)), mode="reflect")
+    expected = ((maxima[:, :-2] + 2 * maxima[:, 1:-1] + maxima[:, 2:]) / 4)[:, ::2]
+    np.testing.assert_allclose(jaxpool.max_blur_pool(PLANE, (2,)), expected, atol=1e-14)
+    np.testing.assert_allclose(jaxpool.max_blur_pool(PLANE, (2,), None, blur_size=3), expected, atol=1e-14)
+
+
+def test_an_array_of_one_number_stays_it() -> None:
+    mask = np.random.default_rng(1).random((9, 8)) < 0.4
+    mask[:6] = False
+    for dtype in (jnp.float32, jnp.bfloat16):
+        x = jnp.where(mask, jnp.asarray(3, dtype), math.nan)
+        blurred = jaxpool.blur_pool(x, (5, 4), 1, "EDGE", where=mask)
+        assert blurred.dtype == dtype
+        assert set(np.unique(blurred.astype(jnp.bfloat16)).tolist()) == {0.0, 3.0}
+        np.testing.assert_allclose(blurred[blurred != 0].astype(jnp.float32), 3, rtol=ROUNDING_OF_QUOTIENTS)
+
+
+def test_cotangents_of_nan_reach_the_cells_of_their_window_only() -> None:
+    for rule in ("jvp", "vjp"):
+        pool = partial(jaxpool.blur_pool, kernel_size=(2,), stride=3, padding=0, rule=rule)
+        values, pull_back = jax.vjp(pool, jnp.arange(9.0))
+        (gradient,) = pull_back(jnp.full_like(values, jnp.nan).at[1].set(1.0))
+        np.testing.assert_array_equal(gradient, [np.nan, np.nan, 0, 0.5, 0.5, 0, np.nan, np.nan, 0])
+
+
+@pytest.mark.parametrize("function", ["blur_pool", "max_blur_pool"])
+def test_halves_are_rounded_once(function: str) -> None:
+    x = np.random.default_rng(2).normal(size=(2, 9)).astype(jnp.bfloat16)
+    pool = partial(getattr(jaxpool, function), kernel_size=(3,), stride=1, padding="EDGE")
+    values, pull_back = jax.vjp(pool, x)
+    cotangent = jnp.cos(jnp.arange(values.size)).reshape(values.shape).astype(x.dtype)
+    # Binomial weights are exact.
+    wide, wide_pull_back = jax.vjp(pool, x.astype(np.float32))
+    np.testing.assert_array_equal(values, wide.astype(x.dtype))
+    found, expected = pull_back(cotangent)[0], wide_pull_back(cotangent.astype(np.float32))[0]
+    np.testing.assert_array_equal(found, expected.astype(x.dtype))
+
+
+def test_dtypes_of_blurs() -> None:
+    assert jaxpool.blur_pool(np.full(4, 200, np.uint8), (3,)).tolist() == [200, 200]
+    mixed = jaxpool.blur_pool(np.array([1 + 1j, math.inf, 2]), (3,), 1, 0)
+    assert mixed.tolist() == [complex(math.inf, 0.25)]
+
+
+# Messages must not advise what these pools lack: padding of the maximum, and a ceil mode.
+WRONG_BLURS: list[tuple[str, str, Any, dict[str, Any]]] = [
+    ("max_blur_pool", "blur_size 9 .* spans 9 cells but the input has 7", (2,), {"padding": 0, "blur_size": 9}),
+    ("max_blur_pool", "blur_size must be at least 1, got 0$", (2,), {"blur_size": 0}),
+    ("max_blur_pool", r"blur_size \(3, 3\) has 2 entries but 1 axis is pooled", (2,), {"blur_size": (3, 3)}),
+    ("max_blur_pool", "kernel_size 5 .* the input has 4; use a smaller window$", (5, 2), {}),
+    ("blur_pool", "kernel_size 5 .* use a smaller window or more padding$", 5, {"padding": "VALID", "axis": (0, 1)}),
+    ("blur_pool", "kernel_size 3 does not say how many axes", 3, {}),
+]
+
+
+@pytest.mark.parametrize(("function", "message", "size", "options"), WRONG_BLURS)
+def test_wrong_arguments_of_blurs(function: str, message: str, size: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{function}: {message}"):
+        getattr(jaxpool, function)(jnp.zeros((4, 8)), size, **options)
+
+
+@pytest.mark.parametrize(
+    ("axis", "axes", "fix"),
+    [(None, "1 axis is", (3,)), (-1, "1 axis is", 3), ((0, 1, 2), "3 axes are", 3)],
+)
+def test_the_default_kernel_size_is_for_two_axes(axis: Any, axes: str, fix: Any) -> None:
+    x = jnp.zeros((8,) if axis is None else (4, 8, 8))
+    message = f"blur_pool: kernel_size (3, 3), the default, is for two axes, but {axes} pooled; write kernel_size={fix}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        jaxpool.blur_pool(x, axis=axis)
+    assert jax.eval_shape(partial(jaxpool.blur_pool, kernel_size=fix, axis=axis), x).shape[-1] == 4
+    # Any other size was given by the caller, and then the axes are wrong, as in other functions.
+    with pytest.raises(ValueError, match=r"^blur_pool: kernel_size \(2, 3\) has 2 entries but"):
+        jaxpool.blur_pool(x, (2, 3), axis=axis)
+
+
 X = distinct((9, 11), "morphology")
-SIZES = [(3, 3), (2, 4), (1, 5)]
 PAIRS = {
     morphology.dilation: ndimage.grey_dilation,
     morphology.erosion: ndimage.grey_erosion,
@@ -33,8 +133,8 @@ PAIRS = {
 SIGNS = {morphology.dilation: 1, morphology.erosion: -1}
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_values_are_those_of_scipy(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [(2, 4), *(pytest.param(one, marks=pytest.mark.slow) for one in ((3, 3), (1, 5)))])
+def test_morphology_is_that_of_scipy(size: tuple[int, int]) -> None:
     cells = np.random.default_rng(1).random(size) < 0.6
     cells[size[0] // 2, size[1] // 2] = True
     heights = np.random.default_rng(2).normal(size=size)
@@ -61,7 +161,7 @@ def test_values_are_those_of_scipy(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
 @pytest.mark.parametrize("function", SIGNS, ids=lambda function: function.__name__)
-def test_masks_ties_and_special_values(function: Any, rule: Any) -> None:
+def test_masks_ties_and_special_values_of_dilations(function: Any, rule: Any) -> None:
     x = np.random.default_rng(3).integers(0, 3, (6, 7)).astype(float)
     x[1, 2], x[4, 5], x[5, 0] = np.nan, -np.inf, np.inf
     heights = np.array([[0.0, -np.inf, 1.0], [1.0, 0.0, -1.0], [-np.inf, 0.0, 0.0]])
@@ -86,14 +186,6 @@ def test_learnt_elements_of_every_channel() -> None:
         for n, c in np.ndindex(2, 3):
             for result, b in ((found, heights[0, :, :, c]), (alone, heights[0, :, :, 0])):
                 np.testing.assert_array_equal(result[n, :, :, c], extremes(x[n, :, :, c], b, sign).values)
-
-
-# Sums of an opening tie wherever a winner of the erosion wins again.
-@pytest.mark.parametrize("function", SIGNS, ids=lambda function: function.__name__)
-def test_derivatives_of_every_order(function: Any) -> None:
-    x, heights = distinct((4, 5), "x"), distinct((2, 3), "b")
-    objectives = {rule: cubed(partial(function, rule=rule)) for rule in ("jvp", "vjp")}
-    check_gradient_and_hessian(objectives, x, heights)
 
 
 @pytest.mark.parametrize("function", SIGNS, ids=lambda function: function.__name__)
@@ -140,34 +232,31 @@ def test_large_elements_and_small_floats() -> None:
     np.testing.assert_array_equal(found, exact.astype(jnp.bfloat16))
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
-def test_steps_are_compiled_once(dtype: Any) -> None:
-    x, heights = jnp.linspace(-1, 1, 40).astype(dtype), jnp.linspace(0, 1, 14)
-    with_tangent = compiled_as_usual(
+def test_steps_are_compiled_once() -> None:
+    x, heights = jnp.linspace(-1, 1, 40).astype(jnp.bfloat16), jnp.linspace(0, 1, 14)
+    rectified = compiled_as_usual(
         lambda x: jax.jvp(lambda x: jax.nn.relu(morphology.dilation(x, heights)), (x,), (jnp.ones_like(x),))
     )
     start = time.process_time()
-    values, _ = with_tangent(x)
+    values, _ = rectified(x)
     # Each step again for every result would take a minute, and four times as long for another cell.
     assert time.process_time() - start < 10
-    wide = morphology.dilation(x.astype(np.float32), heights.astype(dtype).astype(np.float32))
-    np.testing.assert_array_equal(values, jax.nn.relu(wide).astype(dtype))
+    wide = morphology.dilation(x.astype(np.float32), heights.astype(x.dtype).astype(np.float32))
+    np.testing.assert_array_equal(values, jax.nn.relu(wide).astype(x.dtype))
 
 
-def test_batches_programs_and_portable_ones() -> None:
+def test_batches_of_elements() -> None:
     xs, heights = distinct((3, 4, 5), "xs"), distinct((3, 2, 3), "each")
     found = jax.vmap(morphology.dilation)(xs, heights)
-    one_by_one = [morphology.dilation(x, b) for x, b in zip(xs, heights, strict=True)]
-    np.testing.assert_array_equal(found, one_by_one)
+    np.testing.assert_array_equal(found, [morphology.dilation(x, b) for x, b in zip(xs, heights, strict=True)])
 
     def slopes(x: jax.Array, b: jax.Array) -> Any:
         return jax.grad(lambda x, b: (morphology.erosion(x, b) ** 2).sum(), (0, 1))(x, b)
 
     expected = slopes(xs[0], heights[0])
-    with jax.disable_jit():
-        jax.tree.map(np.testing.assert_allclose, slopes(xs[0], heights[0]), expected)
-    with jaxpool.portable():
-        jax.tree.map(np.testing.assert_allclose, slopes(xs[0], heights[0]), expected)
+    for context in (jax.disable_jit(), jaxpool.portable()):
+        with context:
+            jax.tree.map(np.testing.assert_allclose, slopes(xs[0], heights[0]), expected)
 
 
 @pytest.mark.parametrize(
