@@ -23,8 +23,6 @@ from tests.harness.compilation import compile_fast_from_now_on
 SHARE, SHARE_OF_BOTH_PARTS = 1 / 8, 1 / 5
 SAMPLED = {
     "engine",
-    "mistakes",
-    "peers",
     "pools",
     "properties",
     "random",
