@@ -10,14 +10,17 @@ most 18 quotients, of cotangents up to 9, each of them rounded.
 import inspect
 import pkgutil
 import re
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from tests.harness.compilation import compiled_fast
 
@@ -44,6 +47,21 @@ class Call(NamedTuple):
 Pool = Callable[[Call, jax.Array], jax.Array]
 
 
+@cache
+def imported(name: str) -> Any:
+    """A module of a framework. Keras reads both variables when imported, and writes settings into its home."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("KERAS_BACKEND", "jax")
+        environment.setenv("KERAS_HOME", tempfile.mkdtemp())
+        return pytest.importorskip(name)
+
+
+def pool_of(module: Any, call: Call, x: jax.Array) -> jax.Array:
+    """What a function, or a layer of Equinox, gives."""
+    pool = getattr(module, call.function)
+    return pool(**call.arguments)(x) if call.function.endswith("d") else pool(x, **call.arguments)
+
+
 @contextmanager
 def settings_of_users() -> Iterator[None]:
     """The default settings of users, within the stricter settings of the other tests."""
@@ -57,11 +75,12 @@ def check_calls(
     ours: Pool,
     *,
     gradients: bool = True,
+    ties: bool = True,
 ) -> None:
-    """Compare values, dtypes and gradients of `ours` with those of `theirs`, for every call."""
+    """Compare values, dtypes and gradients of `ours` with those of `theirs`, for every call, or not those of ties."""
     random = np.random.default_rng(0)
     distinct = [random.permutation(int(np.prod(call.shape))).reshape(call.shape) + lowest(call) for call in calls]
-    ties = [random.integers(0, 3, call.shape) for call in calls]
+    tied = [random.integers(0, 3, call.shape) for call in calls]
     outputs = [result_of(theirs, call) for call in calls]
     cotangents = [random.integers(1, 10, output.shape).astype(output.dtype) for output in outputs]
 
@@ -77,10 +96,11 @@ def check_calls(
                     found.append((pool(call, x),))
         return found
 
-    for arrays in (distinct, ties):
+    for arrays in (distinct, tied):
         found = run([jnp.asarray(x, call.dtype) for call, x in zip(calls, arrays, strict=True)], cotangents)
         for call, expected, result in zip(calls, found[::2], found[1::2], strict=True):
-            for what, one, other in zip(("value", "gradient"), expected, result, strict=False):
+            whats = ("value", "gradient") if ties or arrays is distinct else ("value",)
+            for what, one, other in zip(whats, expected, result, strict=False):
                 assert (other.shape, other.dtype) == (one.shape, one.dtype), call
                 rtol, atol = tolerances(call, what)
                 np.testing.assert_allclose(
@@ -129,3 +149,11 @@ def warned(call: Callable[[], Any]) -> list[type[Warning]]:
         warnings.simplefilter("always")
         call()
     return [warning.category for warning in caught]
+
+
+def check_refused(call: Callable[[], Any], exception: type[Exception], message: str) -> None:
+    """Check the error of a wrong call; JAX's own are subclasses."""
+    with pytest.raises(exception) as raised:
+        call()
+    assert raised.type is exception
+    assert re.match(message, str(raised.value)), str(raised.value)
