@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import pytest
 
 import jaxpool
 from tests.registry.records import RECORDS
@@ -86,16 +85,6 @@ def wrong_type(message: str, **arguments: Any) -> Row:
 def wrong_value(message: str, **arguments: Any) -> Row:
     """A call that raises a ValueError, with the message after the function's name."""
     return ValueError, message, arguments
-
-
-def one_of_each_kind(functions: Iterable[str]) -> list[Any]:
-    """Functions as rows of a test: by default the first with its kind of windows and its required arguments."""
-    kinds = {function: (RECORDS[function].windows, *RECORDS[function].options) for function in functions}
-    first = {kind: function for function, kind in reversed(kinds.items())}
-    return [
-        pytest.param(function, marks=() if first[kind] == function else pytest.mark.slow)
-        for function, kind in kinds.items()
-    ]
 
 
 def zeros(*shape: int) -> np.ndarray:

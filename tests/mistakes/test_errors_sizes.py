@@ -17,12 +17,11 @@ from tests.mistakes.errors import (
     Row,
     Traced,
     check_wrong_calls,
-    one_of_each_kind,
     wrong_type,
     wrong_value,
     zeros,
 )
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, one_of_each_kind
 
 STATIC = "{0} must be a Python int, got a traced value; .*static_argnames='{0}'"
 INTS = "{} must be an int or a sequence of ints, got {}"

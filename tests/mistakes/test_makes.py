@@ -19,8 +19,8 @@ import pytest
 import jaxpool
 import jaxpool.morphology
 from jaxpool.compat import equinox, flax, haiku, keras, torch
-from tests.mistakes.errors import one_of_each_kind, working
-from tests.registry.records import RECORDS
+from tests.mistakes.errors import working
+from tests.registry.records import RECORDS, one_of_each_kind
 
 _RANDOM = np.random.default_rng(0)
 

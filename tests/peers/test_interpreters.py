@@ -1,4 +1,4 @@
-"""Portable pools in other interpreters of programs: Taylor mode, forward Laplacians and ONNX.
+"""Pools inside `jaxpool.portable()` in other interpreters of programs: Taylor mode, forward Laplacians and ONNX.
 
 Expected values are those of the same pools without `portable`, by JAX's own modes of differentiation.
 """
@@ -13,14 +13,16 @@ import pytest
 from jax.experimental.jet import jet
 
 import jaxpool
-from tests.harness.parts import mechanisms_first
 from tests.registry.cases import distinct
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, one_of_each_kind
 
-X, DIRECTION = distinct((2, 7, 6), "portable"), distinct((2, 7, 6), "direction")[:1]
-X: Any = X[:1]
+X: Any = distinct((2, 7, 6), "portable")[:1]
+DIRECTION = distinct((2, 7, 6), "direction")[:1]
 # Pools that draw cells need keys, which few interpreters know. Without a key, means are drawn from nothing.
 NAMES = [name for name, record in RECORDS.items() if not record.draws or name == "stochastic_pool"]
+
+
+each_function = pytest.mark.parametrize("name", one_of_each_kind(NAMES))
 
 
 def values(name: str) -> Callable[[jax.Array], jax.Array]:
@@ -39,14 +41,13 @@ def test_programs_have_nothing_of_ours() -> None:
             assert word not in program, (name, word)
 
 
-@pytest.mark.parametrize("name", mechanisms_first(NAMES))
+@each_function
 def test_values_and_gradients(name: str) -> None:
     """The context is part of the key of caches: the same function is traced inside and outside."""
     function = jax.jit(jax.value_and_grad(loss(name)))
     expected = function(X)
     with jaxpool.portable():
         found = function(X)
-        assert "platform_call" not in str(jax.make_jaxpr(function)(X))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
@@ -65,7 +66,7 @@ LEARNT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("size", [(3, 3), jaxpool.whole], ids=str)
+@pytest.mark.parametrize("size", [(3, 3), pytest.param(jaxpool.whole, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("name", LEARNT)
 def test_derivatives_beside_masked_cells(name: str, size: Any) -> None:
     """JAX differentiates what takes the place of a masked cell, too."""
@@ -74,7 +75,7 @@ def test_derivatives_beside_masked_cells(name: str, size: Any) -> None:
     def loss(x: jax.Array, learnt: jax.Array) -> jax.Array:
         return (getattr(jaxpool, name)(x, learnt, size, axis=(-2, -1), where=mask) ** 2).sum()
 
-    both = jax.value_and_grad(loss, (0, 1))
+    both = jax.jit(jax.value_and_grad(loss, (0, 1)))
     expected = both(X, LEARNT[name])
     with jaxpool.portable():
         found = both(X, LEARNT[name])
@@ -89,7 +90,8 @@ def test_logits_of_minus_infinity() -> None:
     np.testing.assert_allclose(found, [x[1:].mean()])
 
 
-@pytest.mark.parametrize("name", mechanisms_first(NAMES))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_checks_of_every_operation(name: str) -> None:
     """JAX's checks for NaN and divisions by 0 are operations of the traced program, and not of lowerings."""
     flags = ("jax_error_checking_behavior_nan", "jax_error_checking_behavior_divide")
@@ -103,7 +105,7 @@ def test_checks_of_every_operation(name: str) -> None:
             jax.config.update(flag, "ignore")
 
 
-@pytest.mark.parametrize("name", mechanisms_first(NAMES))
+@each_function
 def test_taylor_mode(name: str) -> None:
     def slope(x: jax.Array) -> jax.Array:
         return jax.jvp(values(name), (x,), (DIRECTION,))[1]
@@ -115,7 +117,7 @@ def test_taylor_mode(name: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", mechanisms_first(NAMES))
+@each_function
 def test_forward_laplacian(name: str) -> None:
     folx = pytest.importorskip("folx")
 
@@ -138,15 +140,11 @@ NOT_IN_ONNX = {
 }
 
 
-def onnx_row(name: str) -> Any:
-    """A function as a row, which must fail if it is not in ONNX."""
-    marks = [pytest.mark.xfail(strict=True, reason=NOT_IN_ONNX[name])] if name in NOT_IN_ONNX else []
-    return pytest.param(name, marks=marks)
-
-
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("name", [onnx_row(name) for name in NAMES])
-def test_onnx(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_onnx(name: str, request: pytest.FixtureRequest) -> None:
+    if name in NOT_IN_ONNX:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=NOT_IN_ONNX[name]))
     jax2onnx, onnxruntime = pytest.importorskip("jax2onnx"), pytest.importorskip("onnxruntime")
     if jax.__version_info__ >= (0, 12):
         pytest.skip("jax2onnx 0.17 converts no jitted function of this JAX")
