@@ -43,6 +43,7 @@ ARRAYS: list[Row] = [
     wrong_type("x has dtype float8_e5m2, which cannot be pooled", x=Traced(np.zeros((8, 8), "float8_e5m2"))),
     wrong_type("x has dtype key<fry>, which cannot be pooled; allowed are", x=jax.random.split(jax.random.key(0), 8)),
 ]
+NO_MASK = r"where of shape {} does not broadcast to x \(2, 8, 8\); give a bool for every cell, or an array with 1 along"
 RULES: list[Row] = [
     wrong_value(f"rule {re.escape(repr(given))} is unknown; use 'jvp' .* or 'vjp'", rule=given)
     for given in ("forward", "JVP", None, 1, ["jvp"])
@@ -59,20 +60,12 @@ MASKS: list[Row] = [
     wrong_type("where must be bool, got dtype key<fry>; compare it", where=jax.random.split(jax.random.key(0), 8)),
     wrong_type("where must be bool, got dtype float32; compare .*, as in where != 0", where=Traced(zeros(8))),
     *(
-        wrong_value(
-            rf"where of shape {re.escape(str(shape))} does not broadcast to x \(2, 8, 8\); "
-            "give a bool for every cell, or an array with 1 along",
-            where=mask,
-        )
+        wrong_value(NO_MASK.format(re.escape(str(shape))), where=mask)
         for shape in ((3,), (0,), (2,), (2, 8), (3, 8, 8), (16, 1), (1, 2, 8, 8), (1, 1, 1, 1))
         for mask in (np.ones(shape, bool), Traced(np.ones(shape, bool)))
     ),
     # An axis of x with a single cell is not stretched to that of the mask.
-    wrong_value(
-        r"where of shape \(2, 1, 1\) does not broadcast to x \(1, 8, 8\)",
-        x=zeros(1, 8, 8),
-        where=np.ones((2, 1, 1), bool),
-    ),
+    wrong_value("where of shape .* does not broadcast to x", x=zeros(1, 8, 8), where=np.ones((2, 1, 1), bool)),
 ]
 
 
@@ -99,11 +92,8 @@ def numbers(name: str) -> list[Row]:
             for given in ("2", None, True, 2j)
         ),
         *(
-            wrong_type(
-                rf"{name} must be .*, got {type(given).__name__}; convert it with jnp\.asarray\({name}\)$",
-                **{name: given},
-            )
-            for given in ([2.0, 2.0], (2.0,))
+            wrong_type(rf"{name} must be .*, got {kind}; convert it with jnp\.asarray\({name}\)$", **{name: given})
+            for kind, given in (("list", [2.0, 2.0]), ("tuple", (2.0,)))
         ),
         *(
             wrong_type(f"{name} must be real, got dtype {dtype}", **{name: given})
@@ -137,17 +127,12 @@ RAW_KEY = (
     r"key must be .*, got uint32 numbers of shape {} in place of \(2,\); make one with jax\.random\.key\(0\)"
     r", or .*wrap_key_data\(key, impl='rbg'\)$"
 )
+ONE_KEY = r"key must be a single key, got an array of shape \({}\); give one, as key\[{}\]"
 KEYS: list[Row] = [
     wrong_type(r"key must be a key of jax\.random, got 0; make one with jax\.random\.key\(0\)", key=0),
     wrong_type(r"key must be a key of jax\.random, got dtype float32; make one", key=zeros(2)),
-    wrong_value(
-        r"key must be a single key, got an array of shape \(3,\); give one, as key\[0\], or use jax\.vmap",
-        key=jax.random.split(jax.random.key(0), 3),
-    ),
-    wrong_value(
-        r"key must be a single key, got an array of shape \(3, 4, 2\); give one, as key\[0, 0\]",
-        key=np.zeros((3, 4, 2), np.uint32),
-    ),
+    wrong_value(ONE_KEY.format("3,", "0") + r", or use jax\.vmap", key=jax.random.split(jax.random.key(0), 3)),
+    wrong_value(ONE_KEY.format("3, 4, 2", "0, 0"), key=np.zeros((3, 4, 2), np.uint32)),
     *(
         wrong_value(RAW_KEY.format(re.escape(str(shape))), key=given)
         for shape in ((), (0,), (4,), (2, 3))
@@ -167,19 +152,9 @@ INDICES: list[Row] = [
     wrong_type(NO_ARRAY.format("values", "list"), values=[1]),
     wrong_type("values has dtype float8_e5m2, which .*; allowed are .*", values=IMAGE.astype("float8_e5m2")),
     wrong_value(r"output_size \(16, 16\) has 2 entries but values has 0 axes", values=zeros(), indices=np.array(0)),
-    wrong_value(
-        "axis 0 is out of range for values with 0 axes", values=zeros(), indices=np.array(0), output_size=2, axis=0
-    ),
-    wrong_value(
-        "axis 1 is pooled but has no cells; pool arrays with at least one",
-        values=zeros(8, 0, 8),
-        indices=np.zeros((8, 0, 8), np.int32),
-    ),
-    wrong_type(
-        "axis 1 has the symbolic size n; a pooled axis needs a known size",
-        values=shaped(*UNKNOWN),
-        indices=shaped(*UNKNOWN, dtype=np.int32),
-    ),
+    wrong_value("axis 0 is out of .* 0 axes", values=zeros(), indices=np.array(0), output_size=2, axis=0),
+    wrong_value("axis 1 is pooled but has no cells", values=zeros(8, 0, 8), indices=np.zeros((8, 0, 8), np.int32)),
+    wrong_type("axis 1 has the symbolic", values=shaped(*UNKNOWN), indices=shaped(*UNKNOWN, dtype=np.int32)),
     *(wrong_type(NO_ARRAY.format("indices", type(given).__name__), indices=given) for given in ([[0]], None, 0)),
     *(
         wrong_type(f"indices must be integers, got dtype {dtype}; give those of the max pool", indices=given)
@@ -187,10 +162,7 @@ INDICES: list[Row] = [
         for given in (np.zeros((2, 8, 8), dtype), Traced(np.zeros((2, 8, 8), dtype)))
     ),
     *(
-        wrong_value(
-            rf"indices of shape {re.escape(str(shape))} do not match values of shape \(2, 8, 8\); give one per value",
-            indices=given,
-        )
+        wrong_value(f"indices of shape {re.escape(str(shape))} do not match .*; give one per value", indices=given)
         for shape in ((8, 8), (2, 8, 4), (1, 8, 8), (1, 2, 8, 8), ())
         for given in (np.zeros(shape, np.int32), Traced(np.zeros(shape, np.int32)))
     ),
@@ -200,30 +172,18 @@ INDICES: list[Row] = [
         for given in ((2, 2), (8, 7), (7, 16), (1,))
     ),
     *(
-        wrong_value(
-            rf"output_size {re.escape(str(given))} has an entry for every axis of values .*axis=\(-3, -2, -1\)$",
-            output_size=given,
-        )
+        wrong_value(r"output_size .* has an entry for every axis of .*axis=\(-3, -2, -1\)$", output_size=given)
         for given in ((2, 16, 16), (2, 2, 2))
     ),
     wrong_value(
-        r"output_size \(65536, 32768\) and the values \(2, 8, 8\) hold 2147483712 cells, but int32 .*; unpool .* parts",
-        output_size=(65536, 32768),
-        axis=(2, 1),
+        "output_size .* hold 2147483712 cells, but int32 .*; .* parts", output_size=(2**16, 2**15), axis=(2, 1)
     ),
     wrong_value(r"output_size \(2147483640,\) and .* hold 2147483648 cells", output_size=2**31 - 8, axis=1),
 ]
 
 OWN: dict[str, list[Row]] = {
     "max_pool": [
-        wrong_value(
-            "window 1 along axis 0 holds only padding .*dilation 3",
-            kernel_size=(2,),
-            x=zeros(2),
-            stride=1,
-            padding=(2,),
-            dilation=3,
-        ),
+        wrong_value("window 1 .* only .*dilation 3", x=zeros(2), kernel_size=(2,), stride=1, padding=2, dilation=3),
     ],
     "avg_pool": [
         *(
@@ -232,21 +192,12 @@ OWN: dict[str, list[Row]] = {
         ),
         wrong_value("divisor_override must be finite", divisor_override=10**400),
         *(
-            wrong_type(
-                f"divisor_override must be a Python number or None, got {re.escape(repr(given))}",
-                divisor_override=given,
-            )
-            for given in ("4", True, 2j, (2, 2))
-        ),
-        *(
-            wrong_type(
-                f"divisor_override must be a Python number, got {words}; divide the result of sum_pool by it instead",
-                divisor_override=given,
-            )
-            for words, given in (
-                ("an array", np.ones(3)),
-                ("an array", jax.numpy.ones((4, 4))),
-                ("a traced value", Traced(2.0)),
+            wrong_type(f"divisor_override must be a Python number{message}", divisor_override=given)
+            for message, given in (
+                *((f" or None, got {re.escape(repr(given))}", given) for given in ("4", True, 2j, (2, 2))),
+                (", got an array; divide the result of sum_pool by it instead", np.ones(3)),
+                (", got an array; divide", jax.numpy.ones((4, 4))),
+                (", got a traced value; divide", Traced(2.0)),
             )
         ),
     ],
@@ -309,10 +260,7 @@ OWN: dict[str, list[Row]] = {
     ],
     "spatial_pyramid_pool": [
         wrong_value("kind 'sum' is unknown; use 'max' or 'avg'", kind="sum"),
-        wrong_type(
-            r"kind returned shape \(2, .*\), not \(.*\); give a pool of one value",
-            kind=partial(quantile_pool, q=(0.25, 0.75)),
-        ),
+        wrong_type("kind returned shape .2, .*, not .*; give a pool", kind=partial(quantile_pool, q=(0.25, 0.75))),
     ],
     **dict.fromkeys(("fractional_max_pool", "fractional_max_pool_with_indices"), SAMPLES),
     "max_unpool": INDICES,
@@ -412,10 +360,7 @@ RIGHT: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
     "adaptive_avg_pool": [*BINS, (COMPLEX, (2, 2))],
     "global_avg_pool": [*WHOLE, (COMPLEX, (1, 1))],
     "adaptive_max_pool": [*BINS, ({"output_size": (2, 2), "x": shaped(65536, 65536)}, (2, 2))],
-    "adaptive_max_pool_with_indices": [
-        *BINS,
-        ({"output_size": 2, "axis": 1, "x": shaped(65536, 65536)}, (65536, 2)),
-    ],
+    "adaptive_max_pool_with_indices": [*BINS, ({"output_size": 2, "axis": 1, "x": shaped(2**16, 2**16)}, (2**16, 2))],
     "max_unpool": [
         ({"output_size": [np.int64(9), 20]}, (2, 9, 20)),
         ({"output_size": (4, 7), "axis": (1, 2)}, (2, 4, 7)),
