@@ -54,23 +54,19 @@ def framed(pool: Pool) -> Pool:
 
 
 def flax() -> dict[str, Pool]:
-    """Windows only."""
+    def windows(pool: Pool) -> Pool:
+        return lambda x, kernel_size, stride, padding: framed(pool)(x, kernel_size, stride, padding)
 
-    def windows(name: str) -> Pool:
-        pool = framed(getattr(import_module("flax.linen.pooling"), name))
-        return lambda x, kernel_size, stride, padding: pool(x, kernel_size, stride, padding)
-
-    return {name: windows(name) for name in ("max_pool", "min_pool", "avg_pool")}
+    pools = import_module("flax.linen.pooling")
+    return {name: windows(getattr(pools, name)) for name in ("max_pool", "min_pool", "avg_pool")}
 
 
 def haiku() -> dict[str, Pool]:
-    """Windows only, with entries for the axes around the pooled ones."""
+    def windows(pool: Pool) -> Pool:
+        # Entries for the axes around the pooled ones, too.
+        return lambda x, kernel_size, stride, padding: framed(pool)(x, (1, *kernel_size, 1), (1, *stride, 1), padding)
 
-    def windows(name: str) -> Pool:
-        pool = framed(getattr(import_module("haiku"), name))
-        return lambda x, kernel_size, stride, padding: pool(x, (1, *kernel_size, 1), (1, *stride, 1), padding)
-
-    return {name: windows(name) for name in ("max_pool", "avg_pool")}
+    return {name: windows(getattr(import_module("haiku"), name)) for name in ("max_pool", "avg_pool")}
 
 
 def equinox() -> dict[str, Pool]:
@@ -87,38 +83,30 @@ def equinox() -> dict[str, Pool]:
     def bins(kind: str) -> Pool:
         return lambda x, output_size: getattr(layers, f"Adaptive{kind}Pool{x.ndim}d")(output_size)(x[None])[0]
 
-    return {
-        "max_pool": windows("Max"),
-        "avg_pool": windows("Avg"),
-        "adaptive_max_pool": bins("Max"),
-        "adaptive_avg_pool": bins("Avg"),
-        "global_max_pool": lambda x, axis: bins("Max")(x, (1,) * len(axis)),
-    }
+    pools = {"max_pool": windows("Max"), "avg_pool": windows("Avg"), "adaptive_max_pool": bins("Max")}
+    whole = {"global_max_pool": lambda x, axis: bins("Max")(x, (1,) * len(axis))}
+    return {**pools, "adaptive_avg_pool": bins("Avg"), **whole}
 
 
 def keras() -> dict[str, Pool]:
     """Operations, and a layer by the number of pooled axes for the maximum of whole ones."""
     library = import_module("keras")
 
-    def windows(name: str) -> Pool:
-        pool = framed(getattr(library.ops, name))
-        return lambda x, kernel_size, stride, padding: pool(x, kernel_size, stride, padding.lower(), "channels_last")
+    def windows(pool: Pool) -> Pool:
+        return lambda x, kernel_size, stride, padding: framed(pool)(
+            x, kernel_size, stride, padding.lower(), "channels_last"
+        )
 
-    def bins(name: str) -> Pool:
-        pool = framed(getattr(library.ops, name))
-        return lambda x, output_size: pool(x, output_size, data_format="channels_last")
+    def bins(pool: Pool) -> Pool:
+        return lambda x, output_size: framed(pool)(x, output_size, data_format="channels_last")
 
     def whole(x: jax.Array, axis: tuple[int, ...]) -> jax.Array:
         layer = getattr(library.layers, f"GlobalMaxPooling{len(axis)}D")
         return framed(layer(data_format="channels_last", keepdims=True))(x)
 
-    return {
-        "max_pool": windows("max_pool"),
-        "avg_pool": windows("average_pool"),
-        "adaptive_max_pool": bins("adaptive_max_pool"),
-        "adaptive_avg_pool": bins("adaptive_average_pool"),
-        "global_max_pool": whole,
-    }
+    pools = {"max_pool": windows(library.ops.max_pool), "avg_pool": windows(library.ops.average_pool)}
+    pools |= {"adaptive_max_pool": bins(library.ops.adaptive_max_pool), "global_max_pool": whole}
+    return {**pools, "adaptive_avg_pool": bins(library.ops.adaptive_average_pool)}
 
 
 def ours() -> dict[str, Pool]:
@@ -127,14 +115,8 @@ def ours() -> dict[str, Pool]:
 
 
 # The pools of each library for an array of pooled axes alone, by the names of jaxpool and with its arguments.
-LIBRARIES: dict[str, Callable[[], dict[str, Pool]]] = {
-    "plain JAX": plain_jax,
-    "Flax": flax,
-    "Haiku": haiku,
-    "Equinox": equinox,
-    "Keras": keras,
-    "jaxpool": ours,
-}
+_FRAMEWORKS = {"Flax": flax, "Haiku": haiku, "Equinox": equinox, "Keras": keras}
+LIBRARIES: dict[str, Callable[[], dict[str, Pool]]] = {"plain JAX": plain_jax, **_FRAMEWORKS, "jaxpool": ours}
 
 
 @dataclass(frozen=True)
@@ -224,7 +206,7 @@ def with_nan() -> np.ndarray:
     return x
 
 
-SAME = windows(3, stride=1, padding="SAME")
+SAME, SQUARES = windows(3, stride=1, padding="SAME"), windows(2, 2, stride=1, padding="SAME")
 DROPPED = "from 4096 cells on, maxima over windows without overlap and over whole axes drop NaN on the CPU"
 NAN_WINS = "the value is NaN, and the gradient goes to a cell that is not"
 PADDING = "padding of -inf ties with cells of -inf, wins as the first, and takes the gradient with it"
@@ -239,7 +221,7 @@ CEILING = "zeros that no padding declares are averaged in"
 SHIFTED = "the gradient of the first shard is shifted by as many cells as windows overlap"
 NEIGHBOURS = "what shards fetch from their neighbours for one pool is reused for the next with the padding of the first"
 
-ONES = np.ones((31, 31), jnp.bfloat16)
+ONES, TIES, CELLS = np.ones((31, 31), jnp.bfloat16), floats(0, 1, 1, 1).reshape(2, 2), floats(*range(32))
 WINNERS, WAVES = np.tile(floats(0, 3, 1, 0), 4), np.tile(floats(3, -3), 16)
 ROWS = (
     Row("max 2×2, one NaN", DROPPED, with_nan(), "max_pool", windows(2, 2), shown=(0, 0)),
@@ -249,33 +231,16 @@ ROWS = (
     Row("gradient of max, NaN wins", NAN_WINS, floats(1, np.nan, 3, 2), "max_pool", windows(4), "gradient"),
     Row("gradient of max, -inf by padding", PADDING, floats(*[-np.inf] * 3), "max_pool", SAME, "gradient"),
     Row("JVP of max, -inf", NO_WINNER, floats(*[-np.inf] * 4), "max_pool", windows(2), "tangent"),
-    Row(
-        "JVP of max, ties by padding",
-        TWO_MODES,
-        floats(0, 1, 1, 1).reshape(2, 2),
-        "max_pool",
-        windows(2, 2, stride=1, padding="SAME"),
-        "tangent",
-        shown=0,
-    ),
+    Row("JVP of max, ties by padding", TWO_MODES, TIES, "max_pool", SQUARES, "tangent", shown=0),
     Row("average 31×31, bfloat16 ones", ROUNDED, ONES, "avg_pool", windows(31, 31)),
     Row("average 2×2, float16 60000s", OVERFLOW, np.full((2, 2), 60000, np.float16), "avg_pool", windows(2, 2)),
     Row("average 2×2, uint8 200s", WRAPPED, np.full((2, 2), 200, np.uint8), "avg_pool", windows(2, 2), mark="≈"),
     Row("average of 7 cells, all 3", DIVIDED, floats(*[3] * 70), "avg_pool", windows(7), shown=0, mark="≈"),
-    Row(
-        "adaptive average, 14 to 7",
-        EDGES,
-        floats(*range(14)),
-        "adaptive_avg_pool",
-        {"output_size": (7,)},
-        shown=[-2, -1],
-    ),
+    Row("adaptive average, 14 to 7", EDGES, CELLS[:14], "adaptive_avg_pool", {"output_size": (7,)}, shown=[-2, -1]),
     Row("average of ones, ceil mode", CEILING, floats(1, 1, 1), "avg_pool", windows(2, ceil_mode=True)),
     Row("gradient of max, sharded", SHIFTED, WINNERS, "max_pool", SAME, "gradient", shown=slice(4), sharded=True),
     Row("average with max, sharded", NEIGHBOURS, WAVES, "max_pool avg_pool", SAME, shown=slice(3), sharded=True),
-    Row(
-        "min with max, sharded", NEIGHBOURS, floats(*range(32)), "max_pool min_pool", SAME, shown=slice(3), sharded=True
-    ),
+    Row("min with max, sharded", NEIGHBOURS, CELLS, "max_pool min_pool", SAME, shown=slice(3), sharded=True),
 )
 
 

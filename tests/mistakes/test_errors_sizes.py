@@ -26,8 +26,6 @@ from tests.registry.records import RECORDS, one_of_each_kind
 STATIC = "{0} must be a Python int, got a traced value; .*static_argnames='{0}'"
 INTS = "{} must be an int or a sequence of ints, got {}"
 OBJECT = object()
-ADAPTIVE = [name for name in OTHERS if name.startswith("adaptive")]
-GLOBAL = [name for name in OTHERS if name.startswith("global")]
 
 
 def shaped(*sizes: Any, dtype: Any = np.float32) -> Traced:
@@ -52,7 +50,6 @@ AXES: list[Row] = [
     wrong_type(STATIC.format("axis"), axis=(1, Traced(2))),
     wrong_value("axis 'NHWC' has 4 letters for ARRAY with 3 axes .*; write 'HWC' or 'NHW'$", axis="NHWC"),
     wrong_value(r"axis 'HW' has 2 letters for ARRAY with 3 axes \(2, 8, 8\); write 'NHW'$", axis="HW"),
-    wrong_value("axis 'bhwc' has 4 letters for ARRAY with 3 axes .*; write 'HWC' or 'NHW'$", axis="bhwc"),
     *(
         wrong_value(f"axis '{given}' does not give a letter for each axis of ARRAY; write axis='{fix}'$", axis=given)
         for fix, words in (
@@ -64,7 +61,6 @@ AXES: list[Row] = [
     ),
     wrong_value("axis 'W' has 1 letter for ARRAY with 3 .*; give each axis a letter, N and C to", axis="W"),
     wrong_value(r"axis 'nhh' has the letter H twice for ARRAY with 3 axes \(2, 8, 8\); give", axis="nhh"),
-    wrong_value("axis 'NNW' has the letter N twice", axis="NNW"),
     wrong_value(r"axis 'BHW' would pool axis 0, B, of ARRAY .*\(2, 8, 8\); write 'NHW'", axis="BHW"),
     wrong_value("axis 'BNW' would pool axis 0, B, of ARRAY .*; use another letter", axis="BNW"),
 ]
@@ -98,7 +94,6 @@ KERNELS: list[Row] = [
         r"kernel_size 4 along axis 3 .*=True, or axis=\(-3, -2\) where", kernel_size=(4, 4), x=zeros(2, 8, 8, 3)
     ),
     wrong_value("kernel_size 4 along axis 3 .*=True$", kernel_size=4, x=zeros(2, 8, 8, 3), axis=(-2, -1)),
-    wrong_value("kernel_size 9 along axis 1 .* or ceil_mode=True$", kernel_size=(9, 2)),
     wrong_value("kernel_size 4 along axis 1 .* or ceil_mode=True$", kernel_size=(2, 4), x=zeros(8, 3)),
     # A stride of 1 reaches no partial window, and ceil_mode is on already, so the message must not advise it.
     wrong_value("kernel_size 20 along axis 2 ((?!ceil_mode=).)*$", kernel_size=(2, 20), stride=1, ceil_mode=True),
@@ -285,8 +280,8 @@ TOO_MANY = r"the pooled axes \(65536, 65536\) hold 4294967296 cells, but int32 i
 
 OWN: dict[str, list[Row]] = {
     **{name: KERNELS + PADDING for name in REQUIRED},
-    **{name: BINS + KEPT + ARRAYS for name in ADAPTIVE},
-    **{name: ARRAYS + WHOLE for name in GLOBAL},
+    **{name: BINS + KEPT + ARRAYS for name in OTHERS if name.startswith("adaptive")},
+    **{name: ARRAYS + WHOLE for name in OTHERS if name.startswith("global")},
     **{name: WINDOWS for name in ("fractional_max_pool", "fractional_max_pool_with_indices")},
     "roi_align": BOXES + SAMPLES,
     "roi_pool": [*BOXES, wrong_value("output_size 50000 is too large; give at most 46340", output_size=(2, 50000))],

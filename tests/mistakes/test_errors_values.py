@@ -104,18 +104,15 @@ def numbers(name: str) -> list[Row]:
                 ("key<fry>", jax.random.key(0)),
             )
         ),
+        wrong_value(SHAPE.format(name, "2,") + rf" .*, as in {name}\.reshape\(2, 1, 1\)$", **{name: np.ones(2)}),
+        # Which axis of 4 is meant is unsure.
+        wrong_value(
+            SHAPE.format(name, "2, 4") + " with 1 along the axes that share a value$", **{name: np.ones((2, 4))}
+        ),
         *(
-            wrong_value(SHAPE.format(name, words) + fix, **{name: given})
-            for words, given, fix in (
-                ("2,", np.ones(2), rf" .*, as in {name}\.reshape\(2, 1, 1\)$"),
-                ("2, 4", np.ones((2, 4)), " with 1 along the axes that share a value$"),  # which 4 is unsure
-                ("3, 4", zeros(3, 4) + 1, " with 1 along the axes that share a value$"),
-                ("3,", zeros(3) + 1, ""),
-                ("0,", zeros(0), ""),
-                ("3, 1, 1", zeros(3, 1, 1) + 1, ""),
-                ("5,", Traced(zeros(5)), ""),
-                ("1, 1, 1, 1", Traced(zeros(1, 1, 1, 1) + 1), ""),
-            )
+            wrong_value(SHAPE.format(name, str(shape)[1:-1]), **{name: given})
+            for shape in ((3, 4), (3,), (0,), (3, 1, 1), (1, 1, 1, 1))
+            for given in (np.ones(shape), Traced(np.ones(shape)))
         ),
         wrong_value(f"{name} must be .*", **{name: 10**400}),
     ]
@@ -123,10 +120,7 @@ def numbers(name: str) -> list[Row]:
 
 POSITIVE = r"norm_type must be positive, got {}; use 1 .* 2 .* float\('inf'\)"
 FINITE = "{} must be finite and not 0, got {}"
-RAW_KEY = (
-    r"key must be .*, got uint32 numbers of shape {} in place of \(2,\); make one with jax\.random\.key\(0\)"
-    r", or .*wrap_key_data\(key, impl='rbg'\)$"
-)
+RAW_KEY = r"key must be .*, got uint32 numbers of shape {} in place of \(2,\); make one .*key\(0\), or .*impl='rbg'\)$"
 ONE_KEY = r"key must be a single key, got an array of shape \({}\); give one, as key\[{}\]"
 KEYS: list[Row] = [
     wrong_type(r"key must be a key of jax\.random, got 0; make one with jax\.random\.key\(0\)", key=0),
@@ -175,9 +169,7 @@ INDICES: list[Row] = [
         wrong_value(r"output_size .* has an entry for every axis of .*axis=\(-3, -2, -1\)$", output_size=given)
         for given in ((2, 16, 16), (2, 2, 2))
     ),
-    wrong_value(
-        "output_size .* hold 2147483712 cells, but int32 .*; .* parts", output_size=(2**16, 2**15), axis=(2, 1)
-    ),
+    wrong_value("output_size .* hold 2147483712 cells, .*; .* parts", output_size=(2**16, 2**15), axis=(2, 1)),
     wrong_value(r"output_size \(2147483640,\) and .* hold 2147483648 cells", output_size=2**31 - 8, axis=1),
 ]
 
@@ -231,16 +223,8 @@ OWN: dict[str, list[Row]] = {
     ],
     "stochastic_pool": KEYS,
     "quantile_pool": [
-        *(
-            wrong_value(f"q must be from 0 to 1, got {q}{fix}", q=q)
-            for q, fix in (
-                (-0.1, r"; use 0\.5 for the median"),
-                (nan, r"; use 0\.5"),
-                (inf, r"; use 0\.5"),
-                (25, r"; percent 25 is q=0\.25$"),
-                (75, r"; percent 75 is q=0\.75$"),
-            )
-        ),
+        *(wrong_value(rf"q must be from 0 to 1, got {q}; use 0\.5 for the median", q=q) for q in (-0.1, nan, inf)),
+        *(wrong_value(rf"q must be from 0 to 1, got {q}; percent {q} is q=0\.{q}$", q=q) for q in (25, 75)),
         wrong_value("q must be from 0 to 1, got 1.*; use", q=10**400),
         *(
             wrong_type(rf"q must be a number from 0 to 1, got {re.escape(repr(q))}; use 0\.5", q=q)
@@ -319,14 +303,11 @@ BINS: list[tuple[dict[str, Any], tuple[int, ...]]] = [
     ({"output_size": [np.int64(3), np.array(4)]}, (2, 3, 4)),
     ({"output_size": np.array([3, 4], np.uint8)}, (2, 3, 4)),
     ({"output_size": (None, 3)}, (2, 8, 3)),
-    ({"output_size": (None, None, None)}, (2, 8, 8)),
     ({"output_size": (None,), "axis": 0}, (2, 8, 8)),
     ({"output_size": (5, None), "axis": [-1, 0]}, (2, 8, 5)),
     ({"output_size": (9, 20)}, (2, 9, 20)),
     ({"output_size": np.int32(3), "axis": np.array([0, 2])}, (3, 8, 3)),
-    ({"output_size": (1, 3, 8)}, (1, 3, 8)),
     ({"x": zeros(0, 8, 8)}, (0, 2, 2)),
-    ({"output_size": (3, 3), "x": zeros(0, 8, 8)}, (0, 3, 3)),
     ({"x": np.zeros((8, 8), bool)}, (2, 2)),
     *((where, (2, 2, 2)) for where in WHERE),
 ]
@@ -335,7 +316,6 @@ WHOLE: list[tuple[dict[str, Any], tuple[int, ...]]] = [
     ({"axis": [-1, 0]}, (1, 8, 1)),
     ({"axis": np.array([1, 2])}, (2, 1, 1)),
     ({"axis": np.int64(-3), "keepdims": False}, (8, 8)),
-    ({"axis": [2, 0], "keepdims": False}, (8,)),
     ({"axis": (0, 1, 2), "keepdims": np.False_}, ()),
     ({"keepdims": np.True_}, (2, 1, 1)),
     ({"x": zeros(0, 8, 8)}, (0, 1, 1)),
@@ -363,9 +343,7 @@ RIGHT: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
     "adaptive_max_pool_with_indices": [*BINS, ({"output_size": 2, "axis": 1, "x": shaped(2**16, 2**16)}, (2**16, 2))],
     "max_unpool": [
         ({"output_size": [np.int64(9), 20]}, (2, 9, 20)),
-        ({"output_size": (4, 7), "axis": (1, 2)}, (2, 4, 7)),
         ({"output_size": (2, 16, 16), "axis": (0, 1, 2)}, (2, 16, 16)),
-        ({"output_size": (8, 8)}, (2, 8, 8)),
         ({"values": zeros(8, 8), "indices": np.zeros((8, 8), np.int32), "output_size": (8, 9)}, (8, 9)),
         ({"output_size": (9, 5), "axis": [-1, 0]}, (5, 8, 9)),
         ({"output_size": np.array(9), "axis": np.array([1, 2])}, (2, 9, 9)),

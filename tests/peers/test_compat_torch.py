@@ -1,8 +1,7 @@
 """jaxpool and `jaxpool.compat.torch` against `torch.nn.functional`, from signatures to errors.
 
-All calls of a table are compiled into one program, which runs on distinct integers in random order and on few integers
-with many ties. Both libraries give a tie to the first cell in row-major order, so that maxima, indices and their
-gradients are equal; sums of such integers are exact, and quotients and norms differ by their rounding.
+All calls of a table are one program, which runs on distinct integers and on few with many ties. Both libraries give a
+tie to the first cell in row-major order; sums of such integers are exact, quotients and norms differ by their rounding.
 """
 
 import math
@@ -49,10 +48,8 @@ class Call(NamedTuple):
         suffix = "_with_indices" if arguments.pop("return_indices", False) else ""
         axis = tuple(range(-rank - 1, -1))
         if "indices" in arguments:
-            arguments = {
-                "indices": np.moveaxis(arguments["indices"], -rank - 1, -1),
-                "output_size": arguments["output_size"][-rank:],
-            }
+            indices = np.moveaxis(arguments["indices"], -rank - 1, -1)
+            arguments = {"indices": indices, "output_size": arguments["output_size"][-rank:]}
         outputs = getattr(jaxpool, self.function[:-2] + suffix)(jnp.moveaxis(x, -rank - 1, -1), **arguments, axis=axis)
         return pair(jax.tree.map(lambda array: jnp.moveaxis(array, -1, -rank - 1), outputs))
 
@@ -205,17 +202,15 @@ def test_random_calls(family: str, chunk: int) -> None:
 
 
 def test_ways_to_write_sizes() -> None:
-    even = {"kernel_size": (2, 2), "stride": None, "indices": np.array([[[0, 3], [9, 10]]])}
-    check(
-        [
-            Call("max_pool2d", (1, 2, 6, 4), {"kernel_size": (3, 2), "stride": []}),
-            Call("max_pool2d", (0, 2, 4, 4), {"kernel_size": 2}),
-            Call("max_pool3d", (2, 4, 5, 3), {"kernel_size": (3,), "stride": 1, "padding": (1,)}),
-            Call("adaptive_max_pool3d", (2, 3, 4, 2), {"output_size": [2, None, 3]}),
-            Call("max_unpool2d", (1, 2, 2), even),
-            Call("max_unpool1d", (1, 3), {"kernel_size": 3, "padding": (1,), "indices": np.array([[0, 2, 6]])}),
-        ]
-    )
+    calls: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
+        ("max_pool2d", (1, 2, 6, 4), {"kernel_size": (3, 2), "stride": []}),
+        ("max_pool2d", (0, 2, 4, 4), {"kernel_size": 2}),
+        ("max_pool3d", (2, 4, 5, 3), {"kernel_size": (3,), "stride": 1, "padding": (1,)}),
+        ("adaptive_max_pool3d", (2, 3, 4, 2), {"output_size": [2, None, 3]}),
+        ("max_unpool2d", (1, 2, 2), {"kernel_size": (2, 2), "stride": None, "indices": np.array([[[0, 3], [9, 10]]])}),
+        ("max_unpool1d", (1, 3), {"kernel_size": 3, "padding": (1,), "indices": np.array([[0, 2, 6]])}),
+    ]
+    check([Call(*call) for call in calls])
     # Even powers do not see the sign.
     check([Call("lp_pool2d", (2, 7, 6), {"norm_type": 2, "kernel_size": 2, "ceil_mode": True})], rtol=1e-5, atol=1e-5)
 
@@ -259,9 +254,6 @@ def test_dtype_of_indices(float64: bool) -> None:
             assert indices.dtype == (np.int64 if float64 else np.int32)
 
 
-# Differences, as the docstring of the module lists them.
-
-
 def test_nan_that_wins() -> None:
     x = np.array([[np.nan, 1, np.nan, 2]], np.float32)
     for name, sizes in (("max_pool1d", 4), ("adaptive_max_pool1d", 1)):
@@ -296,13 +288,6 @@ def test_norms_that_differ() -> None:
     np.testing.assert_allclose(slope, -5 * np.log(2) * 2**0.5 / 4, rtol=1e-5)
 
 
-def test_averages_of_integers() -> None:
-    x = np.array([[1, 2]])
-    assert theirs.avg_pool1d(torch.from_numpy(x), 2).item() == 1
-    assert ours.avg_pool1d(x, 2) == jnp.full((1, 1), 1.5, np.float32)
-    assert ours.adaptive_avg_pool1d(x.astype(np.uint8), 1).dtype == np.float32
-
-
 def test_indices_out_of_range_and_twice() -> None:
     values = np.array([[1, 2, 3]], np.float32)
     beyond = np.array([[0, 7, -1]])
@@ -326,7 +311,10 @@ def test_indices_out_of_range_and_twice() -> None:
 
 
 def test_what_is_taken_besides() -> None:
-    """Dtypes, arrays without channels and one ratio for two axes, all of which PyTorch refuses."""
+    """Fractions of integers, which PyTorch cuts; dtypes, no channels, one ratio for two axes, which it refuses."""
+    cells = np.array([[1, 2]])
+    assert (theirs.avg_pool1d(torch.from_numpy(cells), 2).item(), ours.avg_pool1d(cells, 2).item()) == (1, 1.5)
+    assert ours.adaptive_avg_pool1d(cells.astype(np.uint8), 1).dtype == np.float32
     x = np.arange(16).reshape(1, 4, 4)
     for name, options in (
         ("avg_pool2d", {"kernel_size": 2}),
@@ -367,7 +355,7 @@ def unpooled(**others: Any) -> dict[str, Any]:
     return {"kernel_size": 2, "indices": np.zeros(LINE, int), **others}
 
 
-IMAGE, LINE = (1, 2, 4, 6), (2, 5)
+IMAGE, LINE, SAMPLES = (1, 2, 4, 6), (2, 5), {"_random_samples": np.zeros((2, 2), np.float32)}
 REFUSED: list[tuple[str, tuple[int, ...], dict[str, Any], type[Exception], str]] = [
     ("max_pool2d", (4, 6), window(), ValueError, r"input must .* \(C, H, W\), got .*input\[None\]"),
     ("avg_pool2d", (1, *IMAGE), window(), ValueError, r".*input.reshape\(-1, \*input.shape"),
@@ -395,23 +383,23 @@ REFUSED: list[tuple[str, tuple[int, ...], dict[str, Any], type[Exception], str]]
         LINE,
         unpooled(output_size=(12,)),
         ValueError,
-        r"output_size \(12,\) cannot have been pooled to \(5,\) .* give about \(10,\), or use jaxpool.max_unpool",
+        r"output_size \(12,\) cannot .* give about \(10,\), or",
     ),
     (
         "max_unpool1d",
         LINE,
         unpooled(indices=np.full(LINE, 10)),
         ValueError,
-        r"index 10 is beyond the output \(10,\); give output_size, the size before pooling",
+        r"index 10 is beyond .*\(10,\); give output_s",
     ),
     ("max_unpool1d", LINE, unpooled(output_size=(2, 10)), ValueError, r"output_size \(2, 10\) has 2 .*; give 1, or 3"),
     ("max_unpool1d", LINE, unpooled(output_size=10), TypeError, "output_size must be a sequence of 1 ints, got 10"),
     (
         "fractional_max_pool2d",
         IMAGE,
-        window(output_size=2, _random_samples=np.zeros((2, 2), np.float32)),
+        window(output_size=2, **SAMPLES),
         ValueError,
-        r"_random_samples of shape \(2, 2\) do not match .* give the shape \(1, 2, 2\)",
+        r"_random_samples .*shape \(1, 2, 2\)",
     ),
     ("max_pool1d", LINE, window(input=[[1.0, 2.0]]), TypeError, "input must be a JAX or NumPy"),
     ("max_pool1d", LINE, window(input=np.ones(LINE, complex)), TypeError, ".* complex numbers are not"),

@@ -1,8 +1,7 @@
 """jaxpool beside and inside of frameworks: equal pools where they are right, equal models, and parameters of Flax.
 
-The models are those of their frameworks' documentation, built twice from one source, which uses the framework's names
-for pooling. The second time these names refer to `jaxpool.compat`, as after a changed import line. The same steps on
-the same digits must then give the same weights, to the rounding of quotients over a dozen steps of plain descent.
+The models are built twice from one source, which uses the framework's names for pooling. The second time these names
+refer to `jaxpool.compat`, as after a changed import line.
 """
 
 from collections.abc import Callable
@@ -62,29 +61,6 @@ def test_equal_pools(library: str) -> None:
             np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-5, err_msg=str(row))
 
 
-STEPS, BATCH = 12, 32
-
-
-def train(predict: Callable[[Any, jax.Array], jax.Array], weights: Any) -> Any:
-    """The weights after one step for each batch of digits."""
-    optax, bunch = pytest.importorskip("optax"), pytest.importorskip("sklearn.datasets").load_digits()
-    images = jnp.asarray(bunch.images[: STEPS * BATCH].reshape(STEPS, BATCH, 8, 8, 1) / 16, jnp.float32)
-    optimiser = optax.sgd(0.1, 0.9)
-
-    def loss(weights: Any, images: jax.Array, labels: jax.Array) -> jax.Array:
-        return optax.softmax_cross_entropy_with_integer_labels(predict(weights, images), labels).mean()
-
-    @compiled_fast
-    def step(weights: Any, state: Any, images: jax.Array, labels: jax.Array) -> tuple[Any, Any]:
-        updates, state = optimiser.update(jax.grad(loss)(weights, images, labels), state)
-        return optax.apply_updates(weights, updates), state
-
-    state = optimiser.init(weights)
-    for batch, labels in zip(images, bunch.target[: STEPS * BATCH].reshape(STEPS, BATCH), strict=True):
-        weights, state = step(weights, state, batch, jnp.asarray(labels))
-    return weights
-
-
 def first_weights(shapes: Any) -> Any:
     """Weights to start from, by NumPy, because the initialisers of the frameworks take long to compile."""
     random = np.random.default_rng(0)
@@ -93,23 +69,6 @@ def first_weights(shapes: Any) -> Any:
         return jnp.asarray(random.normal(size=shape) / np.sqrt(np.prod(shape[:-1])) * (len(shape) > 1), jnp.float32)
 
     return jax.tree.map(lambda one: weight(one.shape), shapes)
-
-
-def linen_network() -> tuple[Callable[..., Any], Any]:
-    nn = import_module("flax.linen")
-
-    class CNN(nn.Module):
-        """A simple CNN model."""
-
-        @nn.compact
-        def __call__(self, x: jax.Array) -> jax.Array:
-            x = nn.relu(nn.Conv(features=32, kernel_size=(3, 3))(x))
-            x = nn.avg_pool(x, window_shape=(2, 2), strides=(2, 2))
-            x = nn.relu(nn.Conv(features=64, kernel_size=(3, 3))(x))
-            x = nn.avg_pool(x, window_shape=(2, 2), strides=(2, 2))
-            return nn.Dense(features=10)(nn.relu(nn.Dense(features=64)(x.reshape((x.shape[0], -1)))))
-
-    return CNN().apply, jax.eval_shape(CNN().init, jax.random.key(0), jnp.ones([1, 8, 8, 1]))
 
 
 def nnx_network() -> tuple[Callable[..., Any], Any]:
@@ -151,16 +110,19 @@ def haiku_network() -> tuple[Callable[..., Any], Any]:
 @pytest.mark.parametrize(
     ("build", "original", "stand_in", "names"),
     [
-        pytest.param(linen_network, "flax.linen", "flax", {"avg_pool"}, marks=pytest.mark.slow),
         (nnx_network, "flax.nnx", "flax", {"max_pool", "avg_pool"}),
         (haiku_network, "haiku", "haiku", {"MaxPool", "avg_pool"}),
     ],
 )
-def test_model_learns_the_same_weights(
+def test_model_has_the_same_gradients(
     build: Callable[[], Any], original: str, stand_in: str, names: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    framework, ours = imported(original), import_module(f"jaxpool.compat.{stand_in}")
-    used = set()
+    framework, ours, used = imported(original), import_module(f"jaxpool.compat.{stand_in}"), set()
+    images = jnp.asarray(np.random.default_rng(0).normal(size=(4, 8, 8, 1)), jnp.float32)
+
+    def gradient() -> Any:
+        predict, shapes = build()
+        return compiled_fast(jax.grad(lambda weights: (predict(weights, images) ** 2).sum()))(first_weights(shapes))
 
     def noted(name: str) -> Callable[..., Any]:
         def function(*arguments: Any, **named: Any) -> Any:
@@ -170,16 +132,13 @@ def test_model_learns_the_same_weights(
         return function
 
     with settings_of_users():
-        predict, shapes = build()
-        start = first_weights(shapes)
-        expected = train(predict, start)
+        expected = gradient()
         for name in names:
             monkeypatch.setattr(framework, name, noted(name))
-        found = train(build()[0], start)
+        found = gradient()
     assert used == names
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=1e-5), found, expected)
-    changes = jax.tree.map(lambda one, other: float(jnp.abs(one - other).max()), expected, start)
-    assert min(jax.tree.leaves(changes)) > 1e-3
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), found, expected)
+    assert min(jax.tree.leaves(jax.tree.map(lambda one: float(jnp.abs(one).max()), expected))) > 1e-2
 
 
 _RANDOM = np.random.default_rng(0)

@@ -25,18 +25,14 @@ NAMES = [name for name, record in RECORDS.items() if not record.draws or name ==
 each_function = pytest.mark.parametrize("name", one_of_each_kind(NAMES))
 
 
-def values(name: str) -> Callable[[jax.Array], jax.Array]:
-    return RECORDS[name].values
-
-
 def loss(name: str) -> Callable[[jax.Array], jax.Array]:
-    return lambda x: (values(name)(x) ** 2).sum()
+    return lambda x: (RECORDS[name].values(x) ** 2).sum()
 
 
 def test_programs_have_nothing_of_ours() -> None:
     for name in NAMES:
         with jaxpool.portable():
-            program = str(jax.make_jaxpr(jax.vmap(values(name)))(X[None]))
+            program = str(jax.make_jaxpr(jax.vmap(RECORDS[name].values))(X[None]))
         for word in ("custom_jvp", "custom_vjp", "platform_call", "barrier"):
             assert word not in program, (name, word)
 
@@ -52,11 +48,12 @@ def test_values_and_gradients(name: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
-def test_quantiles_of_infinite_cells() -> None:
-    x = np.array([np.inf, 1.0, 2.0])
+def test_infinite_cells_and_logits() -> None:
+    x, logits = np.array([np.inf, 1.0, 2.0]), np.array([-np.inf, 0.5, 0.5])
     with jaxpool.portable():
         np.testing.assert_array_equal(jaxpool.median_pool(x, (2,), stride=1, padding=1), [np.inf, np.inf, 1.5, 2.0])
         np.testing.assert_array_equal(jaxpool.median_pool(x, (3,), where=x != 1.0), [np.inf])
+        np.testing.assert_allclose(jaxpool.attention_pool(X[0, 0, :3], logits, (3,)), [X[0, 0, 1:3].mean()])
 
 
 # With a number, or with weights or logits.
@@ -83,13 +80,6 @@ def test_derivatives_beside_masked_cells(name: str, size: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_logits_of_minus_infinity() -> None:
-    x, logits = X[0, 0, :3], np.array([-np.inf, 0.5, 0.5])
-    with jaxpool.portable():
-        found = jaxpool.attention_pool(x, logits, (3,))
-    np.testing.assert_allclose(found, [x[1:].mean()])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_checks_of_every_operation(name: str) -> None:
@@ -108,11 +98,11 @@ def test_checks_of_every_operation(name: str) -> None:
 @each_function
 def test_taylor_mode(name: str) -> None:
     def slope(x: jax.Array) -> jax.Array:
-        return jax.jvp(values(name), (x,), (DIRECTION,))[1]
+        return jax.jvp(RECORDS[name].values, (x,), (DIRECTION,))[1]
 
     with jaxpool.portable():
-        value, series = jax.jit(lambda x: jet(values(name), (x,), ([DIRECTION, jnp.zeros_like(x)],)))(X)
-    expected, slopes = values(name)(X), jax.jvp(slope, (X,), (DIRECTION,))
+        value, series = jax.jit(lambda x: jet(RECORDS[name].values, (x,), ([DIRECTION, jnp.zeros_like(x)],)))(X)
+    expected, slopes = RECORDS[name].values(X), jax.jvp(slope, (X,), (DIRECTION,))
     for one, other in zip((value, *series), (expected, *slopes), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
@@ -150,9 +140,9 @@ def test_onnx(name: str, request: pytest.FixtureRequest) -> None:
         pytest.skip("jax2onnx 0.17 converts no jitted function of this JAX")
     x = X.astype(np.float32)
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        expected = values(name)(x)
+        expected = RECORDS[name].values(x)
         with jaxpool.portable():
-            model = jax2onnx.to_onnx(values(name), [jax.ShapeDtypeStruct(x.shape, x.dtype)])
+            model = jax2onnx.to_onnx(RECORDS[name].values, [jax.ShapeDtypeStruct(x.shape, x.dtype)])
     # The converter leaves traces with its own primitives in the caches.
     jax.clear_caches()
     session = onnxruntime.InferenceSession(model.SerializeToString())
