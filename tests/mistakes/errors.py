@@ -6,12 +6,12 @@ are in the test files that use this one.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
-import pytest
 
 import jaxpool
 from tests.registry.records import RECORDS
@@ -77,9 +77,14 @@ def call(function: str, arguments: dict[str, Any]) -> Any:
 Row = tuple[type[Exception], str, dict[str, Any]]  # the exception, the message after "function: ", the arguments
 
 
-def kernel(kernel_size: Any, **others: Any) -> dict[str, Any]:
-    """Arguments that begin with a kernel_size."""
-    return {"kernel_size": kernel_size, **others}
+def wrong_type(message: str, **arguments: Any) -> Row:
+    """A call that raises a TypeError, with the message after the function's name."""
+    return TypeError, message, arguments
+
+
+def wrong_value(message: str, **arguments: Any) -> Row:
+    """A call that raises a ValueError, with the message after the function's name."""
+    return ValueError, message, arguments
 
 
 def zeros(*shape: int) -> np.ndarray:
@@ -87,13 +92,35 @@ def zeros(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
 
-def check_wrong_call(function: str, exception: type[Exception], message: str, arguments: dict[str, Any]) -> None:
-    """Check that the call raises the exception with the message, for an array and for a tracer."""
+def check_wrong_calls(function: str, rows: Iterable[Row]) -> None:
+    """Check that each call raises the exception with the message, for an array and for a tracer."""
     name = "values" if function == "max_unpool" else "x"
-    array = arguments.get(name, IMAGE)
-    traceable = isinstance(array, np.ndarray) and array.dtype in (np.float32, np.complex64)
-    for given in (arguments, {**arguments, name: Traced(array)}) if traceable else (arguments,):
-        with pytest.raises((TypeError, ValueError)) as raised:
-            call(function, given)
-        assert re.search(rf"^{function}: {message}", str(raised.value)), str(raised.value)
-        assert raised.type is exception  # JAX's own errors are subclasses
+    complaints = []
+    for exception, message, arguments in rows:
+        array = arguments.get(name, IMAGE)
+        traceable = isinstance(array, np.ndarray) and array.dtype in (np.float32, np.complex64)
+        for traced in {False, traceable}:
+            try:
+                found = repr(call(function, {**arguments, name: Traced(array)} if traced else arguments))
+            except Exception as error:
+                # JAX's own errors are subclasses.
+                if type(error) is exception and re.search(f"^{function}: {message}", str(error)):
+                    continue
+                found = repr(error)
+            complaints.append(f"{arguments}, {traced=}\n  {exception.__name__}: {message}\n  {found}")
+    assert not complaints, "\n".join([f"{function}: calls, what they must raise, what they do", *complaints])
+
+
+def check_wrong_call(function: str, exception: type[Exception], message: str, arguments: dict[str, Any]) -> None:
+    """Check a single wrong call."""
+    check_wrong_calls(function, [(exception, message, arguments)])
+
+
+def check_right_calls(function: str, calls: Iterable[tuple[dict[str, Any], tuple[int, ...]]]) -> None:
+    """Check that calls that look like mistakes are traced, and the shapes of their results."""
+    name = "values" if function == "max_unpool" else "x"
+    for arguments, shape in calls:
+        array = arguments.get(name, IMAGE)
+        outputs = call(function, {**arguments, name: array if isinstance(array, Traced) else Traced(array)})
+        found = {output.shape for output in jax.tree.leaves(outputs)}
+        assert found == {(*shape, *LAST_AXES.get(function, ()))}, arguments

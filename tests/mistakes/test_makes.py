@@ -8,8 +8,8 @@ their masks would be lost, and so is what only converts to NumPy, in those that 
 import inspect
 import re
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ import jaxpool
 import jaxpool.morphology
 from jaxpool.compat import equinox, flax, haiku, keras, torch
 from tests.mistakes.errors import working
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, one_of_each_kind
 
 _RANDOM = np.random.default_rng(0)
 
@@ -32,8 +32,8 @@ def _floats(*shape: int) -> np.ndarray:
 # A value for every argument, by its name, where an array or a number means something.
 VALUES: dict[str, Any] = {
     "x": _floats(2, 8, 8),
-    "values": _floats(2, 8, 8),
-    "indices": _RANDOM.permutation(128).reshape(2, 8, 8).astype(np.int32),
+    "values": _floats(2, 4, 4),
+    "indices": _RANDOM.permutation(32).reshape(2, 4, 4).astype(np.int32),
     "where": _RANDOM.random((8, 8)) < 0.9,
     "weights": abs(_floats(8, 8)),
     "logits": _floats(8, 8),
@@ -45,25 +45,16 @@ VALUES: dict[str, Any] = {
     "key": np.array([1, 2], np.uint32),
     "element": _floats(3, 3),
     "cells": np.eye(3) > 0,
-    "kernel_size": np.array([2, 2]),
-    "output_size": np.array([2, 2]),
-    "stride": np.array(2),
-    "padding": np.array(0),
-    "dilation": np.array(1),
+    "output_size": np.array([4, 4]),
     "blur_size": np.array([3, 3]),
     "axis": np.array([-2, -1]),
-    "k": np.array(2),
-    "q": np.array(0.5),
-    "eps": np.array(0.25),
-    "correction": np.array(0.5),
+    "kernel_size": np.array([2, 2]),
+    "padding": np.array(0),
+    "dilation": np.array(1),
     "divisor_override": np.array(3.0),
-    "sampling_ratio": np.array(2),
-    "output_ratio": np.array(0.25),
-    "sizes": np.array(2),
-    "ceil_mode": np.array(False),
-    "count_include_pad": np.array(True),
-    "keepdims": np.array(True),
-    "aligned": np.array(True),
+    **{name: np.array(2) for name in ("stride", "k", "sampling_ratio", "sizes")},
+    **{name: np.array(0.25) for name in ("q", "eps", "correction", "output_ratio")},
+    **{name: np.array(True) for name in ("ceil_mode", "count_include_pad", "keepdims", "aligned")},
 }
 # Arguments that exclude each other, and those that name a choice.
 INSTEAD = {"samples": "key", "key": "samples", "output_ratio": "output_size"}
@@ -104,102 +95,78 @@ TAKEN: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-def _function(name: str) -> Callable[..., Any]:
-    return getattr(jaxpool.morphology if name in MORPHOLOGY else jaxpool, name)
-
-
 MORPHOLOGY = ("dilation", "erosion", "opening", "closing", "white_top_hat", "black_top_hat", "gradient")
-FUNCTIONS = (*RECORDS, *MORPHOLOGY, "footprint")
+FUNCTIONS = [
+    *one_of_each_kind(RECORDS),
+    *(pytest.param(name, marks=() if name == "dilation" else pytest.mark.slow) for name in MORPHOLOGY),
+    "footprint",
+]
 
 
-def _names(function: str) -> list[str]:
-    return [name for name in inspect.signature(_function(function)).parameters if name not in CHOICES]
+class Trial(NamedTuple):
+    """A function and an argument of it, which is an array."""
+
+    pool: Callable[..., Any]
+    name: str
+    needed: dict[str, Any]
+
+    def takes_arrays(self, name: str) -> bool:
+        """Whether the argument may be an array of any shape, or only what an array of integers may stand for."""
+        annotation = str(inspect.signature(self.pool).parameters[name].annotation)
+        return "ArrayLike" in annotation or annotation == "Element"
+
+    def plain(self, name: str) -> Any:
+        """The argument without any doubt about its make."""
+        if name not in VALUES:
+            return self.needed[name]
+        return VALUES[name] if self.takes_arrays(name) else VALUES[name].tolist()
+
+    def outcome(self, value: Any) -> list[Any] | str:
+        """The results with this value of the argument, or the error that refuses it."""
+        others = [name for name in self.needed if name not in (self.name, INSTEAD.get(self.name))]
+        try:
+            return jax.tree.leaves(self.pool(**{name: self.plain(name) for name in others}, **{self.name: value}))
+        except (TypeError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    def must_refuse(self, value: Any, message: str) -> None:
+        """Check the message for this value of the argument."""
+        pattern = f"TypeError: {self.pool.__name__}: {self.name} {message}$"
+        outcome = self.outcome(value)
+        assert isinstance(outcome, str), pattern
+        assert re.match(pattern, outcome), outcome
 
 
-def _takes_arrays(function: str, name: str) -> bool:
-    annotation = str(inspect.signature(_function(function)).parameters[name].annotation)
-    return "ArrayLike" in annotation or annotation == "Element"
+def _trials(function: str) -> list[Trial]:
+    """The function with each of its arguments."""
+    pool = getattr(jaxpool.morphology if function in MORPHOLOGY else jaxpool, function)
+    names = [name for name in inspect.signature(pool).parameters if name not in CHOICES]
+    own = {name: VALUES[name] for name in names if name in ("x", "element", "cells")}
+    needed = working(function) if function in RECORDS else own
+    return [Trial(pool, name, needed) for name in names]
 
 
-def _arguments(function: str, tried: str) -> dict[str, Any]:
-    """Arguments that the function needs, and the mask, with an array for the one that is tried."""
-    if function in MORPHOLOGY or function == "footprint":
-        given = {name: VALUES[name] for name in _names(function) if name in ("x", "element", "cells")}
-    else:
-        given = {name: VALUES[name] if name in VALUES else value for name, value in working(function).items()}
-    if function == "max_unpool":
-        given["output_size"] = np.array([16, 16])
-    given = {
-        name: value.tolist() if isinstance(value, np.ndarray) and not _takes_arrays(function, name) else value
-        for name, value in given.items()
-    }
-    given[tried] = VALUES[tried] if function != "max_unpool" or tried != "output_size" else np.array([16, 16])
-    given.pop(INSTEAD.get(tried, ""), None)
-    return given
-
-
-def _call(function: str, arguments: dict[str, Any]) -> Any:
-    return _function(function)(**arguments)
-
-
-@cache
-def _expected(function: str, tried: str) -> Any:
-    arguments = _arguments(function, tried)
-    if not _takes_arrays(function, tried):
-        arguments[tried] = arguments[tried].tolist()
-    return jax.tree.leaves(_call(function, arguments))
-
-
-ARRAYS = [(function, name) for function in FUNCTIONS for name in _names(function) if _takes_arrays(function, name)]
-NUMBERS = [(function, name) for function in FUNCTIONS for name in _names(function) if not _takes_arrays(function, name)]
-
-
-@pytest.mark.parametrize("make", TAKEN)
-@pytest.mark.parametrize(("function", "name"), ARRAYS)
-def test_array_is_taken(function: str, name: str, make: str) -> None:
-    arguments = _arguments(function, name)
-    arguments[name] = TAKEN[make](arguments[name])
-    for given, expected in zip(jax.tree.leaves(_call(function, arguments)), _expected(function, name), strict=True):
-        if name == "norm_type":  # that of an array is evaluated in a way of its own
-            np.testing.assert_allclose(given, expected, rtol=1e-6)
-        else:
-            np.testing.assert_array_equal(given, expected)
-
-
-@pytest.mark.parametrize("make", TAKEN)
-@pytest.mark.parametrize(("function", "name"), NUMBERS)
-def test_number_is_taken_or_refused(function: str, name: str, make: str) -> None:
-    arguments = _arguments(function, name)
-    arguments[name] = TAKEN[make](arguments[name])
-    try:
-        pooled = jax.tree.leaves(_call(function, arguments))
-    except (TypeError, ValueError) as error:
-        raised = error
-    else:
-        for given, expected in zip(pooled, _expected(function, name), strict=True):
-            np.testing.assert_array_equal(given, expected)
-        return
-    assert type(raised) in (TypeError, ValueError)
-    assert re.match(rf"{function}: .*\b{name}\b", str(raised))
-
-
-@pytest.mark.parametrize(("function", "name"), ARRAYS + NUMBERS)
-def test_masked_array_is_refused(function: str, name: str) -> None:
-    arguments = _arguments(function, name)
-    message = rf"^{function}: {name} is a masked array.*where=~np\.ma\.getmaskarray\(x\)$"
-    for mask in (True, False):
-        arguments[name] = np.ma.array(VALUES[name], mask=mask)
-        with pytest.raises(TypeError, match=message):
-            _call(function, arguments)
-
-
-# A footprint may be whatever NumPy takes, lists too, and a key is made, not converted.
-@pytest.mark.parametrize(("function", "name"), [row for row in ARRAYS if row[1] not in ("cells", "key")])
-def test_what_converts_to_numpy_is_refused(function: str, name: str) -> None:
-    arguments = _arguments(function, name)
-    arguments[name] = Tensor(VALUES[name])
-    with pytest.raises(TypeError, match=rf"^{function}: {name} must be .*, got Tensor; convert .*asarray\({name}\)$"):
-        _call(function, arguments)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_makes_of_arguments(function: str) -> None:
+    for trial in _trials(function):
+        value, is_array = VALUES[trial.name], trial.takes_arrays(trial.name)
+        expected = trial.outcome(trial.plain(trial.name))
+        assert isinstance(expected, list), expected
+        for make, convert in TAKEN.items():
+            outcome = trial.outcome(convert(value))
+            if isinstance(outcome, str):
+                assert not is_array, f"{make}: {outcome}"
+                assert re.match(rf"(Type|Value)Error: {function}: .*\b{trial.name}\b", outcome), f"{make}: {outcome}"
+            elif trial.name == "norm_type":  # that of an array is evaluated in a way of its own
+                np.testing.assert_allclose(outcome, expected, rtol=1e-6)
+            else:
+                jax.tree.map(partial(np.testing.assert_array_equal, err_msg=f"{trial.name}, {make}"), outcome, expected)
+        for mask in (True, False):
+            masked = np.ma.array(value, mask=mask)
+            trial.must_refuse(masked, r"is a masked array.*where=~np\.ma\.getmaskarray\(x\)")
+        # A footprint may be whatever NumPy takes, lists too, and a key is made, not converted.
+        if is_array and trial.name not in ("cells", "key"):
+            trial.must_refuse(Tensor(value), rf"must be .*, got Tensor; convert .*asarray\({trial.name}\)")
 
 
 def test_masked_rows_of_a_footprint() -> None:
@@ -208,31 +175,23 @@ def test_masked_rows_of_a_footprint() -> None:
         jaxpool.footprint([row, row])
 
 
-# Stand-ins, their names for the array, and their other arguments.
-STAND_INS: list[tuple[Callable[..., Any], str, tuple[Any, ...]]] = [
-    (flax.max_pool, "inputs", ((2, 2),)),
-    (flax.min_pool, "inputs", ((2, 2),)),
-    (flax.avg_pool, "inputs", ((2, 2),)),
-    (haiku.max_pool, "value", ((2, 2), 2, "VALID")),
-    (haiku.avg_pool, "value", ((2, 2), 2, "VALID")),
-    (keras.max_pool, "inputs", (2,)),
-    (keras.average_pool, "inputs", (2,)),
-    (keras.adaptive_max_pool, "inputs", (2,)),
-    (keras.adaptive_average_pool, "inputs", (2,)),
-    (equinox.MaxPool2d(2), "x", ()),
-    (equinox.AvgPool2d(2), "x", ()),
-    (torch.max_pool2d, "input", (2,)),
-    (torch.avg_pool2d, "input", (2,)),
-    (torch.lp_pool2d, "input", (2, 2)),
-    (torch.adaptive_avg_pool2d, "input", (2,)),
+# Stand-ins, and their other arguments.
+STAND_INS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    *((pool, ((2, 2),)) for pool in (flax.max_pool, flax.min_pool, flax.avg_pool)),
+    *((pool, ((2, 2), 2, "VALID")) for pool in (haiku.max_pool, haiku.avg_pool)),
+    *((pool, (2,)) for pool in (keras.max_pool, keras.average_pool)),
+    *((pool, (2,)) for pool in (keras.adaptive_max_pool, keras.adaptive_average_pool)),
+    *((pool, ()) for pool in (equinox.MaxPool2d(2), equinox.AvgPool2d(2), equinox.AdaptiveMaxPool2d(2))),
+    *((pool, (2,)) for pool in (torch.max_pool2d, torch.avg_pool2d, torch.adaptive_avg_pool2d)),
+    (torch.lp_pool2d, (2, 2)),
 ]
 
 
-@pytest.mark.parametrize(("pool", "name", "others"), STAND_INS)
+@pytest.mark.parametrize(("pool", "others"), STAND_INS)
 @pytest.mark.filterwarnings("ignore:.*under jax.vmap an int:DeprecationWarning")
-def test_stand_ins(pool: Callable[..., Any], name: str, others: tuple[Any, ...]) -> None:
+def test_stand_ins(pool: Callable[..., Any], others: tuple[Any, ...]) -> None:
     x = VALUES["x"]
     for make in TAKEN.values():
         np.testing.assert_array_equal(pool(make(x), *others), pool(x, *others))
-    with pytest.raises(TypeError, match=rf": {name} is a masked array"):
+    with pytest.raises(TypeError, match=r": (x|inputs?|value) is a masked array"):
         pool(np.ma.array(x, mask=True), *others)

@@ -5,7 +5,7 @@ tests of export, sharding, small floats, masks, determinism and mistakes. `test_
 and signatures of the package.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxpool
 
@@ -189,3 +190,13 @@ RECORDS: dict[str, Record] = {
 def names(kept: Callable[[Record], bool]) -> tuple[str, ...]:
     """The functions whose records are kept."""
     return tuple(name for name, record in RECORDS.items() if kept(record))
+
+
+def one_of_each_kind(functions: Iterable[str]) -> list[Any]:
+    """Functions as rows of a test: by default the first with its kind of windows and its required arguments."""
+    kinds = {function: (RECORDS[function].windows, *RECORDS[function].options) for function in functions}
+    first = {kind: function for function, kind in reversed(kinds.items())}
+    return [
+        pytest.param(function, marks=() if first[kind] == function else pytest.mark.slow)
+        for function, kind in kinds.items()
+    ]

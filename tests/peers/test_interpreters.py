@@ -1,4 +1,4 @@
-"""Portable pools in other interpreters of programs: Taylor mode, forward Laplacians and ONNX.
+"""Pools inside `jaxpool.portable()` in other interpreters of programs: Taylor mode, forward Laplacians and ONNX.
 
 Expected values are those of the same pools without `portable`, by JAX's own modes of differentiation.
 """
@@ -13,49 +13,47 @@ import pytest
 from jax.experimental.jet import jet
 
 import jaxpool
-from tests.harness.parts import mechanisms_first
 from tests.registry.cases import distinct
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, one_of_each_kind
 
-X, DIRECTION = distinct((2, 7, 6), "portable"), distinct((2, 7, 6), "direction")[:1]
-X: Any = X[:1]
+X: Any = distinct((2, 7, 6), "portable")[:1]
+DIRECTION = distinct((2, 7, 6), "direction")[:1]
 # Pools that draw cells need keys, which few interpreters know. Without a key, means are drawn from nothing.
 NAMES = [name for name, record in RECORDS.items() if not record.draws or name == "stochastic_pool"]
 
 
-def values(name: str) -> Callable[[jax.Array], jax.Array]:
-    return RECORDS[name].values
+each_function = pytest.mark.parametrize("name", one_of_each_kind(NAMES))
 
 
 def loss(name: str) -> Callable[[jax.Array], jax.Array]:
-    return lambda x: (values(name)(x) ** 2).sum()
+    return lambda x: (RECORDS[name].values(x) ** 2).sum()
 
 
 def test_programs_have_nothing_of_ours() -> None:
     for name in NAMES:
         with jaxpool.portable():
-            program = str(jax.make_jaxpr(jax.vmap(values(name)))(X[None]))
+            program = str(jax.make_jaxpr(jax.vmap(RECORDS[name].values))(X[None]))
         for word in ("custom_jvp", "custom_vjp", "platform_call", "barrier"):
             assert word not in program, (name, word)
 
 
-@pytest.mark.parametrize("name", mechanisms_first(NAMES))
+@each_function
 def test_values_and_gradients(name: str) -> None:
     """The context is part of the key of caches: the same function is traced inside and outside."""
     function = jax.jit(jax.value_and_grad(loss(name)))
     expected = function(X)
     with jaxpool.portable():
         found = function(X)
-        assert "platform_call" not in str(jax.make_jaxpr(function)(X))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
-def test_quantiles_of_infinite_cells() -> None:
-    x = np.array([np.inf, 1.0, 2.0])
+def test_infinite_cells_and_logits() -> None:
+    x, logits = np.array([np.inf, 1.0, 2.0]), np.array([-np.inf, 0.5, 0.5])
     with jaxpool.portable():
         np.testing.assert_array_equal(jaxpool.median_pool(x, (2,), stride=1, padding=1), [np.inf, np.inf, 1.5, 2.0])
         np.testing.assert_array_equal(jaxpool.median_pool(x, (3,), where=x != 1.0), [np.inf])
+        np.testing.assert_allclose(jaxpool.attention_pool(X[0, 0, :3], logits, (3,)), [X[0, 0, 1:3].mean()])
 
 
 # With a number, or with weights or logits.
@@ -65,7 +63,7 @@ LEARNT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("size", [(3, 3), jaxpool.whole], ids=str)
+@pytest.mark.parametrize("size", [(3, 3), pytest.param(jaxpool.whole, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("name", LEARNT)
 def test_derivatives_beside_masked_cells(name: str, size: Any) -> None:
     """JAX differentiates what takes the place of a masked cell, too."""
@@ -74,7 +72,7 @@ def test_derivatives_beside_masked_cells(name: str, size: Any) -> None:
     def loss(x: jax.Array, learnt: jax.Array) -> jax.Array:
         return (getattr(jaxpool, name)(x, learnt, size, axis=(-2, -1), where=mask) ** 2).sum()
 
-    both = jax.value_and_grad(loss, (0, 1))
+    both = jax.jit(jax.value_and_grad(loss, (0, 1)))
     expected = both(X, LEARNT[name])
     with jaxpool.portable():
         found = both(X, LEARNT[name])
@@ -82,14 +80,8 @@ def test_derivatives_beside_masked_cells(name: str, size: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_logits_of_minus_infinity() -> None:
-    x, logits = X[0, 0, :3], np.array([-np.inf, 0.5, 0.5])
-    with jaxpool.portable():
-        found = jaxpool.attention_pool(x, logits, (3,))
-    np.testing.assert_allclose(found, [x[1:].mean()])
-
-
-@pytest.mark.parametrize("name", mechanisms_first(NAMES))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_checks_of_every_operation(name: str) -> None:
     """JAX's checks for NaN and divisions by 0 are operations of the traced program, and not of lowerings."""
     flags = ("jax_error_checking_behavior_nan", "jax_error_checking_behavior_divide")
@@ -103,19 +95,19 @@ def test_checks_of_every_operation(name: str) -> None:
             jax.config.update(flag, "ignore")
 
 
-@pytest.mark.parametrize("name", mechanisms_first(NAMES))
+@each_function
 def test_taylor_mode(name: str) -> None:
     def slope(x: jax.Array) -> jax.Array:
-        return jax.jvp(values(name), (x,), (DIRECTION,))[1]
+        return jax.jvp(RECORDS[name].values, (x,), (DIRECTION,))[1]
 
     with jaxpool.portable():
-        value, series = jax.jit(lambda x: jet(values(name), (x,), ([DIRECTION, jnp.zeros_like(x)],)))(X)
-    expected, slopes = values(name)(X), jax.jvp(slope, (X,), (DIRECTION,))
+        value, series = jax.jit(lambda x: jet(RECORDS[name].values, (x,), ([DIRECTION, jnp.zeros_like(x)],)))(X)
+    expected, slopes = RECORDS[name].values(X), jax.jvp(slope, (X,), (DIRECTION,))
     for one, other in zip((value, *series), (expected, *slopes), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", mechanisms_first(NAMES))
+@each_function
 def test_forward_laplacian(name: str) -> None:
     folx = pytest.importorskip("folx")
 
@@ -138,23 +130,19 @@ NOT_IN_ONNX = {
 }
 
 
-def onnx_row(name: str) -> Any:
-    """A function as a row, which must fail if it is not in ONNX."""
-    marks = [pytest.mark.xfail(strict=True, reason=NOT_IN_ONNX[name])] if name in NOT_IN_ONNX else []
-    return pytest.param(name, marks=marks)
-
-
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("name", [onnx_row(name) for name in NAMES])
-def test_onnx(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_onnx(name: str, request: pytest.FixtureRequest) -> None:
+    if name in NOT_IN_ONNX:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=NOT_IN_ONNX[name]))
     jax2onnx, onnxruntime = pytest.importorskip("jax2onnx"), pytest.importorskip("onnxruntime")
     if jax.__version_info__ >= (0, 12):
         pytest.skip("jax2onnx 0.17 converts no jitted function of this JAX")
     x = X.astype(np.float32)
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        expected = values(name)(x)
+        expected = RECORDS[name].values(x)
         with jaxpool.portable():
-            model = jax2onnx.to_onnx(values(name), [jax.ShapeDtypeStruct(x.shape, x.dtype)])
+            model = jax2onnx.to_onnx(RECORDS[name].values, [jax.ShapeDtypeStruct(x.shape, x.dtype)])
     # The converter leaves traces with its own primitives in the caches.
     jax.clear_caches()
     session = onnxruntime.InferenceSession(model.SerializeToString())
