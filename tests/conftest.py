@@ -22,7 +22,6 @@ from tests.harness.compilation import compile_fast_from_now_on
 # rows that a table itself leaves to the slow part; the others are spare. Not where rows are few by design.
 SHARE, SHARE_OF_BOTH_PARTS = 1 / 8, 1 / 5
 SAMPLED = {
-    "engine",
     "mistakes",
     "peers",
     "pools",
