@@ -1,1 +1,1 @@
-"""How windows are evaluated: lowerings and platforms against each other, stages, and what programs cost."""
+"""How windows are evaluated: every lowering against the reference, contexts, and what programs cost."""
