@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import jaxpool
+from tests.engine import slow_but
 from tests.registry.cases import distinct
 from tests.registry.records import RECORDS
 
@@ -66,12 +67,10 @@ def traced_arguments(name: str) -> dict[str, Any]:
     return given | ({"where": MASK} if record.has_mask else {})
 
 
-BY_DEFAULT = ("max_pool", "sum_pool", "lp_pool", "median_pool", "adaptive_avg_pool", "roi_align")
+BY_DEFAULT = ("max_pool", "sum_pool", "median_pool", "adaptive_avg_pool", "roi_align")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in BY_DEFAULT else pytest.mark.slow) for name in RECORDS]
-)
+@pytest.mark.parametrize("name", slow_but(BY_DEFAULT, RECORDS))
 def test_functions(name: str) -> None:
     check_no_leaks(RECORDS[name].values, traced_arguments(name))
 
@@ -79,8 +78,9 @@ def test_functions(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if record.windows == "fixed"])
 def test_windows_of_every_sort(name: str) -> None:
-    """Of each sort with one of the rules, in turn."""
-    for number, (sort, window) in enumerate(WINDOWS.items(), [*RECORDS].index(name)):
+    """Each function with some of them, and with one of the rules, in turn."""
+    first = [*RECORDS].index(name)
+    for number, (sort, window) in enumerate([*WINDOWS.items()][first % 3 :: 3], first):
         arguments = traced_arguments(name)
         if sort in UNMASKED:
             arguments.pop("where", None)
@@ -88,9 +88,7 @@ def test_windows_of_every_sort(name: str) -> None:
         check_no_leaks(function, arguments, in_batches=False)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "dilation" else pytest.mark.slow) for name in MORPHOLOGY]
-)
+@pytest.mark.parametrize("name", slow_but(["dilation"], MORPHOLOGY))
 def test_morphology(name: str) -> None:
     element = distinct((3, 3), "heights").astype(np.float32)
     for rule in ("jvp", "vjp") if name == "erosion" else ("jvp",):

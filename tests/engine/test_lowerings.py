@@ -17,6 +17,7 @@ import pytest
 
 import jaxpool
 from jaxpool._engine import maps
+from tests.engine import slow_but
 from tests.harness.checks import check_first_derivatives
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.random.call_checks import check
@@ -56,35 +57,50 @@ def of_one_axis(part: Any) -> bool:
     return len(part.axes) == 1
 
 
-# The modules that choose, and what each may choose for any window; by default one of each kind.
+def whole(window: Any, *_: Any) -> Any:
+    return (window,)
+
+
+def last_first(window: Any, *_: Any) -> Any:
+    return window.split()
+
+
+def first_first(window: Any, *_: Any) -> Any:
+    return window.split()[::-1]
+
+
+AT_ONCE, PIECES = (
+    ("folds_at_once", "reduces_at_once", "adds_at_once"),
+    ("folds_pieces", "spreads_pieces", "routes_in_pieces"),
+)
+EACH_AXIS, NO_PIECES = dict.fromkeys(AT_ONCE, never), dict.fromkeys(PIECES, never)
+# What each platform may choose for any window, so that every lowering is taken for every window that it can take.
 CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
-    "as usual": ("cpu", {}),
-    "all axes at once": ("cpu", {"folds_at_once": always, "reduces_at_once": always, "adds_at_once": always}),
-    "axis by axis": ("cpu", {"folds_at_once": never, "reduces_at_once": never, "adds_at_once": never}),
-    "slices": ("cpu", {"reduces_by_slices": always, "folds_pieces": never}),
-    "reduce_window": ("cpu", {"reduces_by_slices": never, "folds_pieces": never}),
-    "pieces": ("cpu", {"folds_pieces": of_one_axis, "spreads_pieces": of_one_axis, "routes_in_pieces": of_one_axis}),
-    "no pieces": ("cpu", {"folds_pieces": never, "spreads_pieces": never, "routes_in_pieces": never}),
-    "stages": ("cpu", {"is_stage": always}),
-    "no stages": ("cpu", {"is_stage": never}),
-    "selections at once": ("cpu", {"selection_order": lambda window, _: (window,)}),
-    "selections of the last axis first": ("cpu", {"selection_order": lambda window, _: window.split()}),
-    "selections of the first axis first": ("cpu", {"selection_order": lambda window, _: window.split()[::-1]}),
-    "offsets of all axes": ("cpu", {"windows_in_turn": lambda window: (window,)}),
-    "offsets of each axis": ("cpu", {"windows_in_turn": lambda window: window.split()}),
-    "gpu: few reads": ("gpu", {"MOST_READS": 0}),
-    "gpu: many reads": ("gpu", {"MOST_READS": 10**9}),
-    "gpu: few terms": ("gpu", {"MOST_TERMS": 0}),
-    "gpu: many terms": ("gpu", {"MOST_TERMS": 10**9}),
-    "gpu: pieces": ("gpu", {"takes_pieces": of_one_axis}),
-    "gpu: no pieces": ("gpu", {"takes_pieces": never}),
-    "tpu: as usual": ("tpu", {}),
+    "at once": (
+        "cpu",
+        dict.fromkeys(AT_ONCE, always) | NO_PIECES | {"selection_order": whole, "windows_in_turn": whole},
+    ),
+    "pieces, the last axis first": (
+        "cpu",
+        EACH_AXIS
+        | dict.fromkeys(PIECES, of_one_axis)
+        | {"selection_order": last_first, "windows_in_turn": last_first, "is_stage": always},
+    ),
+    "slices, the first axis first": (
+        "cpu",
+        EACH_AXIS | NO_PIECES | {"selection_order": first_first, "is_stage": never, "reduces_by_slices": always},
+    ),
+    "reduce_window": ("cpu", EACH_AXIS | {"reduces_by_slices": never, "folds_pieces": never}),
+    "gpu: reduce_window": ("gpu", {"MOST_READS": 0, "MOST_TERMS": 0, "takes_pieces": never}),
+    "gpu: slices": ("gpu", {"MOST_READS": 0, "MOST_TERMS": 10**9, "takes_pieces": never}),
+    "gpu: pieces": ("gpu", {"MOST_READS": 0, "takes_pieces": of_one_axis}),
+    "gpu: at once": ("gpu", {"MOST_READS": 10**9}),
+    "tpu": ("tpu", {}),
     "tpu: offsets": ("tpu", {"keeps_cells": never}),
 }
-BY_DEFAULT = ("pieces", "selections of the first axis first", "gpu: few reads")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in BY_DEFAULT else SLOW) for name in CHOICES])
+@pytest.mark.parametrize("name", slow_but(("pieces, the last axis first", "gpu: slices"), CHOICES))
 def test_every_choice_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     platform, forced = CHOICES[name]
     module = {"cpu": maps.cpu, "gpu": maps.gpu, "tpu": maps.tpu}[platform]
@@ -130,14 +146,20 @@ def test_every_choice_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch)
             np.testing.assert_array_equal(one, other, f"{window} of {sizes}")
 
 
+# Those for which some platform has lowerings of its own: all rows; of others the first and some more.
+OWN = ("max_pool", "max_pool_with_indices", "sum_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool")
+
+
 def rows_of_registry() -> list[Any]:
-    """Every row on one other platform or the other, and by default the first row of every third function."""
+    """Rows on one other platform or the other, and by default the first row of every third function."""
     rows, seen = [], set[str]()
     for number, case in enumerate(CASES):
-        marks = SLOW if case.function in seen or len(seen) % 3 else ()
+        is_first = case.function not in seen
+        if is_first or case.function in OWN or number % 3 == 0:
+            marks = () if is_first and len(seen) % 3 == 0 else SLOW
+            platform = OTHERS[number % 2]
+            rows.append(pytest.param(case, platform, id=f"{case.name}-{platform}", marks=marks))
         seen.add(case.function)
-        platform = OTHERS[number % 2]
-        rows.append(pytest.param(case, platform, id=f"{case.name}-{platform}", marks=marks))
     return rows
 
 
@@ -170,7 +192,7 @@ def test_derivatives_of_every_order_in_float32() -> None:
         np.testing.assert_allclose(result, wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, pytest.param(jnp.float16, marks=SLOW)])
+@pytest.mark.parametrize("dtype", slow_but([jnp.bfloat16], [jnp.bfloat16, jnp.float16]))
 @pytest.mark.parametrize("platform", OTHERS)
 def test_sixteen_bits_are_added_up_in_thirty_two(platform: str, dtype: Any) -> None:
     ones = jnp.ones((2, 40, 40), dtype)
@@ -193,24 +215,31 @@ def test_integers(platform: str) -> None:
 
 
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
-@pytest.mark.parametrize(("backend", "kept"), [("cuda", [np.uint8]), ("tpu", [np.float32, np.float32])])
-def test_every_platform_evaluates_what_another_keeps(
-    backend: str, kept: list[Any], rule: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "backend"), [("tpu", "tpu"), ("gpu", "cuda"), ("cuda", "cuda"), ("cpu", "cpu")])
+def test_what_a_platform_keeps_is_evaluated_anywhere(
+    name: str, backend: str, rule: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a rule keeps is chosen for JAX's default platform, and programs may run elsewhere."""
+    """What a rule keeps is chosen for JAX's default platform, as for a named one, and programs may run elsewhere."""
     x = distinct((2, 9, 13), "formats").astype(np.float32)
     window = {"kernel_size": (3, 5), "stride": (2, 1), "padding": (1, 2)}
     expected = oracle.evaluate("max_pool", x, **window)
     cotangent = np.random.default_rng(0).integers(-4, 5, expected.values.shape).astype(np.float32)
+
+    def kept() -> Any:
+        _, pull_back = jax.vjp(partial(jaxpool.max_pool, **window, rule=rule), x)
+        np.testing.assert_array_equal(pull_back(cotangent)[0], expected.backward(cotangent))
+        return [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(pull_back)]
+
+    with jaxpool.compiling_for(name):
+        named = kept()
+    # Nothing may be known of this machine's platform.
     jax.clear_caches()
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    _, pull_back = jax.vjp(partial(jaxpool.max_pool, **window, rule=rule), x)
-    assert [leaf.dtype for leaf in jax.tree.leaves(pull_back) if leaf.size > 1] == kept
-    np.testing.assert_array_equal(pull_back(cotangent)[0], expected.backward(cotangent))
+    assert kept() == named
     jax.clear_caches()
 
 
-@pytest.mark.parametrize("cells", [256, *(pytest.param(n, marks=SLOW) for n in (600, 1000, 3136, 4096)), 783, 8190])
+@pytest.mark.parametrize("cells", slow_but((256, 8190), (256, 600, 783, 1000, 3136, 4096, 8190)))
 def test_whole_long_axes(cells: int) -> None:
     """Rows that a CPU folds in stretches of neighbouring cells, and rows that no stretches divide."""
     x = np.random.default_rng(cells).integers(-9, 9, (5, 2, cells)).astype(np.float32)
@@ -244,7 +273,7 @@ LOOPED: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.usefixtures("for_this_platform")
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "line" else SLOW) for name in LOOPED])
+@pytest.mark.parametrize("name", slow_but(["line"], LOOPED))
 def test_ranks_of_large_windows(name: str) -> None:
     shape, parameters = LOOPED[name]
     check(Call("median_pool", shape, {**parameters}, cells="ties"))
@@ -260,9 +289,7 @@ SUMS = ("lp_pool", "gem_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool",
 
 
 @pytest.mark.usefixtures("for_this_platform")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "gem_pool" else SLOW) for name in (*SUMS, *WEIGHTS)]
-)
+@pytest.mark.parametrize("name", slow_but(["gem_pool"], (*SUMS, *WEIGHTS)))
 def test_sums_over_large_footprints(name: str) -> None:
     random = np.random.default_rng(len(name))
     for masked, (shape, window) in zip((False, True), (LARGE_FOOTPRINTS * 2)[len(name) % 3 :], strict=False):
@@ -273,7 +300,7 @@ def test_sums_over_large_footprints(name: str) -> None:
 
 
 @pytest.mark.usefixtures("for_this_platform")
-@pytest.mark.parametrize("cells", [5, *(pytest.param(cells, marks=SLOW) for cells in (2, 3, 6, 7, 8, 10, 12)), 9])
+@pytest.mark.parametrize("cells", slow_but((5, 9), (2, 3, 5, 6, 7, 8, 9, 10, 12)))
 def test_every_rank_of_few_cells(cells: int) -> None:
     # What sorts all inputs of zeros and ones by minima and maxima sorts every input.
     inputs = np.array(list(itertools.product((0, 1), repeat=cells))).astype(np.float32)
@@ -291,8 +318,7 @@ def test_every_rank_of_few_cells(cells: int) -> None:
 
 @pytest.mark.usefixtures("for_this_platform")
 @pytest.mark.parametrize(
-    "dtype",
-    ["bfloat16", *(pytest.param(each, marks=SLOW) for each in ("float64", "float16", "int64", "uint32")), "int8"],
+    "dtype", slow_but(("bfloat16", "int8"), ("bfloat16", "float16", "float64", "int8", "int64", "uint32"))
 )
 def test_ranks_on_both_sides_of_64_cells(dtype: str) -> None:
     random, wide, sizes = np.random.default_rng(0), np.float64 if "float" in dtype else dtype, (25, 49, 64, 65, 81)

@@ -17,24 +17,25 @@ from jax.interpreters import mlir
 
 import jaxpool
 from jaxpool._engine import primitives
+from tests.engine import slow_but
 from tests.harness.compilation import compiled_fast
 from tests.registry.records import RECORDS
 
 PACKAGE = Path(jaxpool.__file__).parent
 NOT_PROMISED = ("jax.extend", "jax.interpreters", "jax.experimental", "jax._src", "jaxlib")
 # What the module uses of them.
-USED = {
-    "jax.extend.core": ("Primitive",),
-    "jax.interpreters.ad": (
-        "primitive_jvps",
-        "primitive_transposes",
-        "Zero",
-        "instantiate_zeros",
-        "is_undefined_primal",
+USED = [
+    *("jax.extend.core.Primitive", "jax.interpreters.batching.primitive_batchers"),
+    *(
+        f"jax.interpreters.ad.{name}"
+        for name in ("primitive_jvps", "primitive_transposes", "Zero", "instantiate_zeros")
     ),
-    "jax.interpreters.batching": ("primitive_batchers",),
-    "jax.interpreters.mlir": ("lower_fun", "register_lowering"),
-}
+    *(
+        "jax.interpreters.ad.is_undefined_primal",
+        "jax.interpreters.mlir.lower_fun",
+        "jax.interpreters.mlir.register_lowering",
+    ),
+]
 # Before jaxpool is imported, and after JAX, which needs it itself.
 WITHOUT = """
 import jax, jax.extend.core, jax.interpreters, runpy, sys
@@ -125,11 +126,10 @@ def test_every_function_does_without_primitives(tmp_path: Path, names: list[str]
 
 def test_everything_is_registered_or_nothing() -> None:
     """Without any one name no primitive is used, as in the test above."""
-    names = [f"{module}.{name}" for module, names in USED.items() for name in names]
-    assert run(ATTEMPTS, *names, "jax.interpreters.mlir.core_call_lowering") == [*names, "at", "last"]
+    assert run(ATTEMPTS, *USED, "jax.interpreters.mlir.core_call_lowering") == [*USED, "at", "last"]
 
 
-@pytest.mark.parametrize("name", ["max_pool", pytest.param("smooth_max_pool", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_but(["max_pool"], ("max_pool", "smooth_max_pool")))
 def test_barriers_take_the_place_of_calls(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, step, x = results(name), jax.grad(lambda x: RECORDS[name].values(x).sum()), jnp.zeros((2, 9, 8))
     assert 'inlineable = "false"' in jax.jit(step).lower(x).as_text()
@@ -152,26 +152,6 @@ def test_programs_on_one_device_are_known_as_such() -> None:
 
     jax.jit(lambda x: primitives.call(step, x)).lower(np.ones(3, np.float32))
     assert known[-1] == ("cpu" if jax.default_backend() == "cpu" else "gpu", True)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "lp_pool",
-        *(pytest.param(f"{name}_pool", marks=pytest.mark.slow) for name in ("avg", "smooth_max", "global_max", "blur")),
-    ],
-)
-def test_programs_on_unknown_devices_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.random.default_rng(0).normal(size=(2, 8, 300)).astype(np.float32)
-
-    def compiled(x: np.ndarray) -> Any:
-        jax.clear_caches()
-        return jax.jit(jax.value_and_grad(lambda x: (RECORDS[name].values(x) ** 2).sum()))(x)
-
-    expected = compiled(x)
-    monkeypatch.setattr(primitives, "_device_count", lambda _: 0)
-    compare(compiled(x), expected)
-    jax.clear_caches()
 
 
 if __name__ == "__main__":

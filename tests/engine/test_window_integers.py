@@ -11,16 +11,13 @@ import pytest
 
 import jaxpool
 from jaxpool._geometry import window as geometry
+from tests.engine import slow_but
 from tests.harness.compilation import compiled_fast
 from tests.registry.cases import distinct
 from tests.registry.records import RECORDS, names
 
-SLIDING = names(lambda record: record.windows == "fixed")
 # By default a pool that selects, and one that counts.
-FUNCTIONS = [
-    pytest.param(name, marks=() if name in ("max_pool_with_indices", "avg_pool") else pytest.mark.slow)
-    for name in SLIDING
-]
+FUNCTIONS = slow_but(("max_pool_with_indices", "avg_pool"), names(lambda record: record.windows == "fixed"))
 
 
 def windows(count: int) -> Iterator[geometry.Window]:
@@ -98,7 +95,9 @@ PLACED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "name", slow_but(("max_pool", "avg_pool"), ("max_pool", "avg_pool", "lp_pool", "median_pool", "var_pool"))
+)
 def test_long_axes_have_no_tables_but_the_same_results(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, mask = jnp.asarray(distinct((7, 8), "tables")), jnp.asarray(np.random.default_rng(0).random((7, 8)) < 0.7)
 
