@@ -62,10 +62,10 @@ UNEVEN: dict[str, Pool] = {
     "adaptive_max_pool": BINS,
     "adaptive_avg_pool": lambda x: jaxpool.adaptive_avg_pool(x, (7, 2), axis=(1, 2)),
     # One window over all shards, and a few cells of one, at a stride that leaves the others out.
-    "lp_pool, whole": lambda x: jaxpool.lp_pool(x, 3.0, (32, 9), axis=(1, 2)),
-    "smooth_max_pool, whole": lambda x: jaxpool.smooth_max_pool(x, 2.0, (32, 9), axis=(1, 2)),
-    "soft_pool, whole": lambda x: jaxpool.soft_pool(x, 2.0, (32, 9), axis=(1, 2)),
-    "stochastic_pool, whole": lambda x: jaxpool.stochastic_pool(x, (32, 9), axis=(1, 2)),
+    **{
+        f"{name}, whole": partial(RECORDS[name].values, axis=(1, 2), kernel_size=(32, 9), stride=None, padding=0)
+        for name in ("lp_pool", "smooth_max_pool", "soft_pool", "stochastic_pool")
+    },
     # Windows in gaps, one that crosses shards, and windows that reach beyond the next shard.
     "sum_pool, apart": lambda x: jaxpool.sum_pool(x, (5, 2), (10, 2), axis=(1, 2)),
     "max_pool, once": lambda x: jaxpool.max_pool(x, (10, 2), 31, axis=(1, 2)),
