@@ -193,10 +193,10 @@ def test_two_axes_are_sharded(name: str) -> None:
 @pytest.mark.parametrize("name", UNEVEN)
 def test_uneven_windows(name: str) -> None:
     number = [*UNEVEN].index(name)
-    for turn in (0, 1):
-        program = check(name, UNEVEN[name], mesh_of(*MESHES[(number + turn) % 5]), POOLED, None)
-        # No function that the compiler keeps apart gets the whole array.
-        assert name != "max_pool of copies" or bytes_sent(program) <= 2.5 * X.nbytes
+    for mesh in (MESHES[number % 5], MESHES[(number + 1) % 5]):
+        program = check(name, UNEVEN[name], mesh_of(*mesh), POOLED, None)
+        # On four devices no function that the compiler keeps apart gets the whole array.
+        assert (name, mesh) != ("max_pool of copies", (4, "Auto")) or bytes_sent(program) <= 2.5 * X.nbytes
 
 
 # NaN, infinities and zeros of either sign among the cells, and pools whose results depend on each of them.
