@@ -1,1 +1,13 @@
-"""How windows are evaluated: lowerings and platforms against each other, stages, and what programs cost."""
+"""How windows are evaluated: every lowering against the reference, contexts, and what programs cost."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def slow_but(quick: Iterable[Any], rows: Iterable[Any]) -> list[Any]:
+    """The rows of a table, all but some of them slow."""
+    kept = [*quick]
+    given = [(row, row if isinstance(row, tuple) else (row,)) for row in rows]
+    return [pytest.param(*values, marks=() if row in kept else pytest.mark.slow) for row, values in given]

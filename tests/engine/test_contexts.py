@@ -15,48 +15,58 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._platforms import default_platform, inside, is_portable, known_platform, lowering_platform, most_devices
-from tests.harness.parts import mechanisms_first
+from tests.engine import slow_but
 from tests.registry.records import RECORDS
+
+CONTEXTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "portable": jaxpool.portable,
+    **{name: partial(jaxpool.compiling_for, name) for name in ("cpu", "gpu", "tpu", "cuda", "rocm")},
+}
+X = np.random.default_rng(0).integers(0, 5, (1, 10, 10, 2)).astype(np.float32)
+# One function of each kind.
+KINDS = ("max_pool", "avg_pool", "lp_pool", "soft_pool", "median_pool", "top_k_pool", "var_pool", "roi_align")
 
 
 def largest(x: jax.Array) -> jax.Array:
     return jaxpool.max_pool(x, 7, 1, 3, axis="NHWC")
 
 
+def loss(x: jax.Array) -> jax.Array:
+    return (largest(x) ** 2).sum()
+
+
+def program(function: Callable[..., Any], x: Any) -> str:
+    """The text of a traced program, without addresses."""
+    return re.sub(" at 0x[0-9a-f]+", "", str(jax.make_jaxpr(function)(x)))
+
+
+def known() -> str:
+    """What is known of the platform, as it shows in a program."""
+    return program(jax.grad(loss), X)
+
+
+def known_in(*names: str) -> str:
+    with ExitStack() as stack:
+        for name in names:
+            stack.enter_context(CONTEXTS[name]())
+        return known()
+
+
 def kept() -> list[tuple[Any, Any]]:
     """The shapes and dtypes of what a gradient keeps."""
-    x = jax.ShapeDtypeStruct((2, 20, 20, 4), np.float32)
-    pull_back = jax.eval_shape(lambda x: jax.vjp(largest, x)[1], x)
+    pull_back = jax.eval_shape(lambda x: jax.vjp(largest, x)[1], X)
     return [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(pull_back)]
 
 
-@pytest.mark.parametrize(("name", "backend"), [("tpu", "tpu"), ("gpu", "cuda"), ("cuda", "cuda"), ("cpu", "cpu")])
-def test_keeps_what_the_platform_keeps(name: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with jaxpool.compiling_for(name):
-        found = kept()
-    # Nothing may be known of this machine's platform.
-    jax.clear_caches()
-    monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    assert found == kept()
-
-
-def test_platforms_keep_different_things() -> None:
+def test_contexts_differ_as_platforms_do() -> None:
+    programs = {name: known_in(name) for name in CONTEXTS}
+    assert programs["gpu"] == programs["cuda"] == programs["rocm"]
+    assert len({*programs.values(), known()}) == 5
     formats = []
     for name in ("cpu", "gpu", "tpu"):
         with jaxpool.compiling_for(name):
             formats.append(kept())
     assert all(one != other for one, other in itertools.combinations(formats, 2))
-
-
-@pytest.mark.parametrize("name", ["gpu", "tpu"])
-def test_runs_here_all_the_same(name: str) -> None:
-    x = jnp.asarray(np.random.default_rng(0).integers(0, 5, (1, 10, 10, 2)).astype(np.float32))
-    expected = jax.value_and_grad(lambda x: (largest(x) ** 2).sum())(x)
-    with jaxpool.compiling_for(name):
-        found = jax.jit(jax.value_and_grad(lambda x: (largest(x) ** 2).sum()))(x)
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_array_equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
@@ -80,142 +90,101 @@ def test_unknown_platform_is_an_error() -> None:
         jaxpool.compiling_for("metal")
 
 
-# The contexts of the package: those of users, and that of lowerings.
-CONTEXTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "portable": jaxpool.portable,
-    **{name: partial(jaxpool.compiling_for, name) for name in ("cpu", "gpu", "tpu", "cuda", "rocm")},
-    "lowering-cpu": lambda: inside("cpu", 1),
-    "lowering-tpu": lambda: inside("tpu", 4),
-}
-OF_USERS = [name for name in CONTEXTS if not name.startswith("lowering")]
-
-
-def known() -> tuple[Any, ...]:
-    """All that is known of the program."""
-    return known_platform(), lowering_platform(), is_portable(), most_devices(), default_platform()
-
-
-def known_in(*names: str) -> tuple[Any, ...]:
-    with ExitStack() as stack:
-        for name in names:
-            stack.enter_context(CONTEXTS[name]())
-        return known()
-
-
-def program(function: Callable[..., Any], x: Any) -> str:
-    """The text of a traced program, without addresses."""
-    return re.sub(" at 0x[0-9a-f]+", "", str(jax.make_jaxpr(function)(x)))
-
-
-@pytest.mark.parametrize("inner", CONTEXTS)
-@pytest.mark.parametrize("outer", CONTEXTS)
-def test_the_inner_context_adds_to_the_outer(outer: str, inner: str) -> None:
-    """A platform that a user names changes neither portable programs nor lowerings; anything else replaces."""
-    adds_nothing = inner in OF_USERS and inner != "portable" and outer in ("portable", "lowering-cpu", "lowering-tpu")
+def test_the_inner_context_replaces_the_outer() -> None:
+    """But programs inside `portable` stay as they are."""
     before = known()
-    assert known_in(outer, inner) == known_in(outer if adds_nothing else inner)
-    assert known() == before
-    assert known_in("portable", outer, inner)[2] or "lowering" in outer + inner
+    for outer, inner in itertools.product(("portable", "cpu", "tpu", "rocm"), repeat=2):
+        assert known_in(outer, inner) == known_in(outer if outer == "portable" else inner), (outer, inner)
+        assert known() == before
+        assert known_in("portable", outer, inner) == known_in("portable")
 
 
-@pytest.mark.parametrize("name", mechanisms_first(RECORDS))
-def test_portable_programs_stay_portable(name: str) -> None:
-    function = jax.value_and_grad(lambda x: RECORDS[name].values(x).sum())
-    x = jnp.ones((2, 7, 6), jnp.float32)
+@pytest.mark.parametrize("name", slow_but(("max_pool", "roi_align"), KINDS))
+def test_contexts_act_where_a_pool_is_traced(name: str) -> None:
+    """And a traced program is lowered alike in all of them; portable programs stay portable in any."""
+    slope, x = jax.grad(lambda x: RECORDS[name].values(x).sum()), jnp.ones((2, 7, 6), jnp.float32)
     with jaxpool.portable():
-        expected = program(function, x)
-    for platform in ("cpu", "gpu", "tpu"):
+        portable = program(slope, x)
+    for platform in ("cpu", "tpu"):
         with jaxpool.portable(), jaxpool.compiling_for(platform):
-            assert program(function, x) == expected
+            assert program(slope, x) == portable
         with jaxpool.compiling_for(platform), jaxpool.portable():
-            assert program(function, x) == expected
+            assert program(slope, x) == portable
+    for outer in (nullcontext, *(CONTEXTS[name] for name in ("portable", "tpu"))):
+        with outer():
+            traced = jax.jit(slope).trace(x)
+        expected = traced.lower().as_text()
+        for inner in ("portable", "tpu", "cpu"):
+            with CONTEXTS[inner]():
+                assert traced.lower().as_text() == expected
 
 
 @pytest.mark.parametrize("name", CONTEXTS)
 def test_a_context_is_entered_again(name: str) -> None:
-    """Also while it is entered, and within another one; afterwards all is as before."""
-    before, context = known(), CONTEXTS[name]()
+    """Also while it is entered, and within another one; afterwards all is as before, as it is after an exception."""
+    before, expected, context = known(), known_in(name), CONTEXTS[name]()
     with context:
-        expected = known()
         with context:
             assert known() == expected
             with jaxpool.portable(), context:
-                assert is_portable() or "lowering" in name
+                assert known() == known_in("portable")
         assert known() == expected
     assert known() == before
     with context:
         assert known() == expected
+    for outer in ("portable", "tpu"):
+        with CONTEXTS[outer]():
+            with pytest.raises(ValueError, match="kernel_size"), context:
+                jaxpool.max_pool(jnp.ones(2), (3,))
+            assert known() == known_in(outer)
     assert known() == before
-
-
-@pytest.mark.parametrize("name", CONTEXTS)
-@pytest.mark.parametrize("outer", CONTEXTS)
-def test_an_exception_leaves_a_context(outer: str, name: str) -> None:
-    with CONTEXTS[outer]():
-        before = known()
-        with pytest.raises(ValueError, match="kernel_size"), CONTEXTS[name]():
-            jaxpool.max_pool(jnp.ones(2), (3,))
-        assert known() == before
 
 
 @pytest.mark.parametrize("name", CONTEXTS)
 def test_threads_have_contexts_of_their_own(name: str) -> None:
     """A context acts in the thread that enters it, also if another thread has entered the same one."""
-    context, before, expected = CONTEXTS[name](), known(), known_in(name)
+    context, before = CONTEXTS[name](), kept()
+    with CONTEXTS[name]():
+        expected = kept()
     entered, left = threading.Barrier(3, timeout=60), threading.Barrier(3, timeout=60)
 
     def of_thread(number: int) -> list[Any]:
-        found = [known()]
+        found = [kept()]
         with jaxpool.compiling_for("rocm") if number else nullcontext():
-            within = known()
+            within = kept()
             with context:
                 entered.wait()
-                found.append(known())
+                found.append(kept())
                 # One thread leaves before the other.
                 if not number:
                     left.wait()
             if number:
                 left.wait()
-            assert known() == within
-        return [*found, known()]
+            assert kept() == within
+        return [*found, kept()]
 
     with ThreadPoolExecutor(2) as threads:
         done = [threads.submit(of_thread, number) for number in range(2)]
         entered.wait()
-        assert known() == before
+        assert kept() == before
         left.wait()
         for one in done:
             assert one.result() == [before, expected, before]
-    assert known() == before
+    assert kept() == before
 
 
-@pytest.mark.parametrize("name", OF_USERS)
+@pytest.mark.parametrize("name", CONTEXTS)
 def test_jitted_functions_are_traced_again(name: str) -> None:
     """Called outside first, or inside first; what was traced is then found in caches."""
-    x = jnp.ones((2, 8, 8, 1), jnp.float32)
-
-    def function(x: jax.Array) -> jax.Array:
-        traced.append(known())
-        return largest(x).sum()
-
     for inside_first in (False, True):
-        traced: list[Any] = []
-        step = jax.jit(jax.grad(function))
+        traced = []
+
+        def traced_loss(x: jax.Array, traced: list[str] = traced) -> jax.Array:
+            traced.append(known())
+            return loss(x)
+
+        step = jax.jit(jax.grad(traced_loss))
         for is_inside in (inside_first, not inside_first) * 2:
             with CONTEXTS[name]() if is_inside else nullcontext():
-                step(x)
+                jax.eval_shape(step, X)
         assert traced == [known_in(name) if one else known() for one in (inside_first, not inside_first)]
-
-
-@pytest.mark.parametrize("name", mechanisms_first(RECORDS))
-def test_a_traced_program_is_lowered_alike_in_every_context(name: str) -> None:
-    """Contexts act where a pool is traced."""
-    step = jax.jit(jax.grad(lambda x: RECORDS[name].values(x).sum()))
-    x = jax.ShapeDtypeStruct((2, 7, 6), np.float32)
-    for outer in (None, "portable", "tpu"):
-        with CONTEXTS[outer]() if outer else nullcontext():
-            traced = step.trace(x)
-        expected = traced.lower().as_text()
-        for inner in ("portable", "tpu", "cpu"):
-            with CONTEXTS[inner]():
-                assert traced.lower().as_text() == expected

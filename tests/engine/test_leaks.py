@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.harness.parts import case_row
+from tests.engine import slow_but
 from tests.registry.cases import distinct
 from tests.registry.records import RECORDS
 
 # The sorts of windows that a pool with sliding windows takes, and those beside which there is no mask.
 _CROSS = np.array([[False, True, False], [True, True, True], [False, True, True]])
 WINDOWS: dict[str, dict[str, Any]] = {
-    "plain": {},
     "bins": {"kernel_size": jaxpool.bins(4, 4), "stride": None, "padding": 0},
     "whole": {"kernel_size": jaxpool.whole, "stride": None, "padding": 0},
     "footprint": {"kernel_size": jaxpool.footprint(_CROSS)},
-    "many-cells": {"kernel_size": (9, 9), "stride": 1, "padding": 4},
+    "many cells": {"kernel_size": (9, 9), "stride": 1, "padding": 4},
     "copies": {"padding": "REFLECT"},
     "tiles": {"kernel_size": (2, 2), "padding": 0},
     "line": {"kernel_size": 3, "stride": 1, "padding": 1, "axis": 1},
@@ -34,73 +33,66 @@ WINDOWS: dict[str, dict[str, Any]] = {
 UNMASKED = ("tiles", "bins", "line", "all")
 MORPHOLOGY = ("dilation", "erosion", "opening", "closing", "white_top_hat", "black_top_hat", "gradient")
 X = distinct((2, 10, 9), "leaks").astype(np.float32)
-
-# Of the array, the other traced arguments and the rule.
-Function = Callable[..., jax.Array]
+MASK = np.quantile(X, 0.2) < X
 
 
-def traced_arguments(name: str) -> dict[str, Any]:
-    """What may be traced beside the array, but the key."""
-    record = RECORDS[name]
-    given: dict[str, Any] = {
-        key: np.asarray(number, np.float32)
-        for key, number in record.parameters.items()
-        if key in ("norm_type", "beta", "alpha", "boxes")
-    }
-    given |= {key: np.abs(X) + 1 for key in ("weights", "logits") if key in record.options}
-    if record.windows == "random":
-        given["samples"] = np.full((2, 2), 0.4, np.float32)
-    return given | ({"where": X > np.quantile(X, 0.2)} if record.has_mask else {})
-
-
-def check_no_leaks(function: Function, arguments: dict[str, Any], rule: dict[str, str]) -> None:
+def check_no_leaks(function: Callable[..., jax.Array], arguments: dict[str, Any], in_batches: bool = True) -> None:
     """Trace values, gradients, and gradients of batches that share some arguments, and lower gradients, or raise."""
     learnt = {key: each for key, each in arguments.items() if key not in ("where", "boxes", "samples")}
     fixed = {key: each for key, each in arguments.items() if key not in learnt}
 
-    def values(x: jax.Array, learnt: dict[str, Any], fixed: dict[str, Any]) -> jax.Array:
+    def loss(x: jax.Array, learnt: dict[str, Any], fixed: dict[str, Any]) -> jax.Array:
         # The arguments depend on x, so that they belong to the same trace when it is differentiated.
         learnt = {key: each + 0 * x.ravel()[0] for key, each in learnt.items()}
-        return function(x, **learnt, **fixed, **rule)
-
-    def loss(*arguments: Any) -> jax.Array:
-        return (values(*arguments) ** 2).sum()
+        return (function(x, **learnt, **fixed) ** 2).sum()
 
     slopes = jax.value_and_grad(loss, (0, 1))
     # Otherwise a trace that leaks might not take place again.
     jax.clear_caches()
     with jax.checking_leaks():
-        jax.jit(values).trace(X, learnt, fixed)
+        jax.jit(loss).trace(X, learnt, fixed)
         jax.jit(slopes).trace(X, learnt, fixed).lower()
-        jax.jit(jax.vmap(slopes, (0, None, None))).trace(jnp.stack([X] * 3), learnt, fixed)
+        if in_batches:
+            jax.jit(jax.vmap(slopes, (0, None, None))).trace(jnp.stack([X] * 3), learnt, fixed)
 
 
-def _rows() -> list[Any]:
-    rows = []
-    for name, record in RECORDS.items():
-        sorts = WINDOWS if record.windows == "fixed" else ["plain"]
-        for number, sort in enumerate(sorts):
-            for rule in ("jvp", "vjp") if record.has_rule else (None,):
-                kept = number == 0 and rule != "vjp" and name != "stochastic_pool"
-                rows.append(case_row(name, sort, rule, id=f"{name}-{sort}-{rule}", kept=kept))
-    return rows
+def traced_arguments(name: str) -> dict[str, Any]:
+    """What may be traced beside the array, but the key."""
+    record = RECORDS[name]
+    learnt = {"norm_type", "beta", "alpha", "boxes"} & {*record.parameters}
+    given: dict[str, Any] = {key: np.asarray(record.parameters[key], np.float32) for key in learnt}
+    given |= {key: np.abs(X) + 1 for key in ("weights", "logits") if key in record.options}
+    if record.windows == "random":
+        given["samples"] = np.full((2, 2), 0.4, np.float32)
+    return given | ({"where": MASK} if record.has_mask else {})
 
 
-@pytest.mark.parametrize(("name", "sort", "rule"), _rows())
-def test_functions(name: str, sort: str, rule: str | None) -> None:
-    arguments = traced_arguments(name)
-    if sort in UNMASKED:
-        arguments.pop("where", None)
-    function = partial(RECORDS[name].values, **(WINDOWS[sort] if sort != "plain" else {}))
-    check_no_leaks(function, arguments, {} if rule is None else {"rule": rule})
+BY_DEFAULT = ("max_pool", "sum_pool", "median_pool", "adaptive_avg_pool", "roi_align")
 
 
-@pytest.mark.parametrize("rule", ["jvp", "vjp"])
-@pytest.mark.parametrize("name", MORPHOLOGY)
-def test_morphology(name: str, rule: str) -> None:
-    function = getattr(jaxpool.morphology, name)
+@pytest.mark.parametrize("name", slow_but(BY_DEFAULT, RECORDS))
+def test_functions(name: str) -> None:
+    check_no_leaks(RECORDS[name].values, traced_arguments(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if record.windows == "fixed"])
+def test_windows_of_every_sort(name: str) -> None:
+    """Each function with some of them, and with one of the rules, in turn."""
+    first = [*RECORDS].index(name)
+    for number, (sort, window) in enumerate([*WINDOWS.items()][first % 3 :: 3], first):
+        arguments = traced_arguments(name)
+        if sort in UNMASKED:
+            arguments.pop("where", None)
+        function = partial(RECORDS[name].values, **window, rule=("jvp", "vjp")[number % 2])
+        check_no_leaks(function, arguments, in_batches=False)
+
+
+@pytest.mark.parametrize("name", slow_but(["dilation"], MORPHOLOGY))
+def test_morphology(name: str) -> None:
     element = distinct((3, 3), "heights").astype(np.float32)
-    check_no_leaks(function, {"element": element, "where": X > np.quantile(X, 0.2)}, {"rule": rule})
+    for rule in ("jvp", "vjp") if name == "erosion" else ("jvp",):
+        check_no_leaks(partial(getattr(jaxpool.morphology, name), rule=rule), {"element": element, "where": MASK})
 
 
 @pytest.mark.parametrize("pool", [jaxpool.stochastic_pool, partial(jaxpool.fractional_max_pool, output_size=(4, 3))])

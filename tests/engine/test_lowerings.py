@@ -1,248 +1,340 @@
-"""The lowerings of the engine against each other: every one gives the same results as the reference lowering.
+"""Every lowering gives the same as the reference: each choice forced, also where another is faster, on every platform.
 
-A pool chooses among them only for speed, so each is called here even on windows for which another is faster.
+`jaxpool.compiling_for` traces a program for one platform only. The program is then the same as on that platform, except
+for native operations: a CPU's `reduce_window` and `select-and-scatter` stand in for those of a TPU.
 """
 
-from functools import partial, reduce
+import itertools
+import math
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 import jaxpool
-from jaxpool._engine import cpu, gather, gpu, pieces, reductions, slices, window_offsets
-from jaxpool._engine.operations import identity
-from jaxpool._geometry.window import Window, make_window
-from tests.harness.compilation import compiled_as_usual
-from tests.harness.parts import case_row, crossed
-from tests.reference import oracle
-from tests.registry.cases import distinct
+from jaxpool._engine import maps
+from tests.engine import slow_but
+from tests.harness.checks import check_first_derivatives
+from tests.harness.compilation import compiled_as_usual, compiled_fast
+from tests.random.call_checks import check
+from tests.reference import oracle, sliding
+from tests.registry.calls import WEIGHTS, Call
+from tests.registry.cases import CASES, Case, distinct
+from tests.registry.records import RECORDS
+
+SLOW = pytest.mark.slow
+OTHERS = ("gpu", "tpu")
+
+# Windows of one axis and of two, of the last axes.
+WINDOWS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((12,), {"kernel_size": (3,), "stride": 1, "padding": ((3, 1),), "dilation": 2}),
+    ((13,), {"kernel_size": (4,), "stride": 10, "padding": ((3, 1),)}),
+    ((24,), {"kernel_size": (8,)}),
+    ((20,), {"kernel_size": (9,), "stride": 1, "padding": 4}),
+    ((100,), {"kernel_size": (45,), "stride": 1, "padding": 20, "dilation": 2}),
+    ((150,), {"kernel_size": (70,), "stride": 3, "padding": ((10, 0),)}),
+    ((300,), {"kernel_size": (90,), "stride": 60, "padding": 5, "dilation": 2}),
+    ((9, 8), {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1)), "dilation": (2, 3)}),
+    ((9, 10), {"kernel_size": (3, 3), "stride": 2, "padding": 1}),
+    ((20, 24), {"kernel_size": (10, 8)}),
+    ((21, 15), {"kernel_size": (9, 9), "stride": (4, 2), "padding": (2, 4)}),
+]
 
 
-def along(
-    size: int, kernel: int, stride: int = 1, padding: Any = 0, dilation: int = 1, ceil_mode: bool = False
-) -> Window:
-    return make_window("test", (2, size), (kernel,), stride, padding, dilation, ceil_mode, None)
+def always(*_: Any) -> bool:
+    return True
 
 
-LINES = {
-    "2": along(9, 2),
-    "3 lopsided": along(12, 3, 1, ((3, 1),), 2),
-    "4 alone": along(13, 4, 10, ((3, 0),)),
-    "3 stride 2": along(10, 3, 2, ((1, 2),)),
-    "8 blocks": along(24, 8, 8),
-    "9 padded": along(20, 9, 1, 4),
-    "13 ceil": along(31, 13, 3, ((5, 0),), 1, True),
-    "10 dilated": along(33, 10, 4, 6, 2),
-    "31": along(40, 31, 5, 15),
-    "31 stride 1": along(90, 31, 1, 15),
-    "45 dilated": along(100, 45, 1, 20, 2),
-    "70": along(150, 70, 3, ((10, 0),), 1, True),
-    "70 dilated": along(190, 70, 4, ((20, 0),), 2),
-    "70 apart": along(230, 70, 80, 5),
-    "90 few": along(300, 90, 60, 5, 2),
-    "270": along(310, 270, 1, 3),
-}
-PLANE = make_window("test", (2, 9, 8), (3, 2), (2, 1), ((1, 0), (0, 1)), (2, 3), False, None)
+def never(*_: Any) -> bool:
+    return False
 
 
-def reduce_padded_slices(x: jax.Array, window: Window, op: Any) -> jax.Array:
-    return reduce(op, window_offsets.slices_at_offsets(x, window, identity(op, x.dtype)))
+def of_one_axis(part: Any) -> bool:
+    return len(part.axes) == 1
 
 
-@pytest.mark.parametrize(
-    ("window", "op"),
-    [
-        case_row(window, op, id=f"{name}-{op.__name__}", kept=op is not lax.min or name in ("3 stride 2", "70"))
-        for name, window in {**LINES, "plane": PLANE}.items()
-        for op in (lax.max, lax.min, lax.add)
-    ],
+def whole(window: Any, *_: Any) -> Any:
+    return (window,)
+
+
+def last_first(window: Any, *_: Any) -> Any:
+    return window.split()
+
+
+def first_first(window: Any, *_: Any) -> Any:
+    return window.split()[::-1]
+
+
+AT_ONCE, PIECES = (
+    ("folds_at_once", "reduces_at_once", "adds_at_once"),
+    ("folds_pieces", "spreads_pieces", "routes_in_pieces"),
 )
-def test_lowerings_of_reductions_agree(window: Window, op: Any) -> None:
-    x = distinct((2, *(axis.size for axis in window.axes)), "reductions")
-    overlaps = all(axis.extent > axis.stride for axis in window.axes)
-    if op is not lax.add and overlaps:
-        x.flat[[3, 17]] = np.nan
-    lowerings = [cpu.reduce_windows, gpu.reduce_windows, reduce_padded_slices]
-    lowerings += [reductions.reduce_by_reduce_window, reductions.reduce_by_slices]
-    if len(window.axes) == 1:
-        lowerings.append(pieces.reduce_in_pieces)
-    results = [jax.jit(lowering, static_argnums=(1, 2))(x, window, op) for lowering in lowerings]
-    for result in results[1:]:
-        np.testing.assert_allclose(result, results[0], rtol=1e-13, atol=1e-13)
-
-
-def spread_by_padded_terms(cotangent: Any, window: Window) -> jax.Array:
-    def contribution(_: Any, covered: Any, windows: Any, cells: Any) -> jax.Array:
-        return jnp.where(covered, windows[0], 0)
-
-    return gather.gather_windows(contribution, [(cotangent, 0)], window, pads_terms=True)
-
-
-@pytest.mark.parametrize(
-    "name",
-    "2, 3 lopsided, 3 stride 2, 8 blocks, 9 padded, 13 ceil, 45 dilated, 70, 70 dilated, 70 apart, 90 few".split(", "),
-)
-def test_lowerings_of_spreading_agree(name: str) -> None:
-    window = LINES[name]
-    (axis,) = window.axes
-    cotangent = np.random.default_rng(0).normal(size=(2, axis.output))
-    lowerings = [
-        cpu.spread,
-        gpu.spread,
-        reductions.spread_by_windows,
-        pieces.spread_in_pieces,
-        spread_by_padded_terms,
-        reductions.spread_by_reduce_window,
-    ]
-    results = [jax.jit(lowering, static_argnums=1)(cotangent, window) for lowering in lowerings]
-    (expected,) = jax.linear_transpose(
-        lambda x: reductions.reduce_by_reduce_window(x, window, lax.add), jnp.zeros((2, axis.size))
-    )(cotangent)
-    for result in results:
-        np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
-
-
-def route_by_comparison(array: jax.Array, offsets: jax.Array, window: Window, op: Any) -> jax.Array:
-    return slices.route_by_comparison([array], [offsets], window, op)
-
-
-# Minima are the same as maxima with the comparison reversed.
-@pytest.mark.parametrize(
-    ("window", "op"),
-    [
-        case_row(window, op, id=f"{name}-{op.__name__}", kept=op is lax.max or name in ("3 stride 2", "13 ceil", "31"))
-        for name, window in LINES.items()
-        for op in (lax.max, lax.min)
-    ],
-)
-def test_lowerings_of_selection_and_routing_agree(window: Window, op: Any) -> None:
-    (axis,) = window.axes
-    random = np.random.default_rng(0)
-    # Few distinct numbers make ties, also between pieces. Others have better cells beyond the end of a window.
-    ramp = np.arange(axis.size, dtype=np.float64)
-    x = np.stack([*random.integers(0, 3, (2, axis.size)), random.permutation(ramp), ramp, -ramp])
-    x[1, 5] = np.nan
-    # What a selection along the axis before would record, with room for the offsets along this one.
-    cells = np.array(window.cells, np.min_scalar_type(4 * window.cells - 1))[()]
-    numbers = random.integers(0, 4, x.shape).astype(cells.dtype) * cells
-    cotangent = random.normal(size=(5, axis.output))
-
-    @jax.jit
-    def everything(x: jax.Array, numbers: jax.Array, cotangent: jax.Array) -> Any:
-        results = []
-        for select_cells, route_back in [
-            (slices.select_by_slices, route_by_comparison),
-            (pieces.select_in_pieces, pieces.route_in_pieces),
-        ]:
-            values, offsets = select_cells(x, None, window, op)
-            routed = route_back(cotangent, offsets, window, lax.add)
-            numbered, found = select_cells(x, numbers, window, op)
-            carried = route_back(found // cells, found % cells, window, lax.max)
-            results.append((values, offsets, routed, numbered, found, carried))
-        return results
-
-    by_taps, *others = everything(x, numbers, cotangent)
-    for other in others:
-        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13), other, by_taps)
-    np.testing.assert_array_equal(by_taps[3], by_taps[0])
-    rule = oracle.largest if op is lax.max else oracle.smallest
-    padding = ((axis.low, axis.high),)
-    ceil_mode = axis.overhang > axis.high
-    expected = oracle.pool(rule, x, (axis.kernel,), axis.stride, padding, dilation=axis.dilation, ceil_mode=ceil_mode)
-    np.testing.assert_array_equal(by_taps[0], expected.values)
-    np.testing.assert_allclose(by_taps[2], expected.backward(cotangent), rtol=1e-13, atol=1e-13)
-
-
-FEW_ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "9 by 9": (jaxpool.max_pool, {"kernel_size": (9, 9), "stride": 4, "padding": 2}),
-    "70 by 5": (jaxpool.max_pool, {"kernel_size": (70, 5), "stride": (6, 3), "padding": ((20, 34), (2, 0))}),
-    "blocks": (jaxpool.min_pool, {"kernel_size": (10, 8), "stride": (10, 8)}),
-    "volumes": (jaxpool.min_pool, {"kernel_size": (3, 3, 3), "stride": 2, "padding": 1}),
-    "bins": (jaxpool.adaptive_max_pool, {"output_size": (5, 7)}),
+EACH_AXIS, NO_PIECES = dict.fromkeys(AT_ONCE, never), dict.fromkeys(PIECES, never)
+# What each platform may choose for any window, so that every lowering is taken for every window that it can take.
+CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
+    "at once": (
+        "cpu",
+        dict.fromkeys(AT_ONCE, always) | NO_PIECES | {"selection_order": whole, "windows_in_turn": whole},
+    ),
+    "pieces, the last axis first": (
+        "cpu",
+        EACH_AXIS
+        | dict.fromkeys(PIECES, of_one_axis)
+        | {"selection_order": last_first, "windows_in_turn": last_first, "is_stage": always},
+    ),
+    "slices, the first axis first": (
+        "cpu",
+        EACH_AXIS | NO_PIECES | {"selection_order": first_first, "is_stage": never, "reduces_by_slices": always},
+    ),
+    "reduce_window": ("cpu", EACH_AXIS | {"reduces_by_slices": never, "folds_pieces": never}),
+    "gpu: reduce_window": ("gpu", {"MOST_READS": 0, "MOST_TERMS": 0, "takes_pieces": never}),
+    "gpu: slices": ("gpu", {"MOST_READS": 0, "MOST_TERMS": 10**9, "takes_pieces": never}),
+    "gpu: pieces": ("gpu", {"MOST_READS": 0, "takes_pieces": of_one_axis}),
+    "gpu: at once": ("gpu", {"MOST_READS": 10**9}),
+    "tpu": ("tpu", {}),
+    "tpu: offsets": ("tpu", {"keeps_cells": never}),
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "masked"),
-    [
-        case_row(name, masked, id=f"{name}-{'masked' if masked else 'plain'}", kept=kept)
-        for name, masked, kept in crossed([*FEW_ROWS], (False, True), 2)
-    ],
-)
-def test_selections_in_either_order_of_axes(name: str, masked: bool) -> None:
-    pool, sizes = FEW_ROWS[name]
-    shape = (2, 16, 4, 6, 8) if name == "volumes" else (2, 16, 30, 24)
+@pytest.mark.parametrize("name", slow_but(("pieces, the last axis first", "gpu: slices"), CHOICES))
+def test_every_choice_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform, forced = CHOICES[name]
+    module = {"cpu": maps.cpu, "gpu": maps.gpu, "tpu": maps.tpu}[platform]
+    for predicate, choice in forced.items():
+        monkeypatch.setattr(module, predicate, choice)
+        if predicate == "selection_order":
+            monkeypatch.setitem(maps._SELECTIONS, "cpu", replace(module.SELECTION, order=choice))
+    jax.clear_caches()
     random = np.random.default_rng(0)
-    x = random.integers(0, 3, shape).astype(np.float64)
-    x[0, :, :, 5:7] = np.nan
-    x[1, :2] = -np.inf if pool is jaxpool.max_pool else np.inf
-    mask = random.random(shape) < 0.2 if masked else None
-    if mask is not None:
-        mask[1, 1:3] = False
-    spatial = tuple(range(1, len(shape) - 1))
+    given, expected = [], []
+    for sizes, window in WINDOWS:
+        # Few distinct numbers make ties, also between pieces. Others have better cells beyond the end of a window.
+        ramp = np.arange(math.prod(sizes))
+        rows = [*random.integers(-3, 4, (3, ramp.size)), random.permutation(ramp), ramp, -ramp]
+        x = np.stack(rows).reshape(-1, *sizes).astype(np.float64)
+        tables = sliding.tables(x.shape, **window, axis=tuple(range(1, x.ndim)))
+        special = np.where(random.random(x.shape) < 0.02, np.nan, x)
+        values, winners = sliding.first_winners(special, tables)
+        cotangent = random.integers(-3, 4, values.shape).astype(np.float64)
+        sums, sent = sliding.in_windows(x, tables, 0).sum(-1), cotangent
+        for axis, table in tables.items():
+            sent = np.moveaxis(np.tensordot(sliding.holds(table, x.shape[axis]), sent, (0, axis)), 0, axis)
+        given.append((x, special, cotangent))
+        expected.append((values, winners, sliding.to_winners(cotangent, winners, tables, x.shape), values, sums, sent))
 
-    @compiled_as_usual
-    def both(x: jax.Array, x_last: jax.Array) -> Any:
-        mask_last = None if mask is None else np.moveaxis(mask, 1, -1)
-        first, back = jax.vjp(partial(pool, where=mask, **sizes), x)
-        last, back_last = jax.vjp(partial(pool, where=mask_last, axis=spatial, **sizes), x_last)
-        numbers = jnp.arange(first.size, dtype=x.dtype).reshape(first.shape)
-        return (first, *back(numbers)), (last, *back_last(jnp.moveaxis(numbers, 1, -1)))
+    @compiled_fast
+    def everything(given: Any) -> Any:
+        found = []
+        for (x, special, cotangent), (_, window) in zip(given, WINDOWS, strict=True):
+            values, routed, indices = jax.vjp(partial(jaxpool.max_pool_with_indices, **window), special, has_aux=True)
+            sums, spread = jax.vjp(partial(jaxpool.sum_pool, **window), x)
+            largest = jaxpool.max_pool(special, **window)
+            found.append((values, indices, *routed(cotangent), largest, sums, *spread(cotangent)))
+        return found
 
-    for first, last in zip(*both(x, np.moveaxis(x, 1, -1)), strict=True):
-        np.testing.assert_array_equal(np.moveaxis(last, -1, 1), first)
-
-
-def test_orders_of_axes_depend_on_the_layout() -> None:
-    # A control: the test above compares different programs.
-    def first_axes(shape: tuple[int, ...], axis: tuple[int, ...], kernel_size: tuple[int, ...]) -> list[int]:
-        window = make_window("test", shape, kernel_size, 4, 1, 1, False, axis)
-        return [part.axes[0].axis for part in cpu.selection_order(window, shape)]
-
-    assert first_axes((2, 16, 30, 24), (2, 3), (9, 9)) == [2, 3]
-    assert first_axes((2, 30, 24, 16), (1, 2), (9, 9)) == [2, 1]
-    assert first_axes((2, 30, 24, 16), (1, 2), (9, 3)) == [1]
-
-
-@pytest.mark.parametrize(("channels", "stride"), [(3, 2), (6, 2), (12, 1), (16, 2)])
-def test_volumes_with_channels_last(channels: int, stride: int) -> None:
-    x = np.random.default_rng(channels).integers(0, 4, (2, channels, 5, 6, 7)).astype(np.float64)
-    x[0, 1, 2, 3, 4:] = np.nan
-    x_last = np.moveaxis(x, 1, -1)
-    pool = partial(jaxpool.max_pool, kernel_size=(3, 3, 3), stride=stride, padding=1)
-    window = make_window("test", x_last.shape, (3, 3, 3), stride, 1, 1, False, (1, 2, 3))
-    at_once = len(cpu.selection_order(window, x_last.shape)) == 1
-    assert at_once == (channels >= 6 and stride == 2)
-
-    @compiled_as_usual
-    def both(x: jax.Array, x_last: jax.Array) -> Any:
-        first, back = jax.vjp(pool, x)
-        last, back_last = jax.vjp(partial(pool, axis=(1, 2, 3)), x_last)
-        numbers = jnp.arange(first.size, dtype=x.dtype).reshape(first.shape)
-        return (first, *back(numbers)), (last, *back_last(jnp.moveaxis(numbers, 1, -1)))
-
-    for first, last in zip(*both(x, x_last), strict=True):
-        np.testing.assert_array_equal(np.moveaxis(last, -1, 1), first)
+    try:
+        with jaxpool.compiling_for(platform):
+            found = everything(given)
+    finally:
+        jax.clear_caches()
+    for results, wanted, (sizes, window) in zip(found, expected, WINDOWS, strict=True):
+        for one, other in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(one, other, f"{window} of {sizes}")
 
 
-@pytest.mark.parametrize("cells", [256, 783, 1024, 3136])
+# Those for which some platform has lowerings of its own: all rows; of others the first and some more.
+OWN = ("max_pool", "max_pool_with_indices", "sum_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool")
+
+
+def rows_of_registry() -> list[Any]:
+    """Rows on one other platform or the other, and by default the first row of every third function."""
+    rows, seen = [], set[str]()
+    for number, case in enumerate(CASES):
+        is_first = case.function not in seen
+        if is_first or case.function in OWN or number % 3 == 0:
+            marks = () if is_first and len(seen) % 3 == 0 else SLOW
+            platform = OTHERS[number % 2]
+            rows.append(pytest.param(case, platform, id=f"{case.name}-{platform}", marks=marks))
+        seen.add(case.function)
+    return rows
+
+
+@pytest.mark.parametrize(("case", "platform"), rows_of_registry())
+def test_first_derivatives_of_the_registry(case: Case, platform: str) -> None:
+    with jaxpool.compiling_for(platform):
+        functions = {"jvp": partial(case.values, rule="jvp")}
+        check_first_derivatives(functions, case.x, case.expected.values, case.expected.jacobian(), whole=False)
+        if "indices" in case.function:
+            np.testing.assert_array_equal(case.outputs(case.x)[1], case.expected.indices)
+
+
+def test_derivatives_of_every_order_in_float32() -> None:
+    """If a TPU keeps the cells: second and third derivatives, and batches of cotangents only."""
+
+    def objective(x: jax.Array) -> jax.Array:
+        return (jaxpool.max_pool(x, (3, 3), 2, 1) ** 3).sum()
+
+    def everything(x: jax.Array) -> list[jax.Array]:
+        third = jax.grad(lambda x: (jax.jvp(jax.grad(objective), (x,), (x,))[1] ** 2).sum())
+        jacobian = jax.jacrev(lambda x: jaxpool.max_pool(x, (3, 3), 2, 1))
+        functions = (jax.hessian(objective), jax.jacrev(jax.jacrev(objective)), jacobian, third)
+        return [each(x) for each in (*functions, jax.grad(jax.checkpoint(objective)))]
+
+    x = distinct((4, 5), "orders").astype(np.float32)
+    expected = compiled_fast(everything)(x)
+    with jaxpool.compiling_for("tpu"):
+        found = compiled_fast(lambda x: everything(x))(x)
+    for result, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", slow_but([jnp.bfloat16], [jnp.bfloat16, jnp.float16]))
+@pytest.mark.parametrize("platform", OTHERS)
+def test_sixteen_bits_are_added_up_in_thirty_two(platform: str, dtype: Any) -> None:
+    ones = jnp.ones((2, 40, 40), dtype)
+    with jaxpool.compiling_for(platform):
+        pool = partial(jaxpool.avg_pool, count_include_pad=False)
+        averages = [pool(ones, (k, k), 1, pad) for k, pad in ((7, 3), (31, 15), (40, 0))]
+        for average in (*averages, pool(jnp.ones(513, dtype), jaxpool.bins(2))):
+            np.testing.assert_array_equal(average, jnp.ones_like(average))
+
+
+@pytest.mark.parametrize("platform", OTHERS)
+def test_integers(platform: str) -> None:
+    for dtype in (np.bool_, np.int8, np.uint8, np.int32):
+        x = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 100, (2, 11, 10)).astype(dtype)
+        for function in ("max_pool", "min_pool", "sum_pool", "avg_pool"):
+            with jaxpool.compiling_for(platform):
+                values = getattr(jaxpool, function)(x, (3, 3), 2, 1)
+            wanted = oracle.evaluate(function, x, kernel_size=(3, 3), stride=2, padding=1).values
+            np.testing.assert_allclose(values.astype(np.float64), wanted.astype(values.dtype), rtol=1e-7)
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize(("name", "backend"), [("tpu", "tpu"), ("gpu", "cuda"), ("cuda", "cuda"), ("cpu", "cpu")])
+def test_what_a_platform_keeps_is_evaluated_anywhere(
+    name: str, backend: str, rule: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a rule keeps is chosen for JAX's default platform, as for a named one, and programs may run elsewhere."""
+    x = distinct((2, 9, 13), "formats").astype(np.float32)
+    window = {"kernel_size": (3, 5), "stride": (2, 1), "padding": (1, 2)}
+    expected = oracle.evaluate("max_pool", x, **window)
+    cotangent = np.random.default_rng(0).integers(-4, 5, expected.values.shape).astype(np.float32)
+
+    def kept() -> Any:
+        _, pull_back = jax.vjp(partial(jaxpool.max_pool, **window, rule=rule), x)
+        np.testing.assert_array_equal(pull_back(cotangent)[0], expected.backward(cotangent))
+        return [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(pull_back)]
+
+    with jaxpool.compiling_for(name):
+        named = kept()
+    # Nothing may be known of this machine's platform.
+    jax.clear_caches()
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert kept() == named
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("cells", slow_but((256, 8190), (256, 600, 783, 1000, 3136, 4096, 8190)))
 def test_whole_long_axes(cells: int) -> None:
-    x = np.random.default_rng(cells).normal(size=(3, 2, cells)).astype(np.float32)
+    """Rows that a CPU folds in stretches of neighbouring cells, and rows that no stretches divide."""
+    x = np.random.default_rng(cells).integers(-9, 9, (5, 2, cells)).astype(np.float32)
     x[1, 0, [cells // 3, cells // 2]] = np.nan
-    x[2, 1, [1, cells - 2]] = 100
+    x[np.arange(5), 1, [0, 7, 31, cells - 2, cells - 1]] = 20
 
     @compiled_as_usual
     def everything(x: jax.Array) -> Any:
-        largest = jaxpool.global_max_pool(x, axis=-1, keepdims=False)
-        winners = jax.grad(lambda x: jaxpool.global_max_pool(x, axis=-1).sum())(x)
-        return largest, winners, jaxpool.global_avg_pool(x, axis=-1, keepdims=False)
+        largest, pull_back = jax.vjp(partial(jaxpool.global_max_pool, axis=-1, keepdims=False), x)
+        sums = jaxpool.sum_pool(x, jaxpool.whole, axis=-1)[..., 0]
+        return jaxpool.global_max_pool(x, axis=-1, keepdims=False), largest, *pull_back(jnp.ones_like(largest)), sums
 
-    largest, winners, means = everything(x)
-    np.testing.assert_array_equal(largest, x.max(-1))
     # NumPy and jaxpool both take the first of equal cells, and the first NaN.
-    np.testing.assert_array_equal(winners, np.arange(cells) == x.argmax(-1)[..., None])
-    np.testing.assert_allclose(means, x.astype(np.float64).mean(-1), rtol=0, atol=1e-6)
+    winners = np.arange(cells) == x.argmax(-1)[..., None]
+    for found, expected in zip(everything(x), (x.max(-1), x.max(-1), winners, x.sum(-1)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+# Not symmetric, so that the windows that hold a cell are another footprint.
+FOOTPRINT = jaxpool.footprint(np.arange(110).reshape(10, 11) % 4 > 0)
+# More than 64 cells each. Blocks are rows or parts of rows, of windows that share cells, share none, or leave gaps.
+LOOPED: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "shared": ((25, 24), {"kernel_size": (10, 9), "stride": (7, 4), "padding": (2, 4)}),
+    "gaps": ((27, 30), {"kernel_size": (9, 8), "stride": (13, 11), "padding": (1, 2)}),
+    "dilated, gaps": ((4, 47), {"kernel_size": (2, 33), "stride": (2, 13), "dilation": (3, 1), "ceil_mode": True}),
+    "dilated rows apart": ((20, 60), {"kernel_size": (3, 23), "stride": (7, 50), "dilation": 2, "padding": (0, 11)}),
+    "line": ((300,), {"kernel_size": (130,), "stride": 60, "padding": 20}),
+    "cubes": ((11, 6, 9), {"kernel_size": (5, 4, 5), "stride": (5, 2, 3), "padding": (1, 0, 1)}),
+    "footprint": ((23, 26), {"kernel_size": FOOTPRINT, "stride": 6}),
+}
+
+
+@pytest.mark.usefixtures("for_this_platform")
+@pytest.mark.parametrize("name", slow_but(["line"], LOOPED))
+def test_ranks_of_large_windows(name: str) -> None:
+    shape, parameters = LOOPED[name]
+    check(Call("median_pool", shape, {**parameters}, cells="ties"))
+    check(Call("top_k_pool_with_indices", shape, {**parameters, "k": 2}, cells="mixed"))
+
+
+LARGE_FOOTPRINTS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((2, 14, 12), {"kernel_size": FOOTPRINT, "stride": 1, "padding": (2, 3)}),
+    ((22, 20), {"kernel_size": FOOTPRINT, "stride": 1, "dilation": (2, 1)}),
+    ((13, 15), {"kernel_size": FOOTPRINT, "stride": 2}),
+]
+SUMS = ("lp_pool", "gem_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool", "stochastic_pool", "std_pool")
+
+
+@pytest.mark.usefixtures("for_this_platform")
+@pytest.mark.parametrize("name", slow_but(["gem_pool"], (*SUMS, *WEIGHTS)))
+def test_sums_over_large_footprints(name: str) -> None:
+    random = np.random.default_rng(len(name))
+    for masked, (shape, window) in zip((False, True), (LARGE_FOOTPRINTS * 2)[len(name) % 3 :], strict=False):
+        learnt = {key: 15.0 if key == "beta" else one for key, one in RECORDS[name].options.items()}
+        learnt |= {WEIGHTS[name]: random.normal(size=shape) ** 2} if name in WEIGHTS else {}
+        learnt |= {"where": random.random(shape) < 0.8, "rule": "vjp"} if masked else {}
+        assert check(Call(name, shape, {**window, **learnt, "axis": (-2, -1)}, cells="ties" if masked else "distinct"))
+
+
+@pytest.mark.usefixtures("for_this_platform")
+@pytest.mark.parametrize("cells", slow_but((5, 9), (2, 3, 5, 6, 7, 8, 9, 10, 12)))
+def test_every_rank_of_few_cells(cells: int) -> None:
+    # What sorts all inputs of zeros and ones by minima and maxima sorts every input.
+    inputs = np.array(list(itertools.product((0, 1), repeat=cells))).astype(np.float32)
+    shares = [rank / (cells - 1) for rank in range(cells)]
+
+    @compiled_fast
+    def ranks(x: jax.Array) -> Any:
+        pool = partial(jaxpool.quantile_pool, x, kernel_size=(cells,), method="nearest")
+        return [pool(q=share) for share in shares], pool(q=shares)
+
+    each, together = ranks(inputs)
+    for found in (np.stack(each), together):
+        np.testing.assert_array_equal(found[..., 0], np.sort(inputs, axis=1).T)
+
+
+@pytest.mark.usefixtures("for_this_platform")
+@pytest.mark.parametrize(
+    "dtype", slow_but(("bfloat16", "int8"), ("bfloat16", "float16", "float64", "int8", "int64", "uint32"))
+)
+def test_ranks_on_both_sides_of_64_cells(dtype: str) -> None:
+    random, wide, sizes = np.random.default_rng(0), np.float64 if "float" in dtype else dtype, (25, 49, 64, 65, 81)
+    if "float" in dtype:
+        x = random.choice([-np.inf, -1.0, -0.0, 0.0, 1.0, 1.5, np.inf], (40, 81))
+        x = np.where(random.random(x.shape) < 0.01, np.nan, x).astype(dtype)
+    else:
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        x = random.choice([least, 0, 1, most // 2 + 1, most], (40, 81)).astype(dtype)
+    shares = (0.0, 0.3, 0.5, 1.0)
+    pool = partial(jaxpool.quantile_pool, q=shares, method="lower")
+    found = compiled_fast(lambda x: [pool(x[:, :cells], kernel_size=(cells,)) for cells in sizes])(x)
+    for values, cells in zip(found, sizes, strict=True):
+        assert values.dtype == x.dtype
+        ordered = np.sort(x[:, :cells].astype(wide))
+        # NaN comes last, and takes every rank.
+        ordered = np.where(ordered[:, -1:] != ordered[:, -1:], ordered[:, -1:], ordered)
+        for share, one in zip(shares, values, strict=True):
+            np.testing.assert_array_equal(one[:, 0].astype(wide), ordered[:, math.floor(share * (cells - 1))])

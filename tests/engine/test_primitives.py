@@ -1,4 +1,7 @@
-"""Interfaces that JAX does not guarantee are used in one module only, and everything works without them."""
+"""Interfaces that JAX does not guarantee are used in one module only, and everything works without them.
+
+`python -m tests.engine.test_primitives FILE FUNCTION...` writes the results of some functions to a file.
+"""
 
 import ast
 import subprocess
@@ -7,40 +10,38 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.interpreters import mlir
 
 import jaxpool
 from jaxpool._engine import primitives
-from jaxpool._engine.maps import on_every_platform
-from jaxpool._platforms import on_one_cpu
-from tests.engine.without_primitives import results
-from tests.harness.parts import MECHANISMS, case_row
+from tests.engine import slow_but
+from tests.harness.compilation import compiled_fast
 from tests.registry.records import RECORDS
 
 PACKAGE = Path(jaxpool.__file__).parent
 NOT_PROMISED = ("jax.extend", "jax.interpreters", "jax.experimental", "jax._src", "jaxlib")
 # What the module uses of them.
-USED = {
-    "jax.extend.core": ("Primitive",),
-    "jax.interpreters.ad": (
-        "primitive_jvps",
-        "primitive_transposes",
-        "Zero",
-        "instantiate_zeros",
-        "is_undefined_primal",
+USED = [
+    *("jax.extend.core.Primitive", "jax.interpreters.batching.primitive_batchers"),
+    *(
+        f"jax.interpreters.ad.{name}"
+        for name in ("primitive_jvps", "primitive_transposes", "Zero", "instantiate_zeros")
     ),
-    "jax.interpreters.batching": ("primitive_batchers",),
-    "jax.interpreters.mlir": ("lower_fun", "register_lowering", "core_call_lowering"),
-}
-# Before jaxpool is imported, and after JAX, which needs them itself.
-GONE = """
+    *(
+        "jax.interpreters.ad.is_undefined_primal",
+        "jax.interpreters.mlir.lower_fun",
+        "jax.interpreters.mlir.register_lowering",
+    ),
+]
+# Before jaxpool is imported, and after JAX, which needs it itself.
+WITHOUT = """
 import jax, jax.extend.core, jax.interpreters, runpy, sys
-{}
-runpy.run_module("tests.engine.without_primitives", None, "__main__")
+sys.modules["jax.extend.core"] = None
+runpy.run_module("tests.engine.test_primitives", None, "__main__")
 """
-
-
 # Names without which primitives are not available, and whether they are with all of them.
 ATTEMPTS = """
 import importlib, jax, jax.extend.core, jax.interpreters, sys
@@ -59,6 +60,37 @@ if primitives.AVAILABLE:
 """
 
 
+def results(name: str) -> list[Any]:
+    """Value, tangent, gradient, gradient of a batch and, unless it selects, a second derivative."""
+    record = RECORDS[name]
+    x, direction = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).astype(np.float32)[:, None]
+
+    def everything(x: jax.Array, direction: jax.Array) -> Any:
+        def loss(x: jax.Array) -> jax.Array:
+            return (record.values(x) ** 2).sum()
+
+        gradient = jax.grad(loss)
+        found = [*jax.jvp(record.values, (x,), (direction,)), gradient(x), jax.vmap(gradient)(jnp.stack([x, -x]))]
+        if not record.selects:
+            found.append(jax.jvp(gradient, (x,), (direction,))[1])
+        return found
+
+    return compiled_fast(everything)(x, direction)
+
+
+def run(program: str, *arguments: str) -> list[str]:
+    """The words that a Python program prints."""
+    command = [sys.executable, "-W", "error", "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def compare(found: Any, expected: Any) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
 def imports(module: Path) -> set[str]:
     """The modules that a file imports, and the names that it imports from them."""
     nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
@@ -68,76 +100,61 @@ def imports(module: Path) -> set[str]:
 
 
 def test_one_module_imports_what_is_not_promised() -> None:
-    users = {module.stem for module in PACKAGE.rglob("*.py") if any(map(_is_not_promised, imports(module)))}
+    users = {
+        module.stem
+        for module in PACKAGE.rglob("*.py")
+        if any(name.startswith(NOT_PROMISED) for name in imports(module))
+    }
     assert users == {"primitives"}
 
 
-def _is_not_promised(name: str) -> bool:
-    return name.startswith(NOT_PROMISED)
+# By default a pool that selects, one with a nonlinear rule, and one of boxes.
+QUICK = ["max_pool_with_indices", "lp_pool", "roi_align"]
 
 
 @pytest.mark.parametrize(
-    "functions",
-    [
-        case_row(list(MECHANISMS[::6]), id="mechanisms", kept=True),
-        case_row([name for name in RECORDS if name not in MECHANISMS[::6]], id="others", kept=False),
-    ],
+    "names",
+    [QUICK, pytest.param([name for name in RECORDS if name not in QUICK], marks=pytest.mark.slow)],
+    ids=["some", "others"],
 )
-def test_every_function_does_without_primitives(tmp_path: Path, functions: list[str]) -> None:
-    compare(tmp_path, 'sys.modules["jax.extend.core"] = None', functions)
+def test_every_function_does_without_primitives(tmp_path: Path, names: list[str]) -> None:
+    assert primitives.AVAILABLE
+    run(WITHOUT, str(tmp_path / "found.npz"), *names)
+    with jax.enable_x64(False), np.load(tmp_path / "found.npz") as found:
+        compare([found[each] for each in found.files], [each for name in names for each in results(name)])
 
 
 def test_everything_is_registered_or_nothing() -> None:
-    """Without any one name no primitive is used, as in the tests above."""
-    names = [f"{module}.{name}" for module, names in USED.items() for name in names]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", ATTEMPTS, *names], capture_output=True, text=True, cwd=PACKAGE.parent
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [*(name for name in names if not name.endswith("core_call_lowering")), "at", "last"]
+    """Without any one name no primitive is used, as in the test above."""
+    assert run(ATTEMPTS, *USED, "jax.interpreters.mlir.core_call_lowering") == [*USED, "at", "last"]
 
 
-def compare(folder: Path, removal: str, functions: list[str]) -> None:
-    """Compare functions in a process in which something is removed with the same functions in this process."""
-    assert primitives.AVAILABLE
-    file = folder / "found.npz"
-    command = [sys.executable, "-W", "error", "-c", GONE.format(removal), str(file), *functions]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent)
-    assert done.returncode == 0, done.stderr
-    with jax.enable_x64(False), np.load(file) as found:
-        expected = [each for function in functions for each in results(RECORDS[function])]
-        assert len(found.files) == len(expected)
-        for name, each in zip(found.files, expected, strict=True):
-            np.testing.assert_allclose(found[name], each, rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize("name", slow_but(["max_pool"], ("max_pool", "smooth_max_pool")))
+def test_barriers_take_the_place_of_calls(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, step, x = results(name), jax.grad(lambda x: RECORDS[name].values(x).sum()), jnp.zeros((2, 9, 8))
+    assert 'inlineable = "false"' in jax.jit(step).lower(x).as_text()
+    monkeypatch.delattr(mlir, "core_call_lowering")
+    jax.clear_caches()
+    text = jax.jit(step).lower(x).as_text()
+    assert "inlineable" not in text
+    assert "optimization_barrier" in text
+    compare(results(name), expected)
+    jax.clear_caches()
 
 
 def test_programs_on_one_device_are_known_as_such() -> None:
     # Otherwise the fast lowerings for one CPU would not be taken, which no test of values would notice.
     known = []
 
-    def step(x: jax.Array) -> jax.Array:
-        known.append(on_one_cpu(x))
+    def step(platform: str, x: jax.Array) -> jax.Array:
+        known.append((platform, primitives._platforms.lowered_for_one_device()))
         return 2 * x
 
-    jax.jit(lambda x: on_every_platform(step, x)).lower(np.ones(3, np.float32))
-    assert known[-1] == (jax.default_backend() == "cpu")
+    jax.jit(lambda x: primitives.call(step, x)).lower(np.ones(3, np.float32))
+    assert known[-1] == ("cpu" if jax.default_backend() == "cpu" else "gpu", True)
 
 
-@pytest.mark.parametrize("name", ["avg_pool", "lp_pool", "smooth_max_pool", "global_max_pool", "blur_pool"])
-def test_programs_on_unknown_devices_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.random.default_rng(0).normal(size=(2, 8, 300)).astype(np.float32)
-
-    def compiled(x: np.ndarray) -> Any:
-        jax.clear_caches()
-        return jax.jit(jax.value_and_grad(lambda x: (RECORDS[name].values(x) ** 2).sum()))(x)
-
-    expected = compiled(x)
-    monkeypatch.setattr(primitives, "_device_count", lambda _: 0)
-    found = compiled(x)
-    jax.clear_caches()
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-
-
-def test_contexts_of_lowerings_may_lack_the_number_of_devices() -> None:
-    assert primitives._device_count(object()) == 0
+if __name__ == "__main__":
+    _, file, *functions = sys.argv
+    assert not primitives.AVAILABLE
+    np.savez(file, *(each for name in functions for each in results(name)))

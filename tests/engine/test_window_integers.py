@@ -1,32 +1,40 @@
-"""Where windows are, in integers: closed forms against windows that are written out cell by cell."""
+"""Where windows are, in integers: closed forms against windows written out cell by cell, and sizes near the limits."""
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxpool
 from jaxpool._geometry import window as geometry
-from jaxpool._geometry.bins import BinAxis
-from jaxpool._geometry.window import Window, WindowAxis, divmod_of_product, make_window
+from tests.engine import slow_but
+from tests.harness.compilation import compiled_fast
+from tests.registry.cases import distinct
+from tests.registry.records import RECORDS, names
+
+# By default a pool that selects, and one that counts.
+FUNCTIONS = slow_but(("max_pool_with_indices", "avg_pool"), names(lambda record: record.windows == "fixed"))
 
 
-def windows(count: int) -> Iterator[Window]:
+def windows(count: int) -> Iterator[geometry.Window]:
     """Windows along one axis of random sizes."""
     random = np.random.default_rng(0)
     for _ in range(count):
         size, kernel, stride, dilation = (int(random.integers(1, most)) for most in (30, 8, 7, 6))
         padding = tuple(random.integers(0, 9, 2).tolist())
         try:
-            yield make_window(
+            yield geometry.make_window(
                 "f", (size,), (kernel,), (stride,), (padding,), (dilation,), bool(random.integers(2)), None
             )
         except ValueError:
             continue
 
 
-def cells_of(axis: WindowAxis) -> list[list[int]]:
+def cells_of(axis: geometry.WindowAxis) -> list[list[int]]:
     """The cells of every window, those in the padding included."""
     return [[o * axis.stride - axis.low + j * axis.dilation for j in range(axis.kernel)] for o in range(axis.output)]
 
@@ -58,21 +66,8 @@ def test_closed_forms() -> None:
             assert held.all(), axis
 
 
-def test_the_device_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "MOST_IN_TABLE", 0)
-    for window in windows(25):
-        (axis,) = window.axes
-        every = np.arange(axis.output)
-        np.testing.assert_array_equal(axis.covered(1), axis.is_covered(np.arange(axis.size)))
-        held = np.broadcast_to(axis.counts(1, padding=False), every.shape)
-        np.testing.assert_array_equal(held, axis.held_by(every, padding=False))
-        np.testing.assert_array_equal(held[axis.kinds()][np.asarray(axis.kind(1))], held)
-        first = np.maximum(0, -(axis.start(every) // axis.dilation))
-        np.testing.assert_array_equal(axis.first_real_offsets(1), first)
-
-
 def test_windows_far_apart_cover_the_same_on_the_device() -> None:
-    axis = WindowAxis(0, 400_000, 3, 100_003, 2, 0, 0, 4)
+    axis = geometry.WindowAxis(0, 400_000, 3, 100_003, 2, 0, 0, 4)
     covered = np.isin(np.arange(axis.size), np.ravel(cells_of(axis)))
     np.testing.assert_array_equal(axis.covered(1), covered)
 
@@ -83,32 +78,46 @@ def test_products_beyond_32_bits(divisor: int) -> None:
     for factor in (7, 99_999_989, divisor - 2, 3 * divisor + 5 if divisor < 2**29 else 1):
         expected = np.array([divmod(int(cell) * factor, divisor) for cell in cells])
         for found in (
-            divmod_of_product(jnp.asarray(cells), factor, divisor),
-            divmod_of_product(cells, factor, divisor),
+            geometry.divmod_of_product(jnp.asarray(cells), factor, divisor),
+            geometry.divmod_of_product(cells, factor, divisor),
         ):
             np.testing.assert_array_equal(np.stack(found, -1), expected)
 
 
-@pytest.mark.parametrize("most", [1024, 0], ids=["tables", "device"])
-def test_bins_that_hold_a_cell(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "MOST_IN_TABLE", most)
-    for size, bins in ((7, 4), (30, 21), (5, 13), (9, 40)):
-        starts = [number * size // bins for number in range(bins)]
-        ends = [-(-(number + 1) * size // bins) for number in range(bins)]
-        kernel = max(np.subtract(ends, starts).tolist())
-        axis = BinAxis(0, size, kernel, kernel, 1, 0, 0, bins)
-        holders, held, places = map(np.asarray, axis.holders())
-        for cell in range(size):
-            expected = [(o, cell - starts[o]) for o in range(bins) if starts[o] <= cell < ends[o]]
-            found = [(holders[n, cell], places[n, cell]) for n in range(len(holders)) if held[n, cell]]
-            assert found == expected
-        filled = np.array(
-            [
-                [start + j if start + j < end else size for j in range(kernel)]
-                for start, end in zip(starts, ends, strict=True)
-            ]
-        )
-        np.testing.assert_array_equal(axis.cells(), filled)
+PLACED: dict[str, dict[str, Any]] = {
+    "padded": {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1))},
+    "dilated": {"kernel_size": (2, 3), "stride": (1, 3), "dilation": (3, 2), "padding": 1},
+    "partial": {"kernel_size": (2, 2), "stride": (3, 2), "padding": (1, 0), "ceil_mode": True},
+    "footprint": {"kernel_size": jaxpool.footprint(np.array([[0, 1, 0], [1, 0, 1]], bool)), "stride": 1, "padding": 1},
+    "bins": {"kernel_size": jaxpool.bins(4, 3)},
+    "more bins": {"kernel_size": jaxpool.bins(9, 5)},
+    "many more bins": {"kernel_size": jaxpool.bins(40, 13)},
+}
+
+
+@pytest.mark.parametrize(
+    "name", slow_but(("max_pool", "avg_pool"), ("max_pool", "avg_pool", "lp_pool", "median_pool", "var_pool"))
+)
+def test_long_axes_have_no_tables_but_the_same_results(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, mask = jnp.asarray(distinct((7, 8), "tables")), jnp.asarray(np.random.default_rng(0).random((7, 8)) < 0.7)
+
+    def everything(x: jax.Array) -> Any:
+        def outputs(x: jax.Array, placed: dict[str, Any], where: Any) -> Any:
+            found = jax.tree.leaves(getattr(jaxpool, name)(x, **RECORDS[name].options | placed, where=where))
+            return (found[0] ** 2).sum(), found
+
+        slopes = jax.grad(outputs, has_aux=True)
+        # Half of the windows with each mask.
+        return [slopes(x, placed, (None, mask)[number % 2]) for number, placed in enumerate(PLACED.values())]
+
+    expected = compiled_fast(everything)(x)
+    monkeypatch.setattr(geometry, "MOST_IN_TABLE", 0)
+    jax.clear_caches()
+    try:
+        found = compiled_fast(lambda x: everything(x))(x)
+    finally:
+        jax.clear_caches()
+    jax.tree.map(lambda *pair: np.testing.assert_allclose(*pair, rtol=1e-12, atol=1e-12), found, expected)
 
 
 @pytest.mark.parametrize("pool", ["avg_pool", "gem_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool", "lp_pool"])
@@ -117,3 +126,77 @@ def test_footprints_beyond_the_padding_are_empty(pool: str) -> None:
     beyond = jaxpool.footprint(np.array([False, False, True]))
     number = () if pool == "avg_pool" else (2.0,)
     assert getattr(jaxpool, pool)(jnp.array([1.0, 2.0]), *number, beyond, ceil_mode=True).tolist() == [0]
+
+
+# Sizes that no array has, with strides that let one window be partial, and windows over the whole axis that are equal.
+OVERSIZED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "whole": ({"kernel_size": (2**63 - 1,)}, {"kernel_size": (8,)}),
+    "padded": ({"kernel_size": (2**40,), "padding": ((1, 2),)}, {"kernel_size": (11,), "padding": ((1, 2),)}),
+    "apart": (
+        {"kernel_size": (2**40,), "stride": 2**43, "dilation": 3, "padding": 1},
+        {"kernel_size": (4,), "dilation": 3, "padding": 1},
+    ),
+    "far": ({"kernel_size": (3,), "stride": 2**75, "dilation": 2**70}, {"kernel_size": (1,), "stride": 8}),
+    "one": ({"kernel_size": (1,), "stride": 2, "dilation": 2**70}, {"kernel_size": (1,), "stride": 2}),
+    "copies": (
+        {"kernel_size": (2**40,), "padding": (("REFLECT", (1, 2)),)},
+        {"kernel_size": (11,), "padding": (("REFLECT", (1, 2)),)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_oversized_windows_are_those_over_the_whole_axis(name: str) -> None:
+    x = jax.ShapeDtypeStruct((2, 8), np.float32)
+
+    def program(**arguments: Any) -> str:
+        def pool(x: jax.Array) -> tuple[jax.Array, Any]:
+            options = {"padding": 0, "ceil_mode": True, **RECORDS[name].options, **arguments}
+            outputs = getattr(jaxpool, name)(x, **options)
+            return jax.tree.leaves(outputs)[0].sum(), outputs
+
+        return jax.jit(jax.grad(pool, has_aux=True)).lower(x).as_text()
+
+    for given, expected in OVERSIZED.values():
+        assert program(**given) == program(**expected), given
+
+
+def test_values_of_oversized_windows() -> None:
+    x = distinct((2, 8), "oversized")
+    options: dict[str, Any] = {"kernel_size": (2**63 - 1,), "padding": ((1, 2),), "ceil_mode": True}
+    values, indices = jaxpool.max_pool_with_indices(x, **options)
+    np.testing.assert_array_equal((values[:, 0], indices[:, 0]), (x.max(1), x.argmax(1)))
+    # The declared padding, of 1 and 2 cells, is counted.
+    np.testing.assert_allclose(jaxpool.avg_pool(x, **options)[:, 0], x.sum(1) / 11, rtol=1e-12)
+    np.testing.assert_allclose(jaxpool.median_pool(x, **options)[:, 0], np.median(x, 1), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("for_this_platform")
+@pytest.mark.parametrize("name", [*FUNCTIONS, *names(lambda record: record.windows == "whole")])
+def test_many_cells_are_pooled_or_refused(name: str) -> None:
+    """Indices, masks and ranks count the cells of a window in int32, and no axis is longer than it says."""
+    counts = name.startswith(("median", "quantile", "top_k", "stochastic")) or name.endswith("indices")
+
+    def check(masked: bool, *shape: int) -> None:
+        axes = tuple(range(len(shape)))
+        windows = {} if RECORDS[name].windows == "whole" else {"kernel_size": jaxpool.whole}
+
+        def total(x: jax.Array, mask: Any = None) -> jax.Array:
+            options = {**RECORDS[name].options, **windows, "axis": axes, "where": mask}
+            return jax.tree.leaves(getattr(jaxpool, name)(x, **options))[0].sum()
+
+        arrays = [jax.ShapeDtypeStruct(shape, dtype) for dtype in (np.float32, bool)[: 1 + masked]]
+        lower = jax.jit(jax.value_and_grad(total)).lower
+        if max(shape) >= 2**31 or ((masked or counts) and math.prod(shape) >= 2**31):
+            with pytest.raises(ValueError, match=f"^{name}: .*int32"):
+                lower(*arrays)
+        else:
+            assert "ui64" not in lower(*arrays).as_text()
+
+    # As most users have it: without integers of 64 bits.
+    with jax.enable_x64(False):
+        for masked in (False, True):
+            check(masked, 46341, 46341)
+        check(False, 65536, 65537)
+        check(False, 3, 2**31)
+        check(True, 2**32 + 1)

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._engine.primitives import PlatformCall
 from tests.harness.compilation import compiled_fast
 
 Function = Callable[[jax.Array], jax.Array]
@@ -125,7 +124,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 def programs_within(equation: Any) -> list[Any]:
     """The programs that an equation runs; of those traced during lowering, the one for the CPU unless one is forced."""
     arrays = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in equation.invars]
-    if isinstance(call := equation.params.get("call"), PlatformCall):
+    if (call := equation.params.get("call")) is not None and equation.primitive.name == "platform_call":
         return [jax.make_jaxpr(partial(call.evaluate, "cpu"))(*arrays).jaxpr]
     parameters = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "jaxpr"))
     return [program for leaf in parameters if hasattr(program := getattr(leaf, "jaxpr", leaf), "eqns")]

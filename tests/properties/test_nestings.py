@@ -3,7 +3,7 @@
 There are four nestings of two derivatives and eight of three. Each derivative is along a direction of its own, in the
 cells and in the other arguments with derivatives, so that a nesting is one number. The reference is arithmetic with
 `jets`, from the definitions: it knows no modes and nothing of this package. The same programs scatter nothing, for any
-platform and on two devices: JAX transposes gathers into scatters, which add in the order in which a device works.
+platform: JAX transposes gathers into scatters, which add in the order in which a device works.
 """
 
 import jax
@@ -13,7 +13,6 @@ import jaxpool
 from tests.harness.nestings import check_nestings, lowered, scatters
 from tests.harness.parts import case_row
 from tests.properties.nested_rows import Row, box_rows, curved_rows, morphology_rows, other_rows
-from tests.properties.test_sharding import lines_of_program
 from tests.reference import jet_pools
 from tests.registry.records import RECORDS
 
@@ -45,13 +44,6 @@ def test_every_nesting(row: Row) -> None:
 def test_other_platforms_scatter_nothing(row: Row, platform: str) -> None:
     with jaxpool.compiling_for(platform):
         assert not scatters(lowered(row.pool, row.arrays, row.levels, ("jvp",)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
-def test_two_devices_scatter_nothing(kind: str) -> None:
-    kept = [row.name for row in WITHOUT_SCATTER if row.kept]
-    assert lines_of_program(2, kind, program="nested_on_devices") == kept
 
 
 def test_scatters_are_found() -> None:

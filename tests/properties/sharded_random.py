@@ -1,23 +1,22 @@
-"""A separate program: random pools of randomly sharded arrays in explicit meshes, against the same on one device.
+"""On eight virtual devices, run by `test_sharding`: random pools of randomly sharded arrays in explicit meshes.
 
-`python -m tests.properties.sharded_fuzz SECONDS FIRST` needs XLA_FLAGS=--xla_force_host_platform_device_count=8 in its
-environment. Each case follows from its number, which is printed with all that was drawn; the cases start with the
-number FIRST, and the last one starts within so many seconds. Arrays have ties, zeros of either sign, NaN and
-infinities, and axes of any kind are sharded over 2, 4 or 8 devices, or two axes over as many each.
+Each case follows from its number. Arrays have ties, zeros of either sign, NaN and infinities, and axes of any kind are
+sharded over 2, 4 or 8 devices, or two axes over as many each. The results are those on one device.
 """
 
-import sys
-import time
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
 
 import jaxpool
-from tests.registry.records import RECORDS
+from tests.properties.sharded_values import NAMES, as_users_have_it, compare, mesh_of
+from tests.registry.records import RECORDS, Record
 
-NAMES = ("first", "second")
+__all__ = ["as_users_have_it"]
+
 MESHES = ((2,), (4,), (8,), (2, 2), (2, 4), (4, 2))
 
 
@@ -66,7 +65,7 @@ def draw(number: int) -> Case:
     return Case(record.function, x.astype(np.float32), _parameters(random, record, shape, axis), mesh, spec)
 
 
-def _parameters(random: np.random.Generator, record: Any, shape: list[int], axis: tuple[int, ...]) -> dict[str, Any]:
+def _parameters(random: np.random.Generator, record: Record, shape: list[int], axis: tuple[int, ...]) -> dict[str, Any]:
     parameters = {**record.parameters, "axis": axis}
     lengths = [shape[number] for number in axis]
     if record.windows == "fixed":
@@ -91,36 +90,14 @@ def _parameters(random: np.random.Generator, record: Any, shape: list[int], axis
     return parameters
 
 
-def check(case: Case) -> bool:
-    """Whether the call is allowed; raise if results differ."""
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(60))
+def test_random_pools_are_those_of_one_device(number: int) -> None:
+    case = draw(number)
     try:
         jax.eval_shape(case.pool, case.x)
     except ValueError:
-        return False
-    mesh = jax.make_mesh(case.mesh, NAMES[: len(case.mesh)], axis_types=(AxisType.Explicit,) * len(case.mesh))
+        pytest.skip("these sizes are refused")
     expected = jax.jit(case.outputs)(case.x)
-    found = jax.jit(case.outputs)(jax.device_put(case.x, NamedSharding(mesh, case.spec)))
-    for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
-    return True
-
-
-def main() -> int:
-    """Check cases for so many seconds, and return the exit status."""
-    start, wrong = time.monotonic(), 0
-    number = int(sys.argv[2])
-    while time.monotonic() - start < float(sys.argv[1]):
-        case = draw(number)
-        text = f"{number}: {case.function} of {case.x.shape} by {case.parameters}, {case.mesh} {case.spec}"
-        try:
-            if check(case):
-                print(text, flush=True)
-        except Exception as error:
-            wrong += 1
-            print(f"WRONG {text}\n{type(error).__name__}: {str(error)[:600]}", flush=True)
-        number += 1
-    return wrong > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sharded = jax.device_put(case.x, NamedSharding(mesh_of(case.mesh, "Explicit"), case.spec))
+    compare(jax.jit(case.outputs)(sharded), expected, str(case), 2e-5, 2e-5)
