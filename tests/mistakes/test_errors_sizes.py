@@ -72,7 +72,6 @@ KERNELS: list[Row] = [
     wrong_value(r"kernel_size 3 .*write kernel_size=\(3, 3\) .*axis=-1$", kernel_size=np.int64(3), x=zeros(8, 8)),
     wrong_value(r"kernel_size 3 .*write kernel_size=\(3,\) for the last axis, .*axis=-1$", kernel_size=3, x=zeros(8)),
     wrong_value(r"kernel_size \(2, 2\) has 2 entries but 1 axis is .*one int .* or 1 entry$", axis=-1),
-    wrong_value(r"kernel_size \(2, 2\) has 2 entries but 1 axis is pooled", axis="NWC"),
     wrong_value(r"kernel_size \(2, 2, 2\) has 3 entries but 2 axes are pooled", kernel_size=(2, 2, 2), axis=(1, 2)),
     wrong_value(r"kernel_size \(\) is empty; give one entry per pooled axis", kernel_size=()),
     wrong_value(r"axis 0 is out of range for x with 0 axes \(\)$", kernel_size=2, axis=0, x=zeros()),

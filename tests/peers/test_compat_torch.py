@@ -190,7 +190,7 @@ def draw(random: np.random.Generator, family: str) -> Call:
         return call
 
 
-@pytest.mark.parametrize("chunk", [pytest.param(n, marks=[pytest.mark.slow] if n else []) for n in range(5)])
+@pytest.mark.parametrize("chunk", [pytest.param(n, marks=[pytest.mark.slow] if n else []) for n in range(4)])
 @pytest.mark.parametrize("family", DRAWS)
 def test_random_calls(family: str, chunk: int) -> None:
     random = np.random.default_rng([chunk, *family.encode()])

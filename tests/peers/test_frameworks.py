@@ -31,9 +31,10 @@ SPACES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 # Equinox has bins of its own for numbers that do not divide the cells.
 BINS: list[tuple[tuple[int, ...], dict[str, Any]]] = [((9,), {"output_size": (3,)}), ((8, 6), {"output_size": (4, 3)})]
+SLOW = [pytest.param(one, marks=pytest.mark.slow) for one in ("Haiku", "Equinox", "Keras")]
 
 
-@pytest.mark.parametrize("library", [name for name in LIBRARIES if name != "jaxpool"])
+@pytest.mark.parametrize("library", ["plain JAX", "Flax", *SLOW])
 def test_equal_pools(library: str) -> None:
     """Values and gradients, on distinct integers in random order."""
     if library != "plain JAX":
