@@ -26,8 +26,6 @@ SAMPLED = {
     "mistakes",
     "peers",
     "pools",
-    "properties",
-    "random",
 }
 WHOLE_TABLES = {"test_sharding.py", "test_nestings.py"}
 

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,6 +17,7 @@ from jaxpool import (
     smooth_max_pool,
     sum_pool,
 )
+from tests.properties.rows import by_function
 from tests.registry.calls import MOMENTS, RANKED
 from tests.registry.cases import PLAIN, Case, distinct
 
@@ -35,10 +35,7 @@ NO_FOLDS = (*RANKED, *MOMENTS, "soft_pool", "mixed_pool", "stochastic_pool", "ma
 FOLDS = [name for name, case in PLAIN.items() if "kernel_size" in case.parameters and name not in NO_FOLDS]
 
 each_window = pytest.mark.parametrize("window", WINDOWS, ids=["overlapping", "dilated"])
-each_function = pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
-each_sliding_function = pytest.mark.parametrize(
-    "case", [case for case in PLAIN.values() if "kernel_size" in case.parameters], ids=lambda case: case.function
-)
+each_sliding_function = by_function({name: case for name, case in PLAIN.items() if "kernel_size" in case.parameters})
 
 
 def close(left: Any, right: Any) -> None:
@@ -89,9 +86,7 @@ def test_limits_of_the_smooth_maximum(window: dict[str, Any]) -> None:
     np.testing.assert_allclose(gap, avg_pool(X, kernel), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "case", [case for name, case in PLAIN.items() if name in FOLDS], ids=lambda case: case.function
-)
+@by_function({name: PLAIN[name] for name in FOLDS})
 def test_planes_are_folds_of_lines(case: Case) -> None:
     parameters = {**case.parameters, "kernel_size": 3}
     if case.function == "smooth_max_pool":
@@ -124,19 +119,6 @@ def test_windows_of_one_cell_change_nothing(case: Case) -> None:
     )
     found = first(case.call(X, **given))
     close(found[..., 0] if "k" in given else found, expected)
-
-
-@each_function
-def test_batches_are_vmaps(case: Case) -> None:
-    close(jax.vmap(case.values)(case.x), case.values(case.x))
-    close(jnp.stack([case.values(one) for one in case.x]), case.values(case.x))
-
-
-@each_function
-def test_layouts_agree(case: Case) -> None:
-    last = first(case.call(np.moveaxis(case.x, 0, -1), **{**case.parameters, "axis": (-3, -2)}))
-    # Behind the channels there may be an axis of ranks.
-    close(np.moveaxis(np.asarray(last), -2 if "k" in case.parameters else -1, 0), case.values(case.x))
 
 
 def first(outputs: Any) -> Any:
