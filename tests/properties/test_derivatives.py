@@ -97,22 +97,3 @@ def test_sums_of_cells_keep_no_array_of_windows(pool: Any, copies: int, numbers:
     x = jnp.ones((2, 20, 21), jnp.float32)
     values, arrays = kept(partial(pool, kernel_size=(5, 5), stride=1, padding=1, rule=rule), x)
     assert sum(one.size for one in arrays) <= copies * x.size + numbers * values.size + 1
-
-
-@for_this_platform
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("function", ["sum_pool", "avg_pool"])
-def test_complex_sums_are_linear(function: str, rule: str) -> None:
-    case, random = PLAIN[function], np.random.default_rng(0)
-    x, tangent = random.normal(size=(2, *case.shape)) + 1j * random.normal(size=(2, *case.shape))
-    cotangent = random.normal(size=case.expected.values.shape) + 1j * random.normal(size=case.expected.values.shape)
-
-    @jax.jit
-    def maps(x: jax.Array, tangent: jax.Array, cotangent: jax.Array) -> Any:
-        values, pull_back = jax.vjp(partial(case.values, rule=rule), x)
-        return values, pull_back(cotangent)[0], jax.jvp(case.values, (x,), (tangent,))[1]
-
-    values, pulled, pushed = maps(x, tangent, cotangent)
-    np.testing.assert_allclose(values, case.reference(x).values, rtol=1e-12)
-    np.testing.assert_allclose(pushed, case.reference(tangent).values, rtol=1e-12)
-    np.testing.assert_allclose(pulled, np.tensordot(cotangent, case.expected.jacobian(), 3), rtol=1e-12)

@@ -27,6 +27,7 @@ from tests.registry.records import RECORDS
 Array = np.ndarray
 
 _MASK = np.array([[0, 0, 0, 1, 1, 0, 1], [1, 1, 0, 1, 1, 1, 1]], bool)
+_CORNER = jaxpool.footprint([[True, True], [True, False]])
 # The shape of the array, and the arguments that place windows: two rows of cells, or a plane.
 WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "plain": ((2, 7), {"kernel_size": (3,)}),
@@ -37,10 +38,7 @@ WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "bins": ((2, 7), {"kernel_size": jaxpool.bins(3)}),
     "bins of planes": ((4, 5), {"kernel_size": jaxpool.bins(3, 2)}),
     "more bins": ((2, 3), {"kernel_size": jaxpool.bins(5)}),
-    "footprint": (
-        (4, 5),
-        {"kernel_size": jaxpool.footprint([[True, True], [True, False]]), "stride": 1, "padding": ((0, 1), (1, 0))},
-    ),
+    "footprint": ((4, 5), {"kernel_size": _CORNER, "stride": 1, "padding": ((0, 1), (1, 0))}),
     "whole": ((2, 7), {"kernel_size": jaxpool.whole, "axis": (0, 1)}),
     "masked": ((2, 7), {"kernel_size": (3,), "stride": 2, "padding": 1, "where": _MASK}),
     "masked bins": ((2, 7), {"kernel_size": jaxpool.bins(3), "where": _MASK}),

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 import jaxpool
 from tests.harness.compilation import compiled_as_usual, compiled_fast
@@ -130,15 +129,6 @@ def test_gradients_of_16_bits_are_rounded_once_for_all_levels(kind: Any, rule: A
     np.testing.assert_array_equal(pull_back(cotangent)[0], wide.astype(jnp.bfloat16))
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="only the CPU rounds at every addition")
-def test_16_bit_sums_of_the_platform_lose_precision() -> None:
-    # A control: the assertion above can fail.
-    x = uniform((1, 128, 128), 0, jnp.bfloat16)
-    found = lax.reduce_window(x, jnp.bfloat16(0), lax.add, (1, 128, 128), (1, 1, 1), "VALID")
-    with pytest.raises(AssertionError):
-        check_units(found, jnp.bfloat16, x.astype(np.float64).sum(), x.astype(np.float64).sum())
-
-
 MILLION = 1_000_000
 LONG: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     "whole line": ("global_avg_pool", (2**20,), {"axis": 0}),
@@ -238,8 +228,5 @@ def test_nothing_narrower_is_in_programs_for_cuda(function: str, parameters: dic
 
 def test_narrower_numbers_are_found() -> None:
     # A control.
-    def truncated(x: jax.Array) -> jax.Array:
-        return jax.lax.reduce_precision(x, 11, 20)
-
-    for function in (truncated, lambda x: x.astype(jnp.float32)):
-        assert NARROWER.search(program_for_cuda(function, jax.ShapeDtypeStruct((3,), jnp.float64)))
+    text = program_for_cuda(lambda x: jax.lax.reduce_precision(x, 11, 20), jax.ShapeDtypeStruct((3,), jnp.float64))
+    assert NARROWER.search(text)

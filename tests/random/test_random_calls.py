@@ -1,6 +1,6 @@
 """Random calls of every function: right in every way that the reference knows, or refused by name and with a reason.
 
-The calls are the same in every run. More, by hand: `CALLS=500 SEED=3 python -m pytest -m slow tests/random -k max_pool`.
+The calls are the same in every run. More, by hand: `CALLS=500 SEED=3 python -m pytest -m slow tests/random -k max`.
 """
 
 import math
@@ -14,19 +14,19 @@ from unittest.mock import Mock
 import hypothesis
 import numpy as np
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 import jaxpool
 from tests.random.call_checks import check, is_defined
-from tests.random.call_strategies import ARGUMENTS, COPIES, ODD, arbitrary_calls, calls
+from tests.random.call_strategies import ARGUMENTS, COPIES, arbitrary_calls, calls
 from tests.reference import oracle
 from tests.registry.calls import COMPLEX, FLOAT_KINDS, FLOATS, FUNCTIONS, INTEGER_KINDS, INTEGERS, MODES, Call
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
-SETTINGS = hypothesis.settings(
-    deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck), report_multiple_bugs=False
-)
+UNCHECKED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+SETTINGS = hypothesis.settings(deadline=None, database=None, suppress_health_check=UNCHECKED)
 CALLS, SEED = int(os.environ.get("CALLS", "8")), os.environ.get("SEED", "0")
 
 
@@ -58,13 +58,6 @@ def test_arbitrary_arguments(function: str, count: int) -> None:
     for_each(arbitrary_calls(function), count, f"{function} {count}", check)
 
 
-def test_everything_is_drawn() -> None:
-    others = ("portable", "compiling_for", "bins", "footprint")
-    public = [name for name, value in vars(jaxpool).items() if callable(value) and not name.startswith("_")]
-    assert {*public} == {*FUNCTIONS, *others}
-    assert {name for function in FUNCTIONS for name in ARGUMENTS[function]} <= ODD.keys()
-
-
 @pytest.mark.slow
 def test_calls_are_of_all_kinds() -> None:
     every: list[Call] = []
@@ -89,14 +82,10 @@ def test_calls_are_of_all_kinds() -> None:
     assert {np.ndim(one) for one in given("where")} == {0, 1, 2, 3, 4}
     assert kinds("axis") == {"int", "tuple", "list", "str"}
     assert kinds("kernel_size") == {"int", "tuple", "Bins", "Whole", "Footprint"}
-    assert kinds("stride") == {"int", "tuple", "list", "NoneType"}
     entries = [entry for one in given("padding") if isinstance(one, tuple) for entry in one]
     assert {type(entry).__name__ for entry in entries} == {"int", "tuple", "list", "str"}
     assert {*COPIES} <= {entry[0] for entry in entries if isinstance(entry, tuple)}
-    assert any(None in one for one in given("output_size") if isinstance(one, tuple))
-    for name in ("norm_type", "beta"):
-        assert {0, 1, 2} <= {np.ndim(one) for one in given(name)}
-    assert {len(boxes) for boxes in given("boxes")} == {0, 1, 2, 3, 4}
+    assert {0, 1, 2} <= {np.ndim(one) for one in given("norm_type")}
 
 
 def last_winner(cells: np.ndarray, real: np.ndarray) -> tuple[Any, np.ndarray]:
