@@ -10,7 +10,7 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_fast
-from tests.properties.rows import row
+from tests.properties.rows import first_by_default, row
 from tests.registry.case import distinct, mask
 from tests.registry.records import RECORDS
 
@@ -57,11 +57,7 @@ def test_values_and_gradients_on_all_platforms(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        row(name, id=name, quick=name == "max_pool")
-        for name in ("max_pool", "avg_pool", "lp_pool", "smooth_max_pool", "soft_pool", "var_pool")
-    ],
+    "name", first_by_default("max_pool", "avg_pool", "lp_pool", "smooth_max_pool", "soft_pool", "var_pool")
 )
 def test_traced_masks(name: str) -> None:
     def everything(x: jax.Array) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.properties.rows import row
+from tests.properties.rows import first_by_default, row
 from tests.registry.records import RECORDS, names
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
@@ -97,9 +97,7 @@ def test_programs_do_not_grow_with_the_cells(name: str, windows: str) -> None:
 
 
 @pytest.mark.parametrize("windows", SLIDING)
-@pytest.mark.parametrize(
-    "name", [row(one, id=one, quick=one == "max_pool") for one in ("max_pool", "avg_pool", "var_pool")]
-)
+@pytest.mark.parametrize("name", first_by_default("max_pool", "avg_pool", "var_pool"))
 def test_traces_hold_no_array_of_all_windows(name: str, windows: str) -> None:
     gradient, arguments = _gradient(name, windows, MANY, masked=False)
     tracemalloc.start()

@@ -207,6 +207,7 @@ def test_evaluated_while_tracing(name: str) -> None:
     check_in_context(name, jax.ensure_compile_time_eval())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [jaxpool.median_pool, partial(jaxpool.top_k_pool, k=12), jaxpool.max_pool])
 def test_large_windows_without_jit(pool: Any) -> None:
     x = jnp.asarray(distinct((2, 81), "without jit").astype(np.float32))
@@ -241,7 +242,11 @@ def test_second_calls_trace_nothing(case: Case) -> None:
     for columns, rule in enumerate(RULES, 5):
         # Sizes that no other test uses, so that the first call is the first one.
         x = jnp.asarray(distinct((4, columns), "traces"))
-        y, call = x + 1, partial(case.outputs, rule=rule)
+        y = x + 1
+
+        def call(x: jax.Array, rule: str = rule) -> Any:
+            return case.outputs(x, rule)
+
         assert traces_of(partial(call, x)) > 0
         assert traces_of(partial(call, y)) == 0
         chex.clear_trace_counter()

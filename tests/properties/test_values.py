@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.harness.compilation import compiled_fast
-from tests.properties.rows import by_function, row
+from tests.properties.rows import KINDS, by_function, row
 from tests.registry.cases import CASES, PLAIN, Case
 from tests.registry.records import RECORDS
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 SELECTING = tuple(name for name, record in RECORDS.items() if record.selects)
 # The last row of a function often has a mask.
-LAST = {case.function: case for case in CASES}.values()
+LAST = [case for name, case in {case.function: case for case in CASES}.items() if name in KINDS or "indices" in name]
 
 
 @pytest.mark.parametrize("case", [row(case, id=case.name, quick=case in LAST) for case in CASES])

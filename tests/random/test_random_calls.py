@@ -18,6 +18,7 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 import jaxpool
+from tests.properties.rows import KINDS
 from tests.random.call_checks import check, is_defined
 from tests.random.call_strategies import ARGUMENTS, COPIES, arbitrary_calls, calls
 from tests.reference import oracle
@@ -42,18 +43,18 @@ def for_each(strategy: st.SearchStrategy[Call], count: int, what: str, judge: Ca
     one_by_one()
 
 
-each_function = pytest.mark.parametrize("function", FUNCTIONS)
-few_and_many = pytest.mark.parametrize("count", [2, pytest.param(CALLS, marks=pytest.mark.slow)], ids=["few", "many"])
+few_or_many = pytest.mark.parametrize(
+    ("function", "count"),
+    [(name, 2) for name in KINDS] + [pytest.param(name, CALLS, marks=pytest.mark.slow) for name in FUNCTIONS],
+)
 
 
-@few_and_many
-@each_function
+@few_or_many
 def test_calls(function: str, count: int) -> None:
     for_each(calls(function), count, f"{function} {count}", check)
 
 
-@few_and_many
-@each_function
+@few_or_many
 def test_arbitrary_arguments(function: str, count: int) -> None:
     for_each(arbitrary_calls(function), count, f"{function} {count}", check)
 
