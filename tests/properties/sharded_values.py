@@ -17,6 +17,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxpool
 from tests.harness.nestings import lowered, scatters
+from tests.properties.test_nestings import WITHOUT_SCATTER, Row
 from tests.registry.records import RECORDS
 
 Pool = Callable[[jax.Array], Any]
@@ -341,18 +342,13 @@ def test_items_of_a_batch_share_numbers_or_cells(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if record.windows in ("fixed", "bins")])
-def test_nested_derivatives_scatter_nothing(name: str) -> None:
-    """Of batches that devices share, and of the first pooled axis."""
-    number = [*RECORDS].index(name)
-    mesh, axis = mesh_of(2, ("Auto", "Explicit")[number % 2]), ((1, 2), (0, 1))[number // 2 % 2]
-    x = np.random.default_rng(0).normal(size=(8, 8, 6)).astype(np.float32)
-
-    def pool(rule: str, x: jax.Array) -> jax.Array:
-        return RECORDS[name].values(x, axis, rule=rule)
-
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+@pytest.mark.parametrize("nested", [one for one in WITHOUT_SCATTER if one.kept], ids=lambda one: one.name)
+def test_nested_derivatives_scatter_nothing(nested: Row, kind: str) -> None:
+    mesh = mesh_of(2, kind)
     with jax.set_mesh(mesh), jaxpool.compiling_for("cpu"):
-        assert not scatters(lowered(pool, {"x": x}, [["x"]] * 3, ("jvp",), NamedSharding(mesh, BATCH)))
+        sharding = NamedSharding(mesh, PartitionSpec("devices"))
+        assert not scatters(lowered(nested.pool, nested.arrays, nested.levels, ("jvp",), sharding))
 
 
 # Windows that cross the edges of shards, with the overlap of one next window and of two, and some that do not.

@@ -14,44 +14,32 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._geometry.padding import copied_cells
 from jaxpool.compat import flax, haiku
 from tests.harness.compilation import compiled_fast
+from tests.properties.rows import by_function, row
 from tests.reference import oracle
+from tests.registry.records import RECORDS, Record
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 WORDS = ("WRAP", "REFLECT", "SYMMETRIC", "EDGE")
-OPTIONS: dict[str, dict[str, Any]] = {
-    "max_pool": {},
-    "min_pool": {},
-    "max_pool_with_indices": {},
-    "min_pool_with_indices": {},
-    "sum_pool": {},
-    "avg_pool": {"count_include_pad": False},
-    "lp_pool": {"norm_type": 3.0},
-    "smooth_max_pool": {"beta": 2.0},
-}
-# The other families, with one of the ways in which axes are padded.
-OTHERS: dict[str, dict[str, Any]] = {
-    "gem_pool": {"norm_type": 1.5},
-    "mellowmax_pool": {"beta": -1.0},
-    "soft_pool": {"beta": 1.0},
-    "mixed_pool": {"alpha": 0.3},
-    "stochastic_pool": {},
-    "blur_pool": {},
-    "median_pool": {},
-    "quantile_pool": {"q": 0.8},
-}
 SLIDING: dict[str, Any] = {"kernel_size": (3, 2), "stride": 1, "axis": (1, 0)}
 # More copies than cells along the last axis.
 DILATED: dict[str, Any] = {"kernel_size": (2, 4), "stride": (2, 3), "dilation": (3, 2), "ceil_mode": True}
 # Zeros along one axis, copies along the other.
 CAUSAL: dict[str, Any] = {"kernel_size": (3, 2), "stride": (2, 1), "dilation": (1, 2), "axis": (0, 1)}
 BY_AXIS = ("CAUSAL", ("SYMMETRIC", (4, 1)))
+CALLS = (
+    ("WRAP", SLIDING, True),
+    ("REFLECT", DILATED, False),
+    ("EDGE", DILATED, True),
+    (BY_AXIS, CAUSAL, False),
+    (BY_AXIS, CAUSAL, True),
+)
 X = np.random.default_rng(0).normal(size=(5, 3))
 NUMBERS = np.arange(X.size).reshape(X.shape)
 MASK = np.random.default_rng(1).random(X.shape) < 0.7
+FIXED = {name: record for name, record in RECORDS.items() if record.windows == "fixed"}
 
 
 def by_numpy(array: np.ndarray, padding: Any, kernel_size: Any, dilation: Any = 1, axis: Any = (0, 1), **_: Any) -> Any:
@@ -69,59 +57,51 @@ def by_numpy(array: np.ndarray, padding: Any, kernel_size: Any, dilation: Any = 
     return array
 
 
-@pytest.mark.parametrize(
-    ("padding", "window", "masked"),
-    [
-        ("WRAP", SLIDING, True),
-        ("REFLECT", DILATED, False),
-        ("EDGE", DILATED, True),
-        (BY_AXIS, CAUSAL, False),
-        pytest.param(BY_AXIS, CAUSAL, True, marks=pytest.mark.slow),
-    ],
-)
-def test_pools_are_those_of_the_extended_array(padding: Any, window: dict[str, Any], masked: bool) -> None:
-    functions = OPTIONS | (OTHERS if padding == BY_AXIS else {})
-    calls = {name: {**window, **options} for name, options in functions.items()}
-    where = {"where": MASK} if masked else {}
-    x, tangent = (np.where(MASK, one, math.nan) if masked else one for one in (X, np.cos(NUMBERS)))
+@by_function(FIXED, quick=("max_pool_with_indices", "lp_pool"))
+def test_pools_are_those_of_the_extended_array(case: Record) -> None:
+    tangent = np.cos(NUMBERS)
 
     @compiled_fast
-    def everything(x: jax.Array, tangent: jax.Array) -> Any:
-        def pooled(x: jax.Array, name: str, rule: str) -> Any:
-            both = getattr(jaxpool, name)(x, padding=padding, **calls[name], **where, rule=rule)
-            return both if isinstance(both, tuple) else (both, jnp.zeros(0, int))
+    def everything(tangent: jax.Array) -> Any:
+        found = []
+        for padding, window, masked in CALLS:
+            x = jnp.asarray(np.where(MASK, X, math.nan) if masked else X)
+            given = {**case.options, **window, "padding": padding, "where": MASK if masked else None}
 
-        return {
-            name: (
-                *jax.jvp(lambda x: pooled(x, name, "jvp"), (x,), (tangent,), has_aux=True),  # noqa: B023
-                jax.grad(lambda x: (pooled(x, name, "vjp")[0] ** 2).sum())(x),  # noqa: B023
-            )
-            for name in calls
-        }
+            def outputs(x: jax.Array, rule: str, given: Any = given) -> Any:
+                both = getattr(jaxpool, case.function)(x, **given, rule=rule)
+                return both if isinstance(both, tuple) else (both, jnp.zeros(0, int))
 
-    for name, (values, moved, indices, gradient) in everything(x, tangent).items():
-        extend = partial(by_numpy, padding=padding, **calls[name])
-        numbers = extend(NUMBERS)
+            def squared(x: jax.Array, outputs: Any = outputs) -> jax.Array:
+                return (outputs(x, "vjp")[0] ** 2).sum()
+
+            results = jax.jvp(partial(outputs, rule="jvp"), (x,), (tangent,), has_aux=True)
+            found.append((*results, jax.grad(squared)(x)))
+        return found
+
+    for (padding, window, masked), (values, moved, indices, gradient) in zip(CALLS, everything(tangent), strict=True):
+        extend = partial(by_numpy, padding=padding, **window)
         held = {"where": extend(MASK)} if masked else {}
         added = ((2, 0), (0, 0)) if padding == BY_AXIS else 0
-        expected = oracle.evaluate(name, extend(x), padding=added, **calls[name], **held)
-        np.testing.assert_allclose(values, expected.values, atol=1e-12, err_msg=name)
-        np.testing.assert_allclose(moved, expected.forward(extend(tangent)), atol=1e-12, err_msg=name)
+        x = np.where(MASK, X, math.nan) if masked else X
+        expected = oracle.evaluate(case.function, extend(x), **case.options, **{**window, "padding": added}, **held)
+        np.testing.assert_allclose(values, expected.values, atol=1e-12)
+        np.testing.assert_allclose(moved, expected.forward(extend(tangent)), atol=1e-12)
         slopes = expected.backward(2 * expected.values)
-        summed = np.bincount(numbers.ravel(), slopes.ravel(), X.size).reshape(X.shape)
-        np.testing.assert_allclose(gradient, summed, atol=1e-12, err_msg=name)
-        if name.endswith("with_indices"):
-            winners = np.where(expected.indices < 0, -1, numbers.ravel()[expected.indices])
+        summed = np.bincount(extend(NUMBERS).ravel(), slopes.ravel(), X.size).reshape(X.shape)
+        np.testing.assert_allclose(gradient, summed, atol=1e-12)
+        if case.has_indices:
+            winners = np.where(expected.indices < 0, -1, extend(NUMBERS).ravel()[expected.indices])
             np.testing.assert_array_equal(indices, winners)
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_copies_are_of_the_cells_that_numpy_copies(word: str) -> None:
+def test_copies_are_of_the_cells_that_numpy_copies(word: Any) -> None:
     for size in (1, 2, 3, 7):
         for low, high in ((0, 0), (1, 0), (2, 3), (9, 20)):
-            found = copied_cells(np.arange(-low, size + high), size, word)
-            lowered: Any = word.lower()
-            np.testing.assert_array_equal(found, np.pad(np.arange(size), (low, high), mode=lowered))
+            # In windows of one cell.
+            found = jaxpool.sum_pool(np.arange(size), (1,), 1, ((word, (low, high)),))
+            np.testing.assert_array_equal(found, np.pad(np.arange(size), (low, high), mode=word.lower()))
 
 
 def test_words_stand_for_amounts() -> None:
@@ -174,19 +154,19 @@ def test_infinities_and_nan_lie_in_the_windows_that_hold_their_copies() -> None:
     assert np.isnan(jaxpool.avg_pool(x, (3,), 1, "REFLECT")).tolist() == [False, False, True, True]
 
 
-IN_16_BITS = ("avg_pool", "lp_pool", "smooth_max_pool", "soft_pool", "stochastic_pool", "blur_pool")
-
-
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("max_pool", jnp.bfloat16), ("sum_pool", jnp.float16), *((name, jnp.bfloat16) for name in IN_16_BITS)],
+    [
+        row(name, jnp.float16 if name == "sum_pool" else jnp.bfloat16, id=name, quick=name in ("sum_pool", "lp_pool"))
+        for name in ("max_pool", "sum_pool", "avg_pool", "lp_pool", "smooth_max_pool", "soft_pool", "stochastic_pool")
+    ],
 )
 def test_cotangents_of_copies_are_added_in_float32_and_rounded_once(name: str, dtype: Any) -> None:
     x = jnp.asarray(np.random.default_rng(3).normal(size=(2, 5)), dtype)
     weights = jnp.asarray(np.random.default_rng(4).normal(size=(2, 5)) + 1, dtype)
 
     def gradient(x: jax.Array) -> jax.Array:
-        pool = partial(getattr(jaxpool, name), kernel_size=(9,), stride=1, padding="EDGE", **(OPTIONS | OTHERS)[name])
+        pool = partial(getattr(jaxpool, name), kernel_size=(9,), stride=1, padding="EDGE", **RECORDS[name].options)
         values, pull_back = jax.vjp(pool, x)
         return pull_back(weights.astype(values.dtype))[0]
 
@@ -195,36 +175,11 @@ def test_cotangents_of_copies_are_added_in_float32_and_rounded_once(name: str, d
     np.testing.assert_array_equal(gradient(x), exact.astype(dtype))
 
 
-@pytest.mark.every_platform
-def test_transformations() -> None:
-    pool = partial(jaxpool.max_pool, kernel_size=(3,), stride=1, padding="REFLECT")
-    x = jnp.asarray(np.random.default_rng(5).normal(size=(4, 3)))
-    for axis in (0, 1):
-        mapped = jax.vmap(partial(pool, rule="vjp"), axis, axis)(x)
-        np.testing.assert_array_equal(mapped, jnp.moveaxis(pool(jnp.moveaxis(x, axis, 0)), 0, axis))
-    with pytest.raises(TypeError, match="forward-mode"):
-        jax.jvp(partial(pool, rule="vjp"), (x,), (x,))
-    (batch,) = jax.export.symbolic_shape("batch")
-    exported = jax.export.export(jax.jit(jax.vmap(jax.grad(lambda x: pool(x).sum()))))(
-        jax.ShapeDtypeStruct((batch, 3), x.dtype)
-    )
-    np.testing.assert_array_equal(exported.call(x), jax.vmap(jax.grad(lambda x: pool(x).sum()))(x))
-
-
 @pytest.mark.parametrize("word", WORDS)
 def test_stand_ins_take_no_words_that_their_originals_refuse(word: str) -> None:
     x = jnp.zeros((1, 6, 6, 1))
-    with pytest.raises(ValueError, match=f"padding '{word}' is unknown"):
+    refused = f"padding '{word}' is unknown"
+    with pytest.raises(ValueError, match=refused):
         flax.max_pool(x, (2, 2), padding=word)
-    with pytest.raises(ValueError, match=f"padding '{word}' is unknown"):
+    with pytest.raises(ValueError, match=refused):
         haiku.avg_pool(x, (1, 2, 2, 1), (1, 2, 2, 1), word)
-
-
-def test_words_for_the_modes_of_scipy() -> None:
-    ndimage = pytest.importorskip("scipy.ndimage")
-    modes = {"reflect": "SYMMETRIC", "grid-mirror": "SYMMETRIC", "mirror": "REFLECT", "nearest": "EDGE", "wrap": "WRAP"}
-    for size in (2, 3, 4):
-        for mode, word in modes.items():
-            padding: Any = ((word, (size // 2, (size - 1) // 2)),)
-            filtered = ndimage.maximum_filter1d(X, size, mode=mode)
-            np.testing.assert_array_equal(jaxpool.max_pool(X, (size,), 1, padding), filtered, err_msg=f"{mode} {size}")

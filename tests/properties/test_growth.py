@@ -6,7 +6,7 @@ grow with the array, programs that grow with the logarithm of their size. No pro
 
 import re
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.harness.parts import case_row, mechanisms_first
+from tests.properties.rows import first_by_default, row
 from tests.registry.records import RECORDS, names
+
+pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 # Both beyond the axes that have tables.
 FEW, MANY = 10**4, 10**8
@@ -39,37 +41,39 @@ OTHERS: dict[str, dict[str, Any]] = {
     "levels": {"levels": ((1,), (3,))},
     "random": {"kernel_size": (3,), "output_ratio": 0.3},
     "blurred": {"kernel_size": (3,), "stride": 1, "padding": "REFLECT"},
+    "indices": {},
 }
 # Whose windows grow with the array.
 GROWING = ("whole", "bins", "levels", "random")
 
 
-def _rows() -> list[Any]:
-    """Every function with its windows, and those that slide with every kind, of which most are slow."""
-    kept = [row.values[0] for row in mechanisms_first(RECORDS) if not row.marks]
-    rows = []
-    for name in names(lambda record: record.windows not in ("boxes", "indices")):
-        kind = RECORDS[name].windows
-        for number, windows in enumerate(SLIDING if kind == "fixed" else [kind]):
-            wanted = (name in kept and windows in ("overlapping", "whole")) or name == ("max_pool", "avg_pool")[
-                number % 2
-            ]
-            rows.append(case_row(name, windows, id=f"{name}-{windows}", kept=wanted))
-    return rows
+# Every function with its windows, and those that slide with every kind.
+ROWS = [
+    (name, windows)
+    for name in names(lambda record: record.windows != "boxes")
+    for windows in (SLIDING if RECORDS[name].windows == "fixed" else [RECORDS[name].windows])
+]
+QUICK = [
+    *(("max_pool", windows) for windows in ("overlapping", "bins", "footprint")),
+    *(("var_pool", windows) for windows in ("strided", "whole")),
+    *[("median_pool", "dilated"), ("max_blur_pool", "blurred"), ("max_unpool", "indices")],
+]
 
 
-def _length_and_tables(function: Callable[..., Any], *shapes: jax.ShapeDtypeStruct) -> tuple[int, int]:
+def _length_and_tables(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[int, int]:
     """The length of the program, and of the longest table in it."""
     text = jax.jit(function).trace(*shapes).lower().as_text()
     return len(text), max((len(table) for table in re.findall(r"dense<([^>]*)>", text)), default=0)
 
 
-def _gradient(name: str, windows: str, cells: int, *, masked: bool) -> tuple[Callable[..., Any], Any]:
+def _gradient(name: str, windows: str, cells: int, *, masked: bool = True) -> tuple[Callable[..., Any], Any]:
     record = RECORDS[name]
     placed = SLIDING[windows] if record.windows == "fixed" else OTHERS[windows]
     options = {key: value for key, value in {**record.options, **placed}.items() if key not in ("weights", "logits")}
 
     def pool(x: jax.Array, mask: jax.Array | None) -> jax.Array:
+        if mask is not None and record.windows == "indices":
+            return jaxpool.max_unpool(x, mask.astype(jnp.int32), (cells,))
         weights = {key: x for key in ("weights", "logits") if key in record.options}
         draws = {"samples": jnp.full((1,), 0.4, jnp.float32)} if record.windows == "random" else {}
         outputs = getattr(jaxpool, name)(x, **options, **weights, **draws, where=mask)
@@ -83,46 +87,23 @@ def _gradient(name: str, windows: str, cells: int, *, masked: bool) -> tuple[Cal
     return value_and_gradient, (x, *([jax.ShapeDtypeStruct((cells,), bool)] if masked else []))
 
 
-@pytest.mark.usefixtures("for_this_platform")
-@pytest.mark.parametrize("masked", [case_row(False, id="all", kept=False), case_row(True, id="masked", kept=True)])
-@pytest.mark.parametrize(("name", "windows"), _rows())
-def test_programs_do_not_grow_with_the_cells(name: str, windows: str, masked: bool) -> None:
-    few, arguments = _gradient(name, windows, FEW, masked=masked)
-    short, _ = _length_and_tables(few, *arguments)
-    many, arguments = _gradient(name, windows, MANY, masked=masked)
-    length, table = _length_and_tables(many, *arguments)
+@pytest.mark.parametrize(("name", "windows"), [row(*one, id="-".join(one), quick=one in QUICK) for one in ROWS])
+def test_programs_do_not_grow_with_the_cells(name: str, windows: str) -> None:
+    (short, _), (length, table) = (_length_and_tables(*_gradient(name, windows, cells)) for cells in (FEW, MANY))
     # Long windows are taken in steps, as many as their length has digits.
     assert length <= 1.3 * short + (200_000 if windows in GROWING else 0), (short, length)
     assert windows in GROWING or length <= TEXT
     assert table <= TABLE
 
 
-@pytest.mark.usefixtures("for_this_platform")
 @pytest.mark.parametrize("windows", SLIDING)
-@pytest.mark.parametrize("name", ["max_pool", "avg_pool", "var_pool"])
+@pytest.mark.parametrize("name", first_by_default("max_pool", "avg_pool", "var_pool"))
 def test_traces_hold_no_array_of_all_windows(name: str, windows: str) -> None:
     gradient, arguments = _gradient(name, windows, MANY, masked=False)
     tracemalloc.start()
     try:
-        _length_and_tables(gradient, *arguments)
+        _length_and_tables(gradient, arguments)
         _, memory = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert memory <= MEMORY
-
-
-@pytest.mark.usefixtures("for_this_platform")
-def test_unpooling_does_not_grow_with_the_cells() -> None:
-    def lengths(cells: int) -> tuple[int, int]:
-        values, indices = (jax.ShapeDtypeStruct((cells // 2,), dtype) for dtype in (jnp.float32, jnp.int32))
-        return _length_and_tables(
-            lambda *given: jax.vjp(lambda x: jaxpool.max_unpool(x, given[1], (cells,)), given[0])[1](
-                jnp.zeros(cells, jnp.float32)
-            ),
-            values,
-            indices,
-        )
-
-    (short, _), (length, table) = lengths(FEW), lengths(MANY)
-    assert length <= 1.3 * short
-    assert table <= TABLE

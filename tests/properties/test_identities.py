@@ -4,20 +4,11 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpool import (
-    avg_pool,
-    lp_pool,
-    max_pool,
-    max_pool_with_indices,
-    min_pool,
-    min_pool_with_indices,
-    smooth_max_pool,
-    sum_pool,
-)
+import jaxpool
+from tests.properties.rows import by_function
 from tests.registry.calls import MOMENTS, RANKED
 from tests.registry.cases import PLAIN, Case, distinct
 
@@ -35,10 +26,7 @@ NO_FOLDS = (*RANKED, *MOMENTS, "soft_pool", "mixed_pool", "stochastic_pool", "ma
 FOLDS = [name for name, case in PLAIN.items() if "kernel_size" in case.parameters and name not in NO_FOLDS]
 
 each_window = pytest.mark.parametrize("window", WINDOWS, ids=["overlapping", "dilated"])
-each_function = pytest.mark.parametrize("case", PLAIN.values(), ids=lambda case: case.function)
-each_sliding_function = pytest.mark.parametrize(
-    "case", [case for case in PLAIN.values() if "kernel_size" in case.parameters], ids=lambda case: case.function
-)
+each_sliding_function = by_function({name: case for name, case in PLAIN.items() if "kernel_size" in case.parameters})
 
 
 def close(left: Any, right: Any) -> None:
@@ -47,51 +35,42 @@ def close(left: Any, right: Any) -> None:
 
 @each_window
 def test_mirror_images(window: dict[str, Any]) -> None:
-    np.testing.assert_array_equal(min_pool(X, **window), -max_pool(-X, **window))
-    np.testing.assert_array_equal(max_pool_with_indices(X, **window)[0], max_pool(X, **window))
-    for least, largest in zip(min_pool_with_indices(X, **window), max_pool_with_indices(-X, **window), strict=True):
-        np.testing.assert_array_equal(abs(least), abs(largest))
-    close(smooth_max_pool(X, -2.5, **window), -smooth_max_pool(-X, 2.5, **window))
-
-
-@each_window
-def test_indices_find_the_values(window: dict[str, Any]) -> None:
-    values, indices = max_pool_with_indices(X, **window)
-    found = np.take_along_axis(X.reshape(2, -1), np.asarray(indices).reshape(2, -1), 1)
-    np.testing.assert_array_equal(found.reshape(values.shape), values)
+    np.testing.assert_array_equal(jaxpool.min_pool(X, **window), -jaxpool.max_pool(-X, **window))
+    np.testing.assert_array_equal(jaxpool.max_pool_with_indices(X, **window)[0], jaxpool.max_pool(X, **window))
+    least, largest = jaxpool.min_pool_with_indices(X, **window), jaxpool.max_pool_with_indices(-X, **window)
+    jax.tree.map(np.testing.assert_array_equal, least, (-largest[0], largest[1]))
+    close(jaxpool.smooth_max_pool(X, -2.5, **window), -jaxpool.smooth_max_pool(-X, 2.5, **window))
 
 
 @each_window
 def test_averages_are_sums_over_counts(window: dict[str, Any]) -> None:
-    sums, counts = sum_pool(X, **window), sum_pool(np.ones_like(X), **window)
-    close(avg_pool(X, **window, count_include_pad=False) * counts, sums)
-    close(avg_pool(X, **window, divisor_override=7) * 7, sums)
+    sums, counts = jaxpool.sum_pool(X, **window), jaxpool.sum_pool(np.ones_like(X), **window)
+    close(jaxpool.avg_pool(X, **window, count_include_pad=False) * counts, sums)
+    close(jaxpool.avg_pool(X, **window, divisor_override=7) * 7, sums)
 
 
 @each_window
 def test_special_norms(window: dict[str, Any]) -> None:
-    close(lp_pool(X, 1, **window), sum_pool(np.abs(X), **window))
-    close(lp_pool(X, 2, **window), np.sqrt(sum_pool(X**2, **window)))
-    np.testing.assert_array_equal(lp_pool(X, math.inf, **window), max_pool(np.abs(X), **window))
+    close(jaxpool.lp_pool(X, 1, **window), jaxpool.sum_pool(np.abs(X), **window))
+    close(jaxpool.lp_pool(X, 2, **window), np.sqrt(jaxpool.sum_pool(X**2, **window)))
+    np.testing.assert_array_equal(jaxpool.lp_pool(X, math.inf, **window), jaxpool.max_pool(np.abs(X), **window))
     # As p grows, the norm approaches the maximum from above.
-    assert (lp_pool(X, 64.0, **window) >= lp_pool(X, math.inf, **window)).all()
-    np.testing.assert_allclose(lp_pool(X, 400.0, **window), lp_pool(X, math.inf, **window), rtol=6e-3)
+    assert (jaxpool.lp_pool(X, 64.0, **window) >= jaxpool.lp_pool(X, math.inf, **window)).all()
+    np.testing.assert_allclose(jaxpool.lp_pool(X, 400.0, **window), jaxpool.lp_pool(X, math.inf, **window), rtol=6e-3)
 
 
 @each_window
 def test_limits_of_the_smooth_maximum(window: dict[str, Any]) -> None:
-    for beta, limit in ((1e6, max_pool), (-1e6, min_pool)):
-        smooth = smooth_max_pool(X, beta, **window, count_include_pad=False)
+    for beta, limit in ((1e6, jaxpool.max_pool), (-1e6, jaxpool.min_pool)):
+        smooth = jaxpool.smooth_max_pool(X, beta, **window, count_include_pad=False)
         np.testing.assert_allclose(smooth, limit(X, **window), rtol=0, atol=1e-5)
     # For a small beta, apart from log(n)/beta, it becomes the mean.
     kernel: Any = window["kernel_size"]
-    gap = smooth_max_pool(X, 1e-5, kernel) - math.log(math.prod(kernel)) / 1e-5
-    np.testing.assert_allclose(gap, avg_pool(X, kernel), rtol=0, atol=1e-4)
+    gap = jaxpool.smooth_max_pool(X, 1e-5, kernel) - math.log(math.prod(kernel)) / 1e-5
+    np.testing.assert_allclose(gap, jaxpool.avg_pool(X, kernel), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "case", [case for name, case in PLAIN.items() if name in FOLDS], ids=lambda case: case.function
-)
+@by_function({name: PLAIN[name] for name in FOLDS})
 def test_planes_are_folds_of_lines(case: Case) -> None:
     parameters = {**case.parameters, "kernel_size": 3}
     if case.function == "smooth_max_pool":
@@ -124,19 +103,6 @@ def test_windows_of_one_cell_change_nothing(case: Case) -> None:
     )
     found = first(case.call(X, **given))
     close(found[..., 0] if "k" in given else found, expected)
-
-
-@each_function
-def test_batches_are_vmaps(case: Case) -> None:
-    close(jax.vmap(case.values)(case.x), case.values(case.x))
-    close(jnp.stack([case.values(one) for one in case.x]), case.values(case.x))
-
-
-@each_function
-def test_layouts_agree(case: Case) -> None:
-    last = first(case.call(np.moveaxis(case.x, 0, -1), **{**case.parameters, "axis": (-3, -2)}))
-    # Behind the channels there may be an axis of ranks.
-    close(np.moveaxis(np.asarray(last), -2 if "k" in case.parameters else -1, 0), case.values(case.x))
 
 
 def first(outputs: Any) -> Any:

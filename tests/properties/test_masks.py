@@ -1,6 +1,7 @@
-"""Masks: a cell that `where` leaves out never wins, adds nothing and is never counted, however the mask is given.
+"""Masks: a cell that `where` leaves out is as if it were not there, however the mask is given.
 
-Masked cells hold values that would win or spread if they counted. Ragged batches are in a separate file.
+It never wins, adds nothing and is never counted; a window without cells is 0, with index -1, and passes nothing on.
+Masked cells hold values that would win or spread if they counted.
 """
 
 import math
@@ -14,16 +15,16 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._arguments import Rule
 from tests.harness.compilation import compiled_fast
-from tests.harness.parts import MECHANISMS, case_row, crossed
+from tests.properties.rows import by_function, row
 from tests.reference import oracle
-from tests.registry.calls import MOMENTS, ORDERED
-from tests.registry.cases import PLAIN, Case
+from tests.registry.calls import MOMENTS
+from tests.registry.cases import PLAIN, Case, distinct
+from tests.registry.records import RECORDS
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
-RULES: tuple[Rule, ...] = ("jvp", "vjp")
+RULES = ("jvp", "vjp")
 INF, NAN = math.inf, math.nan
 
 
@@ -31,15 +32,15 @@ def values_of(function: str, **arguments: Any) -> Callable[..., jax.Array]:
     return lambda x, **more: jax.tree.leaves(getattr(jaxpool, function)(x, **arguments, **more))[0]
 
 
-LOWEST: dict[str, tuple[str, dict[str, Any]]] = {
-    "overlapping": ("max_pool", {"kernel_size": (3, 3), "stride": 2, "padding": 1}),
-    "disjoint": ("max_pool", {"kernel_size": (2, 4)}),
-    "one axis": ("max_pool", {"kernel_size": (4,)}),
-    "wide": ("max_pool", {"kernel_size": 9, "stride": 1, "padding": 4, "axis": 2}),
-    "whole": ("max_pool", {"kernel_size": (6, 8)}),
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "overlapping": {"kernel_size": (3, 3), "stride": 2, "padding": 1},
+    "disjoint": {"kernel_size": (2, 4)},
+    "one axis": {"kernel_size": (4,)},
+    "wide": {"kernel_size": 9, "stride": 1, "padding": 4, "axis": 2},
+    "whole": {"kernel_size": (6, 8)},
     # One byte numbers 256 cells, but not an empty window.
-    "256 cells": ("max_pool", {"kernel_size": (16, 16), "padding": (5, 4)}),
-    "bins": ("adaptive_max_pool", {"output_size": (4, 3)}),
+    "256 cells": {"kernel_size": (16, 16), "padding": (5, 4)},
+    "bins": {"kernel_size": jaxpool.bins(4, 3)},
 }
 
 
@@ -55,120 +56,69 @@ def lowest_planes(lowest: float, highest: float) -> tuple[np.ndarray, np.ndarray
     return np.where(mask, x, highest), mask
 
 
-# By default every layout runs on both platforms, in one dtype on each.
-@pytest.mark.parametrize(
-    ("platform", "layout", "dtype"),
-    [
-        case_row(platform, layout, dtype, id=f"{platform}-{layout}-{jnp.dtype(dtype).name}", kept=kept)
-        for number, dtype in enumerate((np.float32, jnp.bfloat16))
-        for layout, platform, kept in crossed([*LOWEST], ("cpu", "gpu"), 2)
-        for kept in [kept == (number == 0)]
-    ],
-)
-def test_masked_cells_never_win(platform: str, layout: str, dtype: Any) -> None:
-    function, parameters = LOWEST[layout]
-    names: list[tuple[str, Rule]] = [(function, "jvp"), (function, "vjp"), (f"{function}_with_indices", "jvp")]
-    if function == "max_pool":
-        names.append(("min_pool", "jvp"))
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(jnp.bfloat16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layout", [row(name, id=name, quick=name in ("overlapping", "256 cells")) for name in LAYOUTS])
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_masked_cells_never_win(platform: Any, layout: str, dtype: Any) -> None:
+    parameters = LAYOUTS[layout]
     planes, mask = lowest_planes(-INF, INF)
     planes[0, 0, :2] = NAN, -INF
     # These sums of small integers are exact in every dtype.
     tangent = np.resize(np.arange(1, 252), planes.shape)
-    expected = oracle.evaluate(function, planes, **parameters, where=mask)
+    expected = oracle.evaluate("max_pool", planes, **parameters, where=mask)
     cotangent = np.resize(np.arange(1, 14), expected.values.shape)
 
     @compiled_fast
     def everything(x: jax.Array, mask: jax.Array, tangent: jax.Array, cotangent: jax.Array) -> Any:
         found = []
-        for name, rule in names:
-            sign = -1 if name == "min_pool" else 1
+        for name, sign, rule in (("max_pool", 1, "jvp"), ("max_pool", 1, "vjp"), ("min_pool", -1, "jvp")):
             pool = values_of(name, **parameters, where=mask, rule=rule)
             values, pull_back = jax.vjp(pool, sign * x)
             values_dot = jax.jvp(pool, (sign * x,), (tangent,))[1] if rule == "jvp" else None
             found.append((sign * values, pull_back(cotangent)[0], values_dot))
-        return found, getattr(jaxpool, names[2][0])(x, **parameters, where=mask)[1]
+        return found, jaxpool.max_pool_with_indices(x, **parameters, where=mask)
 
     arrays = [jnp.asarray(one).astype(dtype) for one in (planes, tangent, cotangent)]
     with jaxpool.compiling_for(platform):
-        found, indices = everything(arrays[0], jnp.asarray(mask), *arrays[1:])
+        found, (values, indices) = everything(arrays[0], jnp.asarray(mask), *arrays[1:])
     expectations = expected.values, expected.backward(cotangent), expected.forward(tangent)
-    for name, results in zip(names, found, strict=True):
+    for results in (*found, (values, None, None)):
         for result, expectation in zip(results, expectations, strict=True):
             if result is not None:
-                np.testing.assert_array_equal(result.astype(np.float64), expectation, err_msg=str(name))
+                np.testing.assert_array_equal(result.astype(np.float64), expectation)
     np.testing.assert_array_equal(indices, expected.indices)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.bool_])
-def test_masked_integers_never_win(dtype: Any) -> None:
-    lowest, highest = (0, 1) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    planes, mask = lowest_planes(lowest, highest)
-
-    @compiled_fast
-    def everything(x: jax.Array, mask: jax.Array) -> Any:
-        return [
-            [getattr(jaxpool, f"{function}{suffix}")(x, **parameters, where=mask) for suffix in ("", "_with_indices")]
-            for function, parameters in LOWEST.values()
-        ]
-
-    found = everything(jnp.asarray(planes.astype(dtype)), jnp.asarray(mask))
-    for (function, parameters), (values, outputs) in zip(LOWEST.values(), found, strict=True):
-        expected = oracle.evaluate(function, planes, **parameters, where=mask)
-        np.testing.assert_array_equal(values, expected.values)
-        np.testing.assert_array_equal(outputs[0], expected.values)
-        np.testing.assert_array_equal(outputs[1], expected.indices)
-
-
-each_mechanism_first = pytest.mark.parametrize(
-    "case", [case_row(case, id=name, kept=name in MECHANISMS) for name, case in PLAIN.items()]
-)
-LINEAR = ("sum_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool")
-
-
-@pytest.mark.parametrize(
-    "dtypes",
-    [
-        pytest.param((jnp.bfloat16, np.int8), id="small"),
-        pytest.param((np.float64, np.bool_, np.complex64), id="others", marks=pytest.mark.slow),
-    ],
-)
-@each_mechanism_first
-def test_empty_windows(case: Case, dtypes: tuple[Any, ...]) -> None:
-    if case.function not in LINEAR:
-        dtypes = tuple(dtype for dtype in dtypes if dtype is not np.complex64)
+@by_function(PLAIN)
+def test_empty_windows(case: Case) -> None:
+    numbers = {jnp.bfloat16: NAN, np.int8: 127, np.bool_: True}
+    numbers |= {np.complex64: NAN} if RECORDS[case.function].linear else {}
     # The first plane is masked, the second is not; the declared padding of a masked plane does not count as a cell.
     options = {"count_include_pad": False} if case.function == "smooth_max_pool" else {}
-    masked = values_of(case.function, **case.parameters, **options, where=np.array([[[False]], [[True]]]))
-    plain = values_of(case.function, **case.parameters, **options)
+    mask = np.array([[[False]], [[True]]])
 
     def one(x: jax.Array) -> Any:
-        outputs = case.call(x, **case.parameters, **options, where=np.array([[[False]], [[True]]]))
-        indices = outputs[1][0] if isinstance(outputs, tuple) else jnp.array(-1)
-        linear = []
+        outputs = case.call(x, **case.parameters, **options, where=mask)
+        values, indices = outputs if isinstance(outputs, tuple) else (outputs, jnp.full(outputs.shape, -1))
+        plain = jax.tree.leaves(case.call(x, **case.parameters, **options))[0]
+        derivatives = []
         if jnp.issubdtype(x.dtype, jnp.inexact):
-            ones = jnp.ones_like(plain(x))
-            linear = [jax.vjp(partial(masked, rule=rule), x)[1](ones)[0][0] for rule in RULES]
-            linear.append(jax.jvp(masked, (x,), (jnp.ones_like(x),))[1][0])
-        return masked(x), plain(x), indices, linear
+            masked = values_of(case.function, **case.parameters, **options, where=mask)
+            derivatives = [jax.vjp(partial(masked, rule=rule), x)[1](jnp.ones_like(plain))[0][0] for rule in RULES]
+            derivatives.append(jax.jvp(masked, (x,), (jnp.ones_like(x),))[1][0])
+        return values, plain, indices[0], derivatives
 
-    @compiled_fast
-    def everything(inputs: list[jax.Array]) -> Any:
-        return [one(x) for x in inputs]
-
-    def highest(dtype: Any) -> Any:
-        return NAN if jnp.issubdtype(dtype, jnp.inexact) else dtype is np.bool_ or np.iinfo(dtype).max
-
-    inputs = [jnp.array(np.array([np.full((7, 6), highest(dtype)), np.ones((7, 6))]).astype(dtype)) for dtype in dtypes]
-    for values, unmasked, indices, linear in everything(inputs):
+    planes = [np.stack([np.full((7, 6), one), np.ones((7, 6))]).astype(dtype) for dtype, one in numbers.items()]
+    for values, unmasked, indices, derivatives in compiled_fast(lambda inputs: list(map(one, inputs)))(planes):
         assert values.dtype == unmasked.dtype
         assert not values[0].any()
         assert unmasked.all() or case.function in MOMENTS
         np.testing.assert_allclose(values[1].astype(complex), unmasked[1].astype(complex), rtol=1e-3)
         assert (indices == -1).all()
-        assert not any(part.any() for part in linear)
+        assert not any(part.any() for part in derivatives)
 
 
-@each_mechanism_first
+@by_function(PLAIN)
 def test_traced_masks(case: Case) -> None:
     random = np.random.default_rng(0)
     xs = np.stack([case.x, -case.x, case.x[::-1]])
@@ -197,36 +147,91 @@ def test_traced_masks(case: Case) -> None:
             np.testing.assert_allclose(gradient, expected.backward(weights), rtol=1e-12, atol=1e-13, err_msg=name)
 
 
-@each_mechanism_first
-def test_masks_of_fewer_axes(case: Case) -> None:
-    # Cells of equal magnitude, so that winners also show which cells a mask keeps. The first mask has an empty window.
-    small = [np.array([[True]] * 3 + [[False]] * 4), np.array([[[True] * 3 + [False] * 3]] * 2)]
-    small += [np.array([False]), np.array(True)]
-
-    def one(x: jax.Array, where: Any) -> Any:
-        def values_first(x: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-            values, *indices = jax.tree.leaves(case.call(x, **case.parameters, where=where))
-            return values, indices
-
-        values, pull_back, indices = jax.vjp(values_first, x, has_aux=True)
-        return values, indices, pull_back(jnp.ones_like(values))[0]
+@by_function(PLAIN)
+def test_a_mask_may_be_learnt_around(case: Case) -> None:
+    # The mask is computed from the cells that are learnt. Those left out are NaN or infinite, and get zeros.
+    mask = case.x > -1
+    x = np.where(mask, case.x, np.resize([NAN, -INF, -INF], case.shape))
 
     @compiled_fast
-    def everything(x: jax.Array, small: list[jax.Array], full: list[jax.Array]) -> Any:
-        constants = [one(x, where) for where in (None, True, np.bool_(False))]
-        # The results of masks with a single entry are compared with constants.
-        return constants, [one(x, where) for where in small], [one(x, where) for where in full[:2]]
+    def learnt(x: jax.Array) -> Any:
+        def loss(x: jax.Array, rule: str) -> jax.Array:
+            return (values_of(case.function, **case.parameters, where=x > -1, rule=rule)(x) ** 2).sum()
 
-    def same(left: Any, right: Any) -> None:
-        for first, second in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
-            if case.function in ORDERED:
-                np.testing.assert_array_equal(first, second)
-            else:
-                np.testing.assert_allclose(first, second, rtol=1e-13, atol=1e-14)
+        gradients = [jax.grad(partial(loss, rule=rule)) for rule in RULES]
+        return [jax.jvp(gradient, (x,), (jnp.ones_like(x),)) for gradient in gradients]
 
+    expected = oracle.evaluate(case.function, case.x, **case.parameters, where=mask)
+    for first, second in learnt(x):
+        np.testing.assert_allclose(first, expected.backward(2 * expected.values), rtol=1e-10, atol=1e-10)
+        assert np.isfinite(second).all()
+        np.testing.assert_array_equal(np.where(mask, 0, second), 0)
+
+
+@by_function(PLAIN)
+def test_masks_of_fewer_axes(case: Case) -> None:
+    # Cells of equal magnitude, so that winners also show which cells a mask keeps. The first mask has an empty window.
+    small: list[np.ndarray] = [np.array([[True]] * 3 + [[False]] * 4), np.array([[[True] * 3 + [False] * 3]] * 2)]
     x = np.sign(case.x) * 0.5
-    (plain, true, false), narrow, wide = everything(x, small, [np.broadcast_to(where, x.shape) for where in small])
-    same(narrow[:2], wide)
-    same(true, plain)
-    same(narrow[-1], plain)
-    same(narrow[-2], false)
+
+    @compiled_fast
+    def everything(x: jax.Array, masks: Any) -> Any:
+        def one(where: Any) -> Any:
+            outputs, pull_back = jax.vjp(values_of(case.function, **case.parameters, where=where), x)
+            indices = jax.tree.leaves(case.call(x, **case.parameters, where=where))[1:]
+            return outputs, indices, pull_back(jnp.ones_like(outputs))[0]
+
+        return list(map(one, masks)), [one(where) for where in (None, True, np.bool_(False))]
+
+    full = [np.broadcast_to(where, x.shape) for where in (*small, True, False)]
+    (*narrow, alone, none), (plain, true, false) = everything(x, [*small, np.array(True), np.array([False])])
+    wide, _ = everything(x, full)
+    pairs = [*zip(narrow, wide[:2], strict=True), (alone, plain), (true, plain), (none, false), (wide[2], plain)]
+    for left, right in (*pairs, (wide[3], false)):
+        for first, second in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+            np.testing.assert_allclose(first, second, rtol=1e-13, atol=1e-14)
+
+
+# Samples of different sizes, the largest first, the last one without cells, padded to the size of the first.
+SAMPLES = ((5, 7), (3, 5), (1, 3), (5, 0))
+# In these windows those of a sample by itself are the first ones of the batch, and all others are empty: a window that
+# starts in a sample may end beyond it, as `ceil_mode` allows.
+RAGGED: dict[str, Any] = {"kernel_size": (3, 3), "stride": 2, "padding": ((1, 0), (1, 0)), "ceil_mode": True}
+
+
+@by_function({name: case for name, case in PLAIN.items() if RECORDS[name].windows in ("fixed", "whole")})
+def test_ragged_batches(case: Case) -> None:
+    arguments = {**case.parameters, **(RAGGED if RECORDS[case.function].windows == "fixed" else {})}
+    if case.function in ("avg_pool", "smooth_max_pool", "gem_pool", "mellowmax_pool", "soft_pool", "mixed_pool"):
+        # Padding declared beside the batch is not beside its samples.
+        arguments["count_include_pad"] = False
+    corners = [tuple(slice(size) for size in sample) for sample in SAMPLES]
+    mask = np.zeros((len(SAMPLES), *SAMPLES[0]), bool)
+    for n, corner in enumerate(corners):
+        mask[n][corner] = True
+    cells = distinct(mask.shape, "ragged")
+    x = np.where(mask, cells, np.resize([NAN, INF, -INF], mask.shape))
+    pool = values_of(case.function, **arguments, where=mask)
+    cotangent = 1 + np.random.default_rng(0).random(jax.eval_shape(pool, x).shape)
+
+    @compiled_fast
+    def everything(x: jax.Array) -> Any:
+        outputs = jax.tree.leaves(case.call(x, **arguments, where=mask))
+        return [*outputs, None][:2], [jax.vjp(partial(pool, rule=rule), x)[1](cotangent)[0] for rule in RULES]
+
+    (values, indices), gradients = everything(x)
+    for n, (size, corner) in enumerate(zip(SAMPLES, corners, strict=True)):
+        # Empty windows, and cells outside the sample, are 0.
+        wanted, slopes, winners = np.zeros(values.shape[1:]), np.zeros(SAMPLES[0]), np.full(values.shape[1:], -1)
+        if 0 not in size:
+            alone = oracle.evaluate(case.function, cells[n][corner], **arguments)
+            windows = tuple(slice(count) for count in alone.values.shape)
+            wanted[windows] = alone.values
+            slopes[corner] = alone.backward(cotangent[n][windows])
+            places = np.unravel_index(np.maximum(alone.indices, 0), size)
+            winners[windows] = np.where(alone.indices < 0, -1, np.ravel_multi_index(places, SAMPLES[0]))
+        np.testing.assert_allclose(values[n], wanted, rtol=1e-12, atol=1e-13, err_msg=f"sample {size}")
+        for gradient in gradients:
+            np.testing.assert_allclose(gradient[n], slopes, rtol=1e-12, atol=1e-13, err_msg=f"sample {size}")
+        if indices is not None:
+            np.testing.assert_array_equal(indices[n], winners)

@@ -6,7 +6,7 @@ dtype. A call that the definitions exclude must raise a TypeError or ValueError 
 
 import itertools
 import zlib
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxpool
-from jaxpool._geometry.footprint import Footprint
-from jaxpool._kernels import Bins, Whole
-from jaxpool._platforms import PLATFORMS
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import fractional, oracle
 from tests.registry.calls import BLURS, FRACTIONAL, LINEAR, MOMENTS, ORDERED, RANKED, WEIGHTS, Call
@@ -27,35 +24,31 @@ Windows = dict[int, list[list[int | None]]]
 
 # Pools whose weights are differences of numbers, or of positions and cells: small weights have the rounding error of
 # large ones, so the error of a value is bounded by this many times the largest cell.
-ROUNDED_WEIGHTS = {"soft_pool": 1, "mixed_pool": 1, "roi_align": 4}
+ROUNDED_WEIGHTS = {"soft_pool": 1, "mixed_pool": 1, "var_pool": 1, "std_pool": 1, "roi_align": 4}
 
 
 def check(call: Call) -> bool:
-    """Compare the call with the reference; return whether the function accepts it."""
+    """Compare the call with the reference; return whether the function accepts it.
+
+    One call in three runs with the lowerings of this machine's platform, one with a GPU's, one with a TPU's.
+    """
+    platform: Any = ("", "gpu", "tpu")[zlib.crc32(repr(call).encode()) % 3]
     with jax.enable_x64(True), jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        found, refusal = None, None
         try:
-            with traced_for(call):
+            with jaxpool.compiling_for(platform) if platform else nullcontext():
                 found = outcome(call)
         except (TypeError, ValueError) as error:
-            check_refusal(call, error)
+            refusal = error
+        if found is None:
+            assert type(refusal) in (TypeError, ValueError), f"refused by an exception of its own: {refusal!r}"
+            assert str(refusal).startswith(f"{call.function}: "), f"refused without the function's name: {refusal!r}"
+            assert call.arbitrary or not is_defined(call), f"refused, but defined: {refusal!r}"
             return False
         assert call.arbitrary or is_defined(call), "accepted, but not defined"
         with np.errstate(all="ignore"):
             compare(call, found)
     return True
-
-
-def traced_for(call: Call) -> AbstractContextManager[object]:
-    """One call in three runs with the lowerings of this machine's platform, one with a GPU's, one with a TPU's."""
-    number = zlib.crc32(repr(call).encode()) % len(PLATFORMS)
-    return jaxpool.compiling_for(PLATFORMS[number]) if number else nullcontext()
-
-
-def check_refusal(call: Call, error: Exception) -> None:
-    """Check that an exception is one of the library's own, and that the call has no value."""
-    assert type(error) in (TypeError, ValueError), f"refused by an exception of its own: {error!r}"
-    assert str(error).startswith(f"{call.function}: "), f"refused without the function's name: {error!r}"
-    assert call.arbitrary or not is_defined(call), f"refused, but defined: {error!r}"
 
 
 def is_defined(call: Call) -> bool:
@@ -64,30 +57,23 @@ def is_defined(call: Call) -> bool:
         names = ("kernel_size", "output_size", "output_ratio", "axis")
         windows = fractional.windows(call.shape, **{name: call.parameters.get(name) for name in names})
         return all(1 <= count <= call.shape[a] - kernel + 1 for a, kernel, count in zip(*windows, strict=True))
-    kernel = call.parameters.get("kernel_size")
-    if kernel is None or isinstance(kernel, (Bins, Whole)):
+    kernel: Any = call.parameters.get("kernel_size")
+    kind = type(kernel).__name__
+    if kind in ("NoneType", "Bins", "Whole"):
         return True
     needs_cells = call.function in (*ORDERED, *RANKED, *WEIGHTS, "mixed_pool") or (
         not call.parameters.get("count_include_pad", call.function not in MOMENTS)
         and call.parameters.get("divisor_override") is None
     )
     along = windows_of(call)
-    if isinstance(kernel, Footprint):
-        return all(along.values()) and not (needs_cells and holds_only_padding(call, kernel, along))
-    return all(
-        windows and not (needs_cells and any(set(window) == {None} for window in windows)) for windows in along.values()
-    )
-
-
-def holds_only_padding(call: Call, footprint: Footprint, along: Windows) -> bool:
-    """Whether some window has no real cell where the footprint holds one."""
-    axes, _ = oracle.axes_and_sizes(len(call.shape), footprint.shape, call.parameters.get("axis"))
-
-    def holds_a_cell(windows: tuple[list[int | None], ...]) -> bool:
-        real = [[n for n, cell in enumerate(window) if cell is not None] for window in windows]
-        return bool(footprint.held[np.ix_(*real)].any())
-
-    return not all(map(holds_a_cell, itertools.product(*(along[a] for a in axes))))
+    if not (needs_cells and all(along.values())):
+        return all(along.values())
+    real = [[[cell is not None for cell in window] for window in along[a]] for a in along]
+    if kind != "Footprint":
+        return all(any(window) for windows in real for window in windows)
+    axes, _ = oracle.axes_and_sizes(len(call.shape), kernel.shape, call.parameters.get("axis"))
+    held = kernel.held.transpose(np.argsort(axes))
+    return all(held[np.ix_(*windows)].any() for windows in itertools.product(*real))
 
 
 def windows_of(call: Call) -> Windows:
@@ -95,9 +81,10 @@ def windows_of(call: Call) -> Windows:
     names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "axis")
     given = {name: call.parameters[name] for name in names if name in call.parameters}
     kernel = given["kernel_size"]
-    if isinstance(kernel, (Bins, Whole)):
-        return oracle.kernel_bins(call.shape, kernel.sizes if isinstance(kernel, Bins) else (1,), given.get("axis"))
-    if isinstance(kernel, Footprint):
+    kind = type(kernel).__name__
+    if kind in ("Bins", "Whole"):
+        return oracle.kernel_bins(call.shape, getattr(kernel, "sizes", (1,)), given.get("axis"))
+    if kind == "Footprint":
         given["kernel_size"] = kernel.shape
     if call.function in BLURS:
         given = {"stride": 2, "padding": "REFLECT"} | given
@@ -171,8 +158,7 @@ def compare(call: Call, found: Outcome) -> None:
             assert found[what].dtype == call.x.dtype, f"{what}: of dtype {found[what].dtype}"
             assert found[what].shape == derivative.shape, f"{what}: of shape {found[what].shape}"
             terms = np.abs(magnitudes(np.abs(wide)))
-            if call.function in ROUNDED_WEIGHTS:
-                terms = terms + ROUNDED_WEIGHTS[call.function] * np.max(terms, where=np.isfinite(terms), initial=0)
+            terms = terms + ROUNDED_WEIGHTS.get(call.function, 0) * _largest(terms)
             tolerance = _tolerance(call, call.x.dtype, derivative, terms)
             _hold(what, np.where(bound, found[what], 0), np.where(bound, derivative, 0), tolerance)
 
@@ -194,9 +180,11 @@ def _magnitudes(call: Call, expected: oracle.Pooled) -> np.ndarray:
         # The logarithm is of a number of cells.
         beta = np.abs(call.parameters["beta"])
         magnitudes = magnitudes + 10 / np.where(beta == 0, 1, beta)
-    if call.function in ROUNDED_WEIGHTS:
-        magnitudes = magnitudes + ROUNDED_WEIGHTS[call.function] * np.max(x, where=np.isfinite(x), initial=0)
-    return magnitudes
+    return magnitudes + ROUNDED_WEIGHTS.get(call.function, 0) * _largest(x)
+
+
+def _largest(numbers: np.ndarray) -> Any:
+    return np.max(numbers, where=np.isfinite(numbers), initial=0)
 
 
 def _tolerance(call: Call, dtype: Any, expected: np.ndarray, magnitudes: np.ndarray) -> np.ndarray:

@@ -1,218 +1,315 @@
-"""Random calls: shapes, axes and all parameters of all functions together, most of them valid.
+"""Random calls of every function, with all of its arguments together: valid ones, and ones with odd arguments.
 
-The position of windows is drawn in `call_windows`, and everything else here. Left out, because the reference in float64
-is wrong for them: sums of integers near the end of their range, and infinite complex numbers. Left to separate tests:
-exponents and sharpnesses that are large or near 0, which amplify rounding, and derivatives with respect to them.
+Left out, because the reference in float64 is wrong for them: sums of integers near the end of their range, and infinite
+complex numbers. Left to separate tests: exponents and sharpnesses that are large or near 0, which amplify rounding. If
+rounding may decide which cell is read, the outcome depends on precision: boxes are drawn so that every sample is away
+from all centres of cells.
 """
 
 import inspect
 import math
-import typing
-import zlib
 from typing import Any
 
-import hypothesis
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import jaxpool
-from jaxpool._ranks.quantile_methods import QuantileMethod
 from tests.random.call_checks import windows_of
-from tests.random.call_windows import (
-    Draw,
-    Parameters,
-    Shape,
-    draw_axes,
-    draw_bins,
-    draw_boxes,
-    draw_fractions,
-    draw_levels,
-    draw_windows,
-    some,
-)
-from tests.registry.calls import (
-    BOXES,
-    COMPLEX,
-    COMPLEX_KINDS,
-    FLOAT_KINDS,
-    FLOATS,
-    FRACTIONAL,
-    INTEGER_KINDS,
-    INTEGERS,
-    LINEAR,
-    MODES,
-    WEIGHTS,
-    WITHOUT_MASK,
-    WITHOUT_RULE,
-    Call,
-)
+from tests.registry import calls as registry
+from tests.registry.calls import Call
 
-# Exponents and sharpnesses whose derivatives float32 holds to 1e-5: larger ones multiply the rounding of y.
-EXPONENTS = (1, 2, math.inf, 3.0, 0.5, 1.25, 2.5, 0.3, 10.0, np.float32(1.5), np.int64(2), math.inf)
-SHARPNESSES = (1, -1, 2.0, -2.5, 0.5, 0.05, -0.2, 12.0, -12.0, np.float32(0.5), np.int32(-1))
-SHARES = (0.5, 0.25, -0.5, 2, np.float32(0.75), np.int64(3))
+Draw = st.DrawFn
+Parameters = dict[str, Any]
+Shape = tuple[int, ...]
+
+# The reference is evaluated in Python, for every cell of every window.
+MOST = 12000
+# Cells of a window along one, two or three axes.
+WIDEST = (45, 18, 4)
+COPIES = ("WRAP", "REFLECT", "SYMMETRIC", "EDGE")
+WORDS = ("SAME", "SAME_LOWER", "CAUSAL", "SEMICAUSAL", "VALID", "same", *COPIES)
+METHODS = (
+    *("linear", "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen"),
+    *("weibull", "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest"),
+)
+# Exponents and sharpnesses whose derivatives float32 holds to 1e-5: larger ones multiply the rounding of values.
 NUMBERS: dict[str, tuple[Any, ...]] = {
-    "norm_type": EXPONENTS,
-    "beta": (0, *SHARPNESSES),
-    "alpha": (0, 1, *SHARES),
+    "norm_type": (1, 2, math.inf, 3.0, 0.5, 1.25, 2.5, 0.3, 10.0, np.float32(1.5), np.int64(2)),
+    "beta": (1, -1, 2.0, -2.5, 0.5, 0.05, -0.2, 12.0, -12.0, np.float32(0.5), np.int32(-1)),
+    "alpha": (0, 1, 0.5, 0.25, -0.5, 2, np.float32(0.75), np.int64(3)),
 }
 QUANTILES = (0.5, 0, 1, 0.25, 0.75, 0.3, 0.9, np.float64(0.6))
-WEIGHTS_OF_CELLS, LOGITS = (0.0, 0.25, 1.0, 3.0, 1e30), (-1e4, -2.0, 0.0, 0.5, 3.0, 1e4)
-CORRECTIONS = (0, 1, 0.5, 3, np.int64(1))
-DIVISORS = (1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5))
-MOST_CELLS = 400
+WEIGHTS_OF_CELLS = {"weights": (0.0, 0.25, 1.0, 3.0, 1e30), "logits": (-1e4, -2.0, 0.0, 0.5, 3.0, 1e4)}
+OPTIONS: dict[str, st.SearchStrategy[Any]] = {
+    "count_include_pad": st.booleans(),
+    "divisor_override": st.sampled_from([None, 1, 3, -2.5, 0.75, np.int64(4), np.float32(0.5)]),
+    "correction": st.sampled_from([0, 1, 0.5, 3, np.int64(1)]),
+    "method": st.sampled_from(METHODS),
+    "kind": st.sampled_from(["max", "avg"]),
+    "keepdims": st.booleans(),
+    "eps": st.sampled_from([None, 0, 0.25, np.float32(0.5)]),
+    "rule": st.sampled_from(["jvp", "vjp"]),
+}
+# All arguments but the array, and the draws of stochastic pools, which have no reference.
+ARGUMENTS = {
+    function: [*inspect.signature(getattr(jaxpool, function)).parameters][1:] for function in registry.FUNCTIONS
+}
+ARGUMENTS["stochastic_pool"].remove("key")
+seeds = st.integers(0, 99)
 
 
-# From the tenth example on, earlier ones are varied a little. With fewer at a time all are drawn independently, except
-# the first, which is always the simplest call.
-EXAMPLES_IN_ROUND = 9
-SETTINGS = hypothesis.settings(
-    max_examples=EXAMPLES_IN_ROUND,
-    deadline=None,
-    database=None,
-    phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
-    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
-    report_multiple_bugs=False,
-)
-
-
-def some_calls(strategy: st.SearchStrategy[Call], count: int, seed: str) -> list[Call]:
-    """This many different calls, the same ones every time."""
-    found: dict[str, Call] = {}
-    rounds = 0
-    while len(found) < count:
-        collect = hypothesis.given(strategy)(lambda call: found.update({repr(call): call}))
-        hypothesis.seed(zlib.crc32(f"{seed} {rounds}".encode()))(SETTINGS(collect))()
-        rounds += 1
-    return list(found.values())[:count]
+def some(draw: Draw, strategies: dict[str, st.SearchStrategy[Any]]) -> Parameters:
+    """Any subset of these arguments."""
+    return {name: draw(strategy) for name, strategy in strategies.items() if draw(st.booleans())}
 
 
 @st.composite
-def calls(draw: Draw, function: str, most_cells: int = MOST_CELLS) -> Call:
-    """A call of the function, with an array of at most this many cells."""
-    shape, axes, axis = draw_axes(draw, most_cells)
-    named: Parameters = {} if axis is None else {"axis": axis}
+def calls(draw: Draw, function: str) -> Call:
+    """A call of the function; a few are not defined, as a window is larger than the array or holds only padding."""
+    shape, axes, named = _draw_axes(draw, draw(st.sampled_from([60, 400, 400, 5000])))
     if function == "max_unpool":
         parameters = _draw_unpooling(draw, shape, axes, named)
     elif function == "spatial_pyramid_pool":
-        parameters = draw_levels(draw, shape, axes, named) | some(draw, kind=st.sampled_from(["max", "avg"]))
-    elif function in FRACTIONAL:
-        parameters = draw_fractions(draw, function, shape, axes, named)
-    elif function in BOXES:
-        parameters = draw_boxes(draw, function, shape, axes, named)
+        levels = draw(st.lists(_bins(shape, axes, named), min_size=1, max_size=3))
+        parameters = {**named, "levels": draw(st.sampled_from([levels, tuple(levels)]))}
+    elif "samples" in ARGUMENTS[function]:
+        parameters = _draw_fractions(draw, shape, axes, named)
+    elif "boxes" in ARGUMENTS[function]:
+        parameters = _draw_boxes(draw, function, shape, axes, named)
     elif function.startswith("global"):
-        parameters = {"axis": axes, **named, **some(draw, keepdims=st.booleans())}
-        if function == "global_gem_pool":
-            bounds = st.sampled_from([None, 0, 0.25, np.float32(0.5)])
-            parameters |= {"norm_type": draw(st.sampled_from(EXPONENTS)), **some(draw, eps=bounds)}
+        parameters = {"axis": axes, **named}
     elif function.startswith("adaptive"):
-        parameters = draw_bins(draw, shape, axes, named)
+        parameters = {**named, "output_size": draw(_bins(shape, axes, named))}
     else:
-        parameters = draw_windows(draw, function, shape, axes, named)
-        along = windows_of(Call(function, shape, parameters))
-        parameters |= _draw_options(draw, function, tuple(len(along.get(a, range(n))) for a, n in enumerate(shape)))
-    others = [a for a in range(len(shape)) if a not in axes]
-    if others and draw(st.integers(0, 11)) == 11:
-        empty = draw(st.sampled_from(others))
-        shape = tuple(0 if a == empty else size for a, size in enumerate(shape))
-        parameters |= _without_cells(parameters, shape, [shape[a] for a in others])
-    if function not in WITHOUT_RULE:
-        parameters |= some(draw, rule=st.sampled_from(["jvp", "vjp"]))
-    if function in WEIGHTS:
-        parameters[WEIGHTS[function]] = _draw_weights(draw, shape, function == "attention_pool")
-    if function not in WITHOUT_MASK and draw(st.booleans()):
-        parameters["where"] = _draw_mask(draw, shape)
-    dtype, cells = _draw_numbers(draw, Call(function, shape, parameters))
-    mode = draw(st.sampled_from([MODES[0], MODES[0], MODES[1], MODES[2]]))
-    return Call(function, shape, parameters, dtype, cells, draw(st.integers(0, 99)), mode)
+        parameters = _draw_windows(draw, function, shape, axes, named)
+    parameters |= some(draw, {name: OPTIONS[name] for name in ARGUMENTS[function] if name in OPTIONS})
+    parameters |= _draw_numbers_of(draw, function, shape, parameters)
+    for name in {*WEIGHTS_OF_CELLS} & {*ARGUMENTS[function]}:
+        weights = np.random.default_rng(draw(seeds)).choice(WEIGHTS_OF_CELLS[name], _draw_part(draw, shape))
+        parameters[name] = np.asarray(weights).astype(draw(st.sampled_from(["float64", "float32"])))
+    if "where" in ARGUMENTS[function] and draw(st.booleans()):
+        held = np.random.default_rng(draw(seeds)).random(_draw_part(draw, shape))
+        mask = np.asarray(held < draw(st.sampled_from([0.8, 0.5, 0.2])))
+        parameters["where"] = draw(st.sampled_from([mask] * 7 + [True, False, np.False_]))
+    dtype, cells = _draw_cells(draw, Call(function, shape, parameters))
+    mode = draw(st.sampled_from(["compiled", *registry.MODES]))
+    return Call(function, shape, parameters, dtype, cells, draw(seeds), mode)
 
 
-def _without_cells(parameters: Parameters, shape: Shape, others: list[int]) -> Parameters:
-    """The replacements for arrays whose shape depends on that of x, when x becomes an array without cells."""
-    replaced: Parameters = {}
-    for name, given in parameters.items():
-        if name == "indices":
-            replaced[name] = np.zeros(shape, np.int32)
-        elif name == "samples":
-            replaced[name] = np.zeros((*others, given.shape[-1]), given.dtype)
-        elif name in ("norm_type", "beta", "alpha") and isinstance(given, np.ndarray):
-            # An array of one number per window would no longer broadcast.
-            replaced[name] = 2.0
-    return replaced
+def _draw_axes(draw: Draw, most_cells: int) -> tuple[Shape, Shape, Parameters]:
+    """A shape, its pooled axes, and the `axis` argument for them unless they are the last ones and it is left out."""
+    longest = draw(st.sampled_from([4, 6, 6, 9, 9, 20, 60]))
+    sizes: list[int] = []
+    for _ in range(draw(st.integers(1, 4))):
+        sizes.append(draw(st.integers(1, max(1, min(longest, most_cells // math.prod(sizes))))))
+    shape = tuple(draw(st.permutations(sizes)))
+    rank, count = len(shape), draw(st.integers(1, min(3, len(shape))))
+    if draw(st.booleans()):
+        return shape, tuple(range(rank - count, rank)), {}
+    axes = tuple(draw(st.permutations(range(rank)))[:count])
+    if rank - count <= 2 and draw(st.integers(0, 3)) == 3:
+        names, others = iter(draw(st.sampled_from(["THW", "zyx"]))), iter(draw(st.sampled_from(["NC", "CN"])))
+        letters = "".join(next(names if a in axes else others) for a in range(rank))
+        return shape, tuple(sorted(axes)), {"axis": letters}
+    axis = tuple(a - rank if draw(st.booleans()) else a for a in axes)
+    return shape, axes, {"axis": draw(st.sampled_from([axis, list(axis), axis[0] if count == 1 else axis]))}
 
 
-def _draw_options(draw: Draw, function: str, output_shape: Shape) -> Parameters:
-    """The arguments specific to this function."""
-    options: Parameters = {}
-    arguments = inspect.signature(getattr(jaxpool, function)).parameters
-    if "count_include_pad" in arguments:
-        options |= some(draw, count_include_pad=st.booleans())
-    if function == "avg_pool":
-        options |= some(draw, divisor_override=st.none() | st.sampled_from(DIVISORS))
-    if "correction" in arguments:
-        options |= some(draw, correction=st.sampled_from(CORRECTIONS))
-    if function == "quantile_pool":
-        options["q"] = draw(st.sampled_from(QUANTILES) | st.lists(st.sampled_from(QUANTILES), min_size=1, max_size=3))
-        options |= some(draw, method=st.sampled_from(typing.get_args(QuantileMethod)))
-    if "k" in arguments:
-        options["k"] = draw(st.integers(1, 6))
-    for name in arguments.keys() & NUMBERS:
-        numbers = SHARPNESSES if function == "smooth_max_pool" else NUMBERS[name]
-        options[name] = draw(st.sampled_from(numbers))
-        if draw(st.booleans()) and math.prod(output_shape):
-            last = output_shape[draw(st.integers(0, len(output_shape))) :]
-            shape = tuple(draw(st.sampled_from([1, size])) for size in last)
-            finite = [number for number in numbers if math.isfinite(number) and number not in (0, 1)]
-            random = np.random.default_rng(draw(st.integers(0, 99)))
-            array = random.choice(np.array(finite, np.float64), shape)
-            dtype = draw(st.sampled_from(["float64", "float32", "float16", "int32"]))
-            options[name] = np.asarray(np.where(abs(array) < 1, 1, array) if dtype == "int32" else array).astype(dtype)
-    return options
+def _draw_windows(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
+    """Windows that slide along the axes, or bins, or the whole of each axis."""
+    kind = "sizes" if "blur" in function else draw(st.sampled_from([*["sizes"] * 6, "footprint", "bins", "whole"]))
+    if kind == "whole":
+        return {"axis": axes, **named, "kernel_size": jaxpool.whole}
+    if kind == "bins":
+        bins = draw(_bins(shape, axes, named))
+        return {**named, "kernel_size": jaxpool.bins(*([bins] if isinstance(bins, int) else bins))}
+    count = len(axes)
+    beyond = draw(st.sampled_from([0, 0, 0, 2]))
+    kernels = draw(st.tuples(*[st.integers(1, min(shape[a] + beyond, WIDEST[count - 1])) for a in axes]))
+
+    def each(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        return st.one_of(strategy, st.tuples(*[strategy] * count), st.lists(strategy, min_size=count, max_size=count))
+
+    number = st.integers(0, min(3, min(kernels) - 1 + beyond))
+    pair = st.tuples(number, number) | st.lists(number, min_size=2, max_size=2)
+    words, copies = st.sampled_from(WORDS), st.tuples(st.sampled_from(COPIES), number | st.tuples(number, number))
+    placing = {
+        "stride": st.none() | each(st.integers(1, max(kernels) + beyond)),
+        "padding": st.one_of(number, words, st.tuples(*[st.one_of(number, pair, pair, words, copies)] * count)),
+        "dilation": each(st.integers(1, 2 if function == "max_blur_pool" else 3)),
+        "ceil_mode": st.booleans(),
+        "blur_size": each(st.integers(1, 5)),
+    }
+    parameters = {**named, "kernel_size": kernels}
+    if kind == "footprint":
+        held = np.random.default_rng(draw(seeds)).random(kernels)
+        parameters["kernel_size"] = jaxpool.footprint(held <= max(draw(st.sampled_from([0.7, 0.3])), held.min()))
+    elif named and draw(st.integers(0, 3)) == 3:
+        parameters["kernel_size"] = min(kernels)
+    parameters |= some(draw, {name: one for name, one in placing.items() if name in ARGUMENTS[function]})
+    outputs = math.prod(_outputs(Call(function, shape, parameters)))
+    # Blurred maxima are taken at every cell.
+    assume((max(outputs, math.prod(shape)) if function == "max_blur_pool" else outputs) * math.prod(kernels) <= MOST)
+    return parameters
+
+
+def _outputs(call: Call) -> Shape:
+    along = windows_of(call) if "kernel_size" in call.parameters else {}
+    return tuple(len(along.get(a, range(size))) for a, size in enumerate(call.shape))
+
+
+def _bins(shape: Shape, axes: Shape, named: Parameters) -> st.SearchStrategy[Any]:
+    bins = st.tuples(*[st.none() | st.integers(1, shape[a] + 3) for a in axes])
+    return st.one_of(bins, bins, st.integers(1, 5)) if named else bins
+
+
+def _draw_fractions(draw: Draw, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
+    """Windows at random positions, by their number or ratio, with the key or the samples that determine them."""
+    # No wider than half an axis and a cell, so that there is room to draw from.
+    widest = (MOST / math.prod(shape)) ** (1 / len(axes))
+    kernels = draw(st.tuples(*[st.integers(1, max(1, min(shape[a] // 2 + 1, int(widest)))) for a in axes]))
+    parameters: Parameters = {**named, "kernel_size": kernels}
+    if draw(st.booleans()):
+        ratio = st.sampled_from([0.5, 0.75, 0.3, 0.9, np.float32(0.6)])
+        parameters["output_ratio"] = draw(ratio | st.tuples(*[ratio] * len(axes)))
+    else:
+        beyond = int(draw(st.integers(0, 19)) == 19)
+        most = [shape[a] - kernel + 1 + beyond for a, kernel in zip(axes, kernels, strict=True)]
+        parameters["output_size"] = draw(st.tuples(*[st.integers(1, one) for one in most]))
+    random = np.random.default_rng(draw(seeds))
+    if draw(st.booleans()):
+        return parameters | {"key": random.integers(0, 2**32, 2, np.uint32)}
+    dtype = draw(st.sampled_from(["float64", "float32", "float16"]))
+    others = [size for a, size in enumerate(shape) if a not in axes]
+    below_one = np.nextafter(np.dtype(dtype).type(1), 0)
+    drawn = random.choice([0, 0.25, 0.5, float(below_one), *random.random(9)], (*others, len(axes)))
+    return parameters | {"samples": np.minimum(drawn.astype(dtype), below_one)}
+
+
+def _draw_boxes(draw: Draw, function: str, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
+    """Boxes inside the array, across its ends and beyond, of any length, and with swapped corners."""
+    bins = draw(st.tuples(*[st.integers(1, 5)] * len(axes)))
+    parameters: Parameters = {**named, "output_size": min(bins) if named and draw(st.booleans()) else bins}
+    if function == "roi_align":
+        parameters |= some(draw, {"sampling_ratio": st.sampled_from([1, 2, 3]), "aligned": st.booleans()})
+    ratio = parameters.get("sampling_ratio", 2)
+    cells = math.prod(size for a, size in enumerate(shape) if a not in axes) * math.prod(
+        2 * ratio * one for one in bins
+    )
+    count = draw(st.integers(0, max(1, min(4, MOST // cells))))
+    random = np.random.default_rng(draw(seeds))
+    sizes = np.array([shape[a] for a in axes])
+    low = random.integers(-12, 4 * sizes + 9, (count, len(axes))) / 4
+    length = random.choice([1, 1, 1, -0.3, 0.2], low.shape) * random.random(low.shape) * (sizes + 4)
+    boxes = np.concatenate([low, low + (length * 4).round() / 4], 1)
+    if function == "roi_align":
+        boxes = beside_centres(boxes)
+    # Below 16, float16 represents every 64th of a cell.
+    dtypes = ["float64", "float32", "float16"][: 3 if np.abs(boxes).max(initial=0) < 16 else 2]
+    return {"boxes": boxes.astype(draw(st.sampled_from(dtypes))), **parameters}
+
+
+def beside_centres(boxes: np.ndarray) -> np.ndarray:
+    """Boxes with a length of whole cells, and corners 1/64 of a cell beyond whole numbers.
+
+    Samples, at low + (2k + 1)·length/(2·bins·samples), are then never at a whole number, also in float32.
+    """
+    return (np.floor(boxes) + 1 / 64).astype(boxes.dtype)
 
 
 def _draw_unpooling(draw: Draw, shape: Shape, axes: Shape, named: Parameters) -> Parameters:
     """Indices, some of which name one cell or none, and the sizes of the output."""
-    sizes: Any = draw(st.tuples(*[st.integers(1, 6)] * len(axes)))
-    if named:
-        sizes = tuple(max(size, -(-shape[a] // 2)) for size, a in zip(sizes, axes, strict=True))
-    if named and draw(st.integers(0, 3)) == 3:
-        sizes = max(sizes)
-    # Without axes all are not pooled, and no size is smaller than that of the values.
-    if not named and (2 < len(axes) == len(shape) or any(sizes[n] < shape[a] for n, a in enumerate(axes))):
-        named = {"axis": axes}
-        sizes = tuple(max(size, -(-shape[a] // 2)) for size, a in zip(sizes, axes, strict=True))
-    cells = sizes ** len(axes) if isinstance(sizes, int) else math.prod(sizes)
-    random = np.random.default_rng(draw(st.integers(0, 99)))
+    sizes = tuple(max(draw(st.integers(1, 6)), -(-shape[a] // 2)) for a in axes)
+    given = max(sizes) if named and draw(st.integers(0, 3)) == 3 else sizes
+    cells = given ** len(axes) if isinstance(given, int) else math.prod(given)
     dtype = draw(st.sampled_from(["int32", "int32", "int64", "uint8", "int16"]))
     least = 0 if dtype == "uint8" else -2
-    return {"indices": random.integers(least, cells + 2, shape).astype(dtype), "output_size": sizes, **named}
+    indices = np.random.default_rng(draw(seeds)).integers(least, cells + 2, shape).astype(dtype)
+    return {"indices": indices, "output_size": given, "axis": axes, **named}
 
 
-def _draw_mask(draw: Draw, shape: Shape) -> Any:
-    if draw(st.integers(0, 7)) == 7:
-        return draw(st.sampled_from([True, False, np.False_]))
-    last = shape[draw(st.integers(0, len(shape))) :]
-    held = np.random.default_rng(draw(st.integers(0, 99))).random(tuple(draw(st.sampled_from([1, n])) for n in last))
-    return np.asarray(held < draw(st.sampled_from([0.8, 0.5, 0.2])))
+def _draw_numbers_of(draw: Draw, function: str, shape: Shape, parameters: Parameters) -> Parameters:
+    """The arguments of this function that are numbers, or arrays that broadcast to the windows."""
+    drawn: Parameters = {}
+    if "q" in ARGUMENTS[function]:
+        one = st.sampled_from(QUANTILES)
+        drawn["q"] = draw(one | st.lists(one, min_size=1, max_size=3))
+    if "k" in ARGUMENTS[function]:
+        drawn["k"] = draw(st.integers(1, 6))
+    for name in NUMBERS.keys() & {*ARGUMENTS[function]}:
+        numbers = (*NUMBERS[name], *([0] if name == "beta" and function != "smooth_max_pool" else []))
+        drawn[name] = draw(st.sampled_from(numbers))
+        outputs = _outputs(Call(function, shape, parameters))
+        if draw(st.booleans()) and math.prod(outputs) and function != "global_gem_pool":
+            finite = [number for number in numbers if math.isfinite(number) and number not in (0, 1)]
+            array = np.random.default_rng(draw(seeds)).choice(np.array(finite, float), _draw_part(draw, outputs))
+            dtype = draw(st.sampled_from(["float64", "float32", "float16", "int32"]))
+            drawn[name] = np.asarray(np.where(abs(array) < 1, 1, array) if dtype == "int32" else array).astype(dtype)
+    return drawn
 
 
-def _draw_weights(draw: Draw, shape: Shape, exponents: bool) -> np.ndarray:
-    last = shape[draw(st.integers(0, len(shape))) :]
-    numbers = LOGITS if exponents else WEIGHTS_OF_CELLS
-    random = np.random.default_rng(draw(st.integers(0, 99)))
-    drawn = random.choice(numbers, tuple(draw(st.sampled_from([1, n])) for n in last))
-    return np.asarray(drawn).astype(draw(st.sampled_from(["float64", "float32"])))
+def _draw_part(draw: Draw, shape: Shape) -> Shape:
+    """A shape that broadcasts to this one."""
+    return tuple(draw(st.sampled_from([1, size])) for size in shape[draw(st.integers(0, len(shape))) :])
 
 
-def _draw_numbers(draw: Draw, call: Call) -> tuple[str, str]:
+def _draw_cells(draw: Draw, call: Call) -> tuple[str, str]:
     """The dtype of the array, and the kind of its cells."""
-    dtypes = [FLOATS[0]] * 3 + [FLOATS[1]] * 2 + [draw(st.sampled_from(FLOATS[2:])), draw(st.sampled_from(INTEGERS))]
-    if call.function in (*LINEAR, "max_unpool"):
-        dtypes.append(draw(st.sampled_from(COMPLEX)))
+    dtypes = ["float64"] * 3 + ["float32"] * 2 + draw(st.sampled_from([["bfloat16"], ["float16"]]))
+    dtypes.append(draw(st.sampled_from(registry.INTEGERS)))
+    if call.function in (*registry.LINEAR, "max_unpool"):
+        dtypes.append(draw(st.sampled_from(registry.COMPLEX)))
     dtype = draw(st.sampled_from(dtypes))
-    if dtype in FLOATS:
-        return dtype, draw(st.sampled_from(list(FLOAT_KINDS)))
-    if dtype in COMPLEX:
-        return dtype, draw(st.sampled_from(COMPLEX_KINDS))
+    if dtype in registry.FLOATS:
+        return dtype, draw(st.sampled_from(list(registry.FLOAT_KINDS)))
     # The reference, in float64, does not wrap sums of extreme integers.
-    return dtype, draw(st.sampled_from(INTEGER_KINDS if call.is_exact else INTEGER_KINDS[:-1]))
+    integers = registry.INTEGER_KINDS if call.is_exact else registry.INTEGER_KINDS[:-1]
+    return dtype, draw(st.sampled_from(registry.COMPLEX_KINDS if dtype in registry.COMPLEX else integers))
+
+
+# Values that some arguments take and others refuse.
+ODD: tuple[Any, ...] = (
+    *(0, 1, 2, 5, 7, 40, -1, 1.5, 0.5, 2j, math.nan, math.inf, 10**400, np.float32(0.5), np.int64(2), np.True_),
+    *(True, False, None, "2", "SAME", "same", "max", "lower", "jvp", "JVP", "NC", "NHWC", "nwc", "HH", {1}),
+    *(
+        (),
+        (0,),
+        (1,),
+        (2, 1),
+        (0, 1),
+        (1, -1),
+        (2, 1.0),
+        (1, 1, 1),
+        [3],
+        [2, 2],
+        [2.0],
+        (None,),
+        (None, 2),
+        (1, "SAME"),
+    ),
+    *(((1, 0),), ((1, 0), (0, 1)), ((1, 2, 3),), [2, [1, 1]], ((2, 2), (1, 3)), [[2, 1], [None, 1]], (1, (1, 2))),
+    *(jaxpool.bins(2), jaxpool.bins(3, None), jaxpool.whole),
+    *(jaxpool.footprint(np.tri(2, 3) > 0), jaxpool.footprint(np.arange(3) != 1)),
+    *(np.ones(shape, dtype) for shape in ((), 1, 2, 3, 0, (2, 1), (1,) * 5) for dtype in (float, bool)),
+    *(np.zeros(2), np.full((1, 1), math.inf), np.zeros((2, 2), np.int32), np.ones((1, 5, 4)), np.ones((2, 6))),
+    *(np.zeros(2, np.uint32), np.ones((2, 2), np.uint32), np.full((1, 1), 0.5, np.float32), np.zeros((1, 2), np.int32)),
+)
+
+
+@st.composite
+def arbitrary_calls(draw: Draw, function: str) -> Call:
+    """A call in which one argument or two, and at times the array, are replaced by odd ones."""
+    call = draw(calls(function).filter(lambda call: math.prod(call.shape) <= 60))
+    parameters = dict(call.parameters)
+    if "boxes" in parameters:
+        # Bins other than those for which the boxes were drawn.
+        parameters["boxes"] = beside_centres(parameters["boxes"])
+    for name in draw(st.lists(st.sampled_from(ARGUMENTS[function]), min_size=1, max_size=2, unique=True)):
+        parameters[name] = draw(st.sampled_from(ODD))
+    shape = draw(st.sampled_from([*[call.shape] * 6, call.shape[1:], (0, *call.shape[1:]), (*call.shape[:-1], 0)]))
+    dtype = draw(st.sampled_from([*[call.dtype] * 6, "float32", "complex64"]))
+    cells = call.cells if dtype == call.dtype else "ties"
+    # The numbers of traced arrays are not checked: any result for a wrong one is right.
+    mode = "compiled" if call.mode == "traced" else call.mode
+    return Call(function, shape, parameters, dtype, cells, call.seed, mode, arbitrary=True)
