@@ -151,7 +151,7 @@ def hold(call: Call, platform: str) -> None:
         pytest.param(window, name, platform, marks=() if number == 0 and platform == "cpu" else pytest.mark.slow)
         for window, names in ROWS.items()
         for number, name in enumerate(names)
-        for platform in (("cpu", "tpu"), ("cpu",), ("cpu", "gpu"), ("tpu",))[number % 4]
+        for platform in (("cpu", "tpu"), ("cpu",), ("gpu",), ("tpu",))[number % 4]
     ],
 )
 def test_values_and_derivatives(window: str, name: str, platform: str) -> None:
