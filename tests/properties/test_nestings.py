@@ -1,10 +1,10 @@
 """Second and third derivatives by every nesting of forward and reverse mode, against a reference of its own.
 
 There are four nestings of two derivatives and eight of three, each along a direction of its own, in the cells and in
-the other arguments with derivatives. The reference is arithmetic with `jets`, from the definitions: it knows no modes.
-The same programs scatter nothing, for any platform, nor on two devices (`sharded_values`): JAX transposes gathers into scatters, which add
-in the order in which a device works. Programs of all nestings are long, so windows hold few cells; the first axis of
-every array has an even size, for two devices.
+the other arguments with derivatives. The reference is arithmetic with `jets`, from the definitions: it knows no
+modes. The same programs scatter nothing, for any platform, nor on two devices (`sharded_values`): JAX transposes
+gathers into scatters, which add in the order in which a device works. Programs of all nestings are long, so windows
+hold few cells; the first axis of every array has an even size, for two devices.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
