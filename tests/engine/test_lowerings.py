@@ -20,9 +20,8 @@ from jaxpool._engine import maps
 from tests.engine import slow_but
 from tests.harness.checks import check_first_derivatives
 from tests.harness.compilation import compiled_as_usual, compiled_fast
-from tests.random.call_checks import check
 from tests.reference import oracle, sliding
-from tests.registry.calls import WEIGHTS, Call
+from tests.registry.calls import WEIGHTS, Call, check
 from tests.registry.cases import CASES, Case, distinct
 from tests.registry.records import RECORDS
 

@@ -13,9 +13,8 @@ import jaxpool
 from jaxpool import avg_pool, max_pool, mellowmax_pool, min_pool, mixed_pool, smooth_max_pool, soft_pool
 from tests.harness.checks import check_gradient_and_hessian, check_third_order, cubed
 from tests.harness.compilation import compiled_as_usual, compiled_fast
-from tests.random.call_checks import check
 from tests.reference import oracle
-from tests.registry.calls import Call
+from tests.registry.calls import Call, check
 from tests.registry.cases import distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")

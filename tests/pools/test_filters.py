@@ -16,9 +16,8 @@ import jaxpool
 from jaxpool import morphology
 from tests.harness.checks import ROUNDING_OF_QUOTIENTS
 from tests.harness.compilation import compiled_as_usual, compiled_fast
-from tests.random.call_checks import check
-from tests.reference.morphology import extremes
-from tests.registry.calls import Call
+from tests.reference.filters import extremes
+from tests.registry.calls import Call, check
 from tests.registry.cases import distinct, mask
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")

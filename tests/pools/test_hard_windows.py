@@ -11,10 +11,8 @@ import pytest
 import jaxpool
 from tests.harness.compilation import compiled_fast
 from tests.harness.nestings import check_two_orders
-from tests.random.call_checks import compare, outcome
-from tests.reference import jet_pools
 from tests.reference.jets import Jet
-from tests.registry.calls import RANKED, Call
+from tests.registry.calls import RANKED, Call, compare, outcome
 from tests.registry.cases import distinct, weights
 from tests.registry.records import RECORDS
 
@@ -246,7 +244,7 @@ def hold_two_orders(function: str, x: np.ndarray, parameters: dict[str, Any], ar
         return getattr(jaxpool, function)(**arrays, **constant, rule=rule)
 
     def expected(**jets: Jet) -> Jet:
-        return jet_pools.evaluate(function, jets, **constant)
+        return jets.evaluate(function, jets, **constant)
 
     with jaxpool.compiling_for("cpu"):
         check_two_orders(pool, expected, {"x": x, argument: parameters[argument]}, rules)

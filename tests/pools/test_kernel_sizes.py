@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.random.call_checks import check
-from tests.registry.calls import Call
+from tests.registry.calls import Call, check
 from tests.registry.cases import distinct, mask
 from tests.registry.records import RECORDS
 

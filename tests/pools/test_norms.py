@@ -13,10 +13,9 @@ import jaxpool
 from jaxpool import avg_pool, gem_pool, global_gem_pool, lp_pool, max_pool
 from tests.harness.checks import ROUNDING_OF_QUOTIENTS
 from tests.harness.compilation import compiled_as_usual, compiled_fast
-from tests.random.call_checks import check
-from tests.reference import jet_pools, oracle
+from tests.reference import jets, oracle
 from tests.reference.jets import Jet
-from tests.registry.calls import Call
+from tests.registry.calls import Call, check
 from tests.registry.cases import distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
@@ -31,7 +30,7 @@ def exact(function: str, x: np.ndarray, p: Any, **windows: Any) -> tuple[np.ndar
     along = Jet([p, np.ones_like(p), *[np.zeros_like(p)] * 6])
     # Cells of a moderate size, as powers of others are beyond any range.
     size = np.abs(x).max()
-    slopes = size * jet_pools.evaluate(function, {"x": Jet.of(x / size), "norm_type": along}, **windows).parts[1]
+    slopes = size * jets.evaluate(function, {"x": Jet.of(x / size), "norm_type": along}, **windows).parts[1]
     return pooled.values, pooled.backward(ones), slopes.sum(tuple(range(slopes.ndim - 1))).astype(np.float64)
 
 

@@ -12,9 +12,8 @@ import pytest
 from jaxpool import adaptive_max_pool, fractional_max_pool, max_pool_with_indices, max_unpool, roi_align, roi_pool
 from tests.harness.checks import ROUNDING_OF_QUOTIENTS
 from tests.harness.compilation import compiled_fast
-from tests.random.call_checks import check
-from tests.reference.fractional import starts
-from tests.registry.calls import Call
+from tests.reference.positions import starts
+from tests.registry.calls import Call, check
 from tests.registry.cases import distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")

@@ -14,8 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import jaxpool
 from tests.harness.compilation import compiled_fast
 from tests.mistakes.errors import Traced, check_wrong_call
-from tests.random.call_checks import check
-from tests.registry.calls import FLOAT_KINDS, Call
+from tests.registry.calls import FLOAT_KINDS, Call, check
 from tests.registry.cases import distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")

@@ -12,9 +12,8 @@ import pytest
 import jaxpool
 from tests.harness.compilation import compiled_fast
 from tests.mistakes.errors import COMPLEX, Row, check_wrong_call
-from tests.random.call_checks import check
 from tests.reference import oracle
-from tests.registry.calls import Call
+from tests.registry.calls import Call, check
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

@@ -16,10 +16,9 @@ import pytest
 import jaxpool
 from tests.harness.checks import check_first_derivatives
 from tests.harness.compilation import compiled_as_usual, compiled_fast
-from tests.properties.rows import by_function, first_by_default, row
 from tests.reference import oracle, sliding
 from tests.registry.cases import PLAIN, Case, distinct
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, by_function, first_by_default, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

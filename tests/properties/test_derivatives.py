@@ -14,8 +14,8 @@ import pytest
 
 import jaxpool
 from tests.harness.checks import check_first_derivatives, check_gradient_and_hessian, cubed
-from tests.properties.rows import by_function, first_by_default, row
 from tests.registry.cases import CASES, PLAIN, Case, distinct
+from tests.registry.records import by_function, first_by_default, row
 
 RULES = ("jvp", "vjp")
 for_this_platform = pytest.mark.usefixtures("for_this_platform")

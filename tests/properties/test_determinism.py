@@ -12,9 +12,8 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_as_usual
-from tests.properties.rows import KINDS, by_function, row
 from tests.registry.cases import CASES, PLAIN, Case
-from tests.registry.records import RECORDS
+from tests.registry.records import KINDS, RECORDS, by_function, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

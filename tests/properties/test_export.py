@@ -10,9 +10,8 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_fast
-from tests.properties.rows import first_by_default, row
-from tests.registry.case import distinct, mask
-from tests.registry.records import RECORDS
+from tests.registry.cases import distinct, mask
+from tests.registry.records import RECORDS, first_by_default, row
 
 SLIDING: dict[str, Any] = {"kernel_size": (3, 2), "stride": 2, "padding": 1}
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -16,9 +16,8 @@ import pytest
 import jaxpool
 from jaxpool.compat import flax, haiku
 from tests.harness.compilation import compiled_fast
-from tests.properties.rows import by_function, row
 from tests.reference import oracle
-from tests.registry.records import RECORDS, Record
+from tests.registry.records import RECORDS, Record, by_function, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

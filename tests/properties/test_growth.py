@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.properties.rows import first_by_default, row
-from tests.registry.records import RECORDS, names
+from tests.registry.records import RECORDS, first_by_default, names, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.properties.rows import by_function
 from tests.registry.calls import MOMENTS, RANKED
 from tests.registry.cases import PLAIN, Case, distinct
+from tests.registry.records import by_function
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

@@ -14,8 +14,8 @@ import pytest
 import jaxpool
 from tests.harness.checks import equations
 from tests.harness.compilation import compiled_as_usual, compiled_fast
-from tests.properties.rows import row
 from tests.reference import sliding
+from tests.registry.records import row
 
 SMALL = (np.int8, np.uint8, np.int16, np.uint16, np.bool_)
 ALL = (*SMALL, np.int32, np.uint32, np.int64, np.uint64)

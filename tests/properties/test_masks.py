@@ -16,11 +16,10 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_fast
-from tests.properties.rows import by_function, row
 from tests.reference import oracle
 from tests.registry.calls import MOMENTS
 from tests.registry.cases import PLAIN, Case, distinct
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, by_function, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

@@ -17,11 +17,10 @@ import pytest
 
 import jaxpool
 from tests.harness.nestings import check_nestings, lowered, scatters
-from tests.properties.rows import row
-from tests.reference import jet_pools
+from tests.reference import jets
 from tests.reference.jets import Jet
-from tests.registry.case import Case, distinct
-from tests.registry.records import RECORDS
+from tests.registry.cases import Case, distinct
+from tests.registry.records import RECORDS, row
 
 Array = np.ndarray
 
@@ -110,7 +109,7 @@ def _row_of(case: Case, argument: str, levels: Sequence[str], rules: Sequence[st
         return replace(case, parameters={**constant, **others}).values(x, rule)
 
     def expected(**arrays: Jet) -> Jet:
-        return jet_pools.evaluate(case.function, arrays, **constant)
+        return jets.evaluate(case.function, arrays, **constant)
 
     name = f"{case.function}-{case.geometry}"
     return Row(name, {"x": case.x, **others}, pool, expected, _in_arrays(levels, *others), rules)
@@ -179,7 +178,7 @@ def box_rows() -> Iterator[Row]:
             return getattr(jaxpool, function)(x, **constant, **others)
 
         def expected(function: str = function, constant: Any = constant, **arrays: Jet) -> Jet:
-            return jet_pools.evaluate(function, arrays, **constant)
+            return jets.evaluate(function, arrays, **constant)
 
         arrays = {"x": distinct((4, 5), function), **others}
         yield Row(f"{function}-{number}", arrays, pool, expected, _in_arrays(levels, *others))
@@ -187,13 +186,13 @@ def box_rows() -> Iterator[Row]:
 
 def morphology_rows() -> Iterator[Row]:
     """Dilations, erosions and their chains, whose element has derivatives, too."""
-    for number, function in enumerate(jet_pools.CHAINS):
+    for number, function in enumerate(jets.CHAINS):
 
         def pool(rule: Any, x: jax.Array, element: jax.Array, function: str = function) -> jax.Array:
             return getattr(jaxpool.morphology, function)(x, element, rule=rule)
 
         def expected(function: str = function, **arrays: Jet) -> Jet:
-            return jet_pools.evaluate(function, arrays)
+            return jets.evaluate(function, arrays)
 
         arrays = {"x": distinct((4, 5), function), "element": distinct((2, 3), "element", spread=1.0)}
         levels = _in_arrays(LEVELS[number % len(LEVELS)], "element")
@@ -210,7 +209,7 @@ WITHOUT_SCATTER = [row for row in ROWS if row.name not in MAY_SCATTER]
 def test_every_function_has_a_row() -> None:
     assert {row.name.partition("-")[0] for row in ROWS + BOXES} == {
         *RECORDS,
-        *(f"morphology.{one}" for one in jet_pools.CHAINS),
+        *(f"morphology.{one}" for one in jets.CHAINS),
     }
 
 

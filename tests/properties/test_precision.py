@@ -17,10 +17,9 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_as_usual, compiled_fast
-from tests.properties.rows import KINDS, row
 from tests.reference import oracle, sliding
 from tests.registry.cases import mask
-from tests.registry.records import RECORDS, Record
+from tests.registry.records import KINDS, RECORDS, Record, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

@@ -16,9 +16,9 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_fast
-from tests.properties.rows import KINDS, first_by_default, row
 from tests.reference import oracle
 from tests.registry.cases import PLAIN, Case
+from tests.registry.records import KINDS, first_by_default, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

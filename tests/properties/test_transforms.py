@@ -20,9 +20,8 @@ from jax.sharding import AxisType, PartitionSpec
 import jaxpool
 from tests.harness.checks import cubed
 from tests.harness.compilation import compiled_fast
-from tests.properties.rows import KINDS, by_function, row
 from tests.registry.cases import CASES, PLAIN, Case, distinct
-from tests.registry.records import RECORDS, names
+from tests.registry.records import KINDS, RECORDS, by_function, names, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

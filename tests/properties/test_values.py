@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from tests.harness.compilation import compiled_fast
-from tests.properties.rows import KINDS, by_function, row
 from tests.registry.cases import CASES, PLAIN, Case
-from tests.registry.records import RECORDS
+from tests.registry.records import KINDS, RECORDS, by_function, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.reference import boxes, window_rules
-from tests.reference.fractional import fractional
+from tests.reference import positions, window_rules
 from tests.reference.oracle_windows import axes_and_sizes as axes_and_sizes
 from tests.reference.oracle_windows import binned
 from tests.reference.oracle_windows import kernel_bins as kernel_bins
@@ -65,14 +64,14 @@ def evaluate(function: str, x: Any, **parameters: Any) -> Pooled:
     if function == "spatial_pyramid_pool":
         return pyramid(x, **parameters)
     if "blur" in function:
-        from tests.reference import blur_rules  # which is built on this file
+        from tests.reference import filters  # which is built on this file
 
-        return getattr(blur_rules, function)(x, **parameters)
+        return getattr(filters, function)(x, **parameters)
     if function.startswith("fractional"):
-        values, entries, indices = fractional(np.asarray(x), **parameters)
+        values, entries, indices = positions.fractional(np.asarray(x), **parameters)
         return Pooled(values, np.shape(x), entries, indices)
     if function.startswith("roi"):
-        values, entries = (boxes.align if function == "roi_align" else boxes.pool)(np.asarray(x), **parameters)
+        values, entries = getattr(positions, function)(np.asarray(x), **parameters)
         return Pooled(values, np.shape(x), entries, np.zeros(0))
     rule = RULES[function]
     if isinstance(parameters.get("q"), (tuple, list)):

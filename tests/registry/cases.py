@@ -6,17 +6,170 @@ differentiable there; ties and special values are in a separate file.
 """
 
 import math
-from dataclasses import replace
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 
-from tests.registry.case import Case as Case
-from tests.registry.case import distinct as distinct
-from tests.registry.case import mask as mask
-from tests.registry.case import weights as weights
-from tests.registry.geometries import BINS, GEOMETRIES, KERNELS, WHOLE
+import jaxpool
+from tests.reference import oracle
 from tests.registry.records import RECORDS
+
+Geometries = dict[str, tuple[tuple[int, ...], dict[str, Any]]]
+
+GEOMETRIES: Geometries = {
+    "line": ((2, 9), {"kernel_size": (3,)}),
+    "line-gaps": ((2, 11), {"kernel_size": (2,), "stride": 5, "padding": 1}),
+    "line-9": ((2, 20), {"kernel_size": (9,), "stride": 1, "padding": 4}),
+    "line-13": ((30,), {"kernel_size": (13,), "stride": 2, "padding": ((3, 6),)}),
+    "line-31": ((40,), {"kernel_size": (31,), "stride": 3, "padding": 15}),
+    "line-9-dilated": ((26,), {"kernel_size": (9,), "stride": 4, "padding": 3, "dilation": 2}),
+    "line-9-blocks": ((2, 30), {"kernel_size": (9,), "padding": ((2, 0),), "ceil_mode": True}),
+    "plane": ((2, 3, 6, 4), {"kernel_size": (2, 2)}),
+    "plane-overlap": ((2, 7, 6), {"kernel_size": (3, 3), "stride": 2, "padding": 1}),
+    "plane-uneven": ((7, 8), {"kernel_size": (3, 2), "stride": (1, 2), "padding": ((2, 0), (0, 1))}),
+    "plane-last": ((2, 6, 5, 3), {"kernel_size": 3, "stride": 2, "padding": "SAME", "axis": (-3, -2)}),
+    "same-lower": ((9, 10), {"kernel_size": (4, 3), "stride": (3, 2), "padding": "SAME_LOWER"}),
+    "dilated": ((9, 8), {"kernel_size": (3, 2), "stride": 2, "dilation": (3, 1), "padding": (1, 0)}),
+    "dilated-common": ((9, 16), {"kernel_size": (3, 2), "stride": (2, 4), "dilation": (2, 6), "padding": (2, 3)}),
+    "ceil": ((2, 8, 9), {"kernel_size": (3, 2), "stride": (2, 3), "padding": (1, 0), "ceil_mode": True}),
+    "ceil-drops": ((7, 6), {"kernel_size": 2, "stride": (2, 4), "padding": 1, "ceil_mode": True, "axis": (0, 1)}),
+    "ceil-partial": ((2, 4), {"kernel_size": (6,), "stride": 3, "ceil_mode": True}),
+    "middle-axis": ((3, 8, 2), {"kernel_size": 3, "stride": 2, "axis": 1}),
+    "odd-axes": (
+        (5, 2, 6),
+        {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1)), "dilation": (1, 2), "axis": (2, 0)},
+    ),
+    "copies": ((2, 5, 6), {"kernel_size": (3, 2), "stride": (1, 2), "dilation": (1, 3), "padding": "REFLECT"}),
+    "words": (
+        (2, 5, 6),
+        {"kernel_size": (3, 2), "stride": (2, 1), "padding": ("SEMICAUSAL", ("SYMMETRIC", (2, 1))), "ceil_mode": True},
+    ),
+    "volume": ((2, 4, 5, 4), {"kernel_size": (2, 3, 2), "stride": (1, 2, 2), "padding": (0, 1, 1)}),
+    "volume-odd": ((4, 2, 5, 3), {"kernel_size": (2, 3, 2), "stride": (1, 2, 3), "padding": 1, "axis": (3, 0, 2)}),
+    "ones": ((3, 4), {"kernel_size": (1, 1)}),
+    "ones-apart": ((5, 4), {"kernel_size": 1, "stride": (2, 3), "padding": "VALID", "axis": (0, 1)}),
+    "many-cells": ((18, 18), {"kernel_size": (17, 17), "stride": 1}),
+    "wide-plane": ((2, 12, 11), {"kernel_size": (9, 8), "stride": (1, 3), "padding": (4, 2)}),
+    "one-window": ((2, 5, 7), {"kernel_size": (5, 7), "stride": 1}),
+    "blocks": ((2, 13, 10), {"kernel_size": (6, 5), "padding": ((3, 2), (0, 1)), "ceil_mode": True}),
+}
+
+BINS: Geometries = {
+    "bins": ((2, 11), {"output_size": (4,)}),
+    "bins-even": ((2, 12, 6), {"output_size": (4, 2)}),
+    "bins-more": ((5,), {"output_size": (13,)}),
+    "bins-twice": ((2, 3), {"output_size": (6,)}),
+    "bins-last": ((2, 7, 5, 3), {"output_size": (3, 2), "axis": (-3, -2)}),
+    "bins-kept": ((2, 7, 5), {"output_size": (None, 3)}),
+    "bins-volume": ((4, 2, 5, 3), {"output_size": (2, 3, 3), "axis": (3, 0, 2)}),
+    "bins-wide": ((40,), {"output_size": 3, "axis": 0}),
+    "bins-many-cells": ((20, 35), {"output_size": (1, 2)}),
+}
+
+WHOLE: Geometries = {
+    "whole": ((2, 3, 6, 4), {"axis": (-2, -1)}),
+    "whole-last": ((2, 5, 4, 3), {"axis": (2, 1), "keepdims": False}),
+    "whole-line": ((2, 19), {"axis": -1}),
+    "whole-apart": ((3, 2, 9), {"axis": (2, 0)}),
+}
+
+_CROSS = np.array([[False, True, False], [True, True, True], [False, False, True]])
+
+# Windows that are given as values in place of sizes.
+KERNELS: Geometries = {
+    "kernel-bins": ((2, 7, 5), {"kernel_size": jaxpool.bins(3, 2)}),
+    "kernel-bins-last": ((2, 11, 3), {"kernel_size": jaxpool.bins(4), "axis": 1}),
+    "kernel-whole": ((2, 5, 3), {"kernel_size": jaxpool.whole, "axis": (1, 2)}),
+    "footprint": ((2, 7, 6), {"kernel_size": jaxpool.footprint(_CROSS), "stride": 1, "padding": 1}),
+    "footprint-apart": (
+        (5, 2, 9),
+        {
+            "kernel_size": jaxpool.footprint(_CROSS[:2]),
+            "stride": (2, 3),
+            "padding": ((1, 0), (0, 2)),
+            "dilation": (2, 1),
+            "ceil_mode": True,
+            "axis": (2, 0),
+        },
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One call of one function: `parameters` are all of its arguments but the array and the rule."""
+
+    function: str
+    geometry: str
+    shape: tuple[int, ...]
+    parameters: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Unique among all rows."""
+        options = {key: value for key, value in self.parameters.items() if key not in _PLACING}
+        own = "-".join(f"{key}={np.shape(value) or value}" for key, value in options.items())
+        return f"{self.function}-{self.geometry}" + (f"-{own}" if own else "")
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """The input, the same in every run; masked cells hold NaN and infinities."""
+        x, mask = distinct(self.shape, self.name), self.parameters.get("where", True)
+        return np.where(mask, x, np.resize([math.nan, math.inf, -math.inf], self.shape))
+
+    @cached_property
+    def expected(self) -> oracle.Pooled:
+        """The result of the reference for `x`."""
+        return self.reference(self.x)
+
+    def reference(self, x: Any) -> oracle.Pooled:
+        """The result of the reference for another input."""
+        return oracle.evaluate(self.function, x, **self.parameters)
+
+    def outputs(self, x: Any, rule: str = "jvp") -> Any:
+        """The outputs of the function; functions that JAX differentiates take no rule."""
+        rules = {"rule": rule} if RECORDS[self.function].has_rule else {}
+        return self.call(x, **rules, **self.parameters)
+
+    def call(self, x: Any, **parameters: Any) -> Any:
+        """The outputs of the function for other parameters."""
+        return getattr(jaxpool, self.function)(x, **parameters)
+
+    def values(self, x: Any, rule: str = "jvp") -> jax.Array:
+        """Only the values, for functions that return more."""
+        outputs = self.outputs(x, rule)
+        return outputs[0] if isinstance(outputs, tuple) else outputs
+
+
+# Arguments that place windows, which the name of the geometry stands for; all others are in the name of a row.
+_PLACING = (
+    *("kernel_size", "stride", "padding", "dilation", "ceil_mode", "axis", "output_size", "output_ratio"),
+    *("key", "samples", "boxes", "sampling_ratio", "aligned", "indices"),
+)
+
+
+def distinct(shape: tuple[int, ...], seed: str, spread: float = 6.0) -> np.ndarray:
+    """Equally spaced numbers between ±spread/2, none of which is 0, in an order that depends on the seed."""
+    count = math.prod(shape)
+    order = np.random.default_rng(zlib.crc32(seed.encode())).permutation(count)
+    return ((order - count // 2 + 0.25) * (spread / count)).reshape(shape)
+
+
+def mask(*shape: int) -> np.ndarray:
+    """A random mask, of which a corner of 3 cells along each axis is False."""
+    kept = np.random.default_rng(len(shape)).random(shape) < 0.6
+    kept[tuple(slice(3) for _ in shape)] = False
+    return kept
+
+
+def weights(*shape: int) -> np.ndarray:
+    """Random weights between 0 and 2."""
+    return 2 - np.random.default_rng(len(shape) + 7).random(shape) * 2
+
 
 _PER_CHANNEL = np.array([1.0, 2.5, 4.0]).reshape(3, 1, 1)
 _MIXED_SIGNS = np.array([-2.0, 0.5, 3.0]).reshape(3, 1, 1)

@@ -1,1 +1,0 @@
-"""Random calls, of all functions with all of their arguments together, against the reference."""
