@@ -11,7 +11,7 @@ import pytest
 import jaxpool
 from tests.harness.compilation import compiled_fast
 from tests.harness.nestings import check_two_orders
-from tests.reference.jets import Jet
+from tests.reference.jets import Jet, evaluate
 from tests.registry.calls import RANKED, Call, compare, outcome
 from tests.registry.cases import distinct, weights
 from tests.registry.records import RECORDS
@@ -243,8 +243,8 @@ def hold_two_orders(function: str, x: np.ndarray, parameters: dict[str, Any], ar
     def pool(rule: Any, **arrays: jax.Array) -> jax.Array:
         return getattr(jaxpool, function)(**arrays, **constant, rule=rule)
 
-    def expected(**jets: Jet) -> Jet:
-        return jets.evaluate(function, jets, **constant)
+    def expected(**arrays: Jet) -> Jet:
+        return evaluate(function, arrays, **constant)
 
     with jaxpool.compiling_for("cpu"):
         check_two_orders(pool, expected, {"x": x, argument: parameters[argument]}, rules)
