@@ -30,6 +30,7 @@ ROOT = Path(__file__).parent.parent
 _COVERAGE = f"""[run]
 source = jaxpool
 parallel = true
+patch = subprocess
 data_file = {ROOT}/build/mutants.coverage
 """
 # Tests of sources as text reject any change.
@@ -48,16 +49,11 @@ _OPPOSITES = {one: other for pair in _PAIRS for one, other in (pair.split(), rev
 
 @dataclass(frozen=True)
 class Mutant:
-    """One place of the package, and the text that takes the place of another there."""
+    """A file of the package, the line that is changed, and the changed text of the file."""
 
     file: str
     line: int
     text: str
-
-    def diff(self, right: str) -> str:
-        """The change, with three lines around it."""
-        lines = difflib.unified_diff(right.splitlines(), self.text.splitlines(), self.file, self.file, lineterm="")
-        return "\n".join(lines)
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
@@ -97,16 +93,14 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
 def _expressions(node: ast.AST) -> Iterator[ast.AST]:
     """The expressions that compute something: no texts, types, imports or errors."""
     hidden = (ast.JoinedStr, ast.Raise, ast.Import, ast.ImportFrom)
+    if isinstance(node, ast.FunctionDef) and any(ast.unparse(one) == "overload" for one in node.decorator_list):
+        return
     for name, field in ast.iter_fields(node):
-        if name not in ("annotation", "returns", "type_params", "decorator_list") and not _is_overload(node):
+        if name not in ("annotation", "returns", "type_params", "decorator_list"):
             for child in field if isinstance(field, list) else [field]:
                 if isinstance(child, ast.AST) and not isinstance(child, hidden):
                     yield child
                     yield from _expressions(child)
-
-
-def _is_overload(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef) and any(ast.unparse(one) == "overload" for one in node.decorator_list)
 
 
 def mutants(file: str, text: str) -> Iterator[Mutant]:
@@ -120,13 +114,6 @@ def mutants(file: str, text: str) -> Iterator[Mutant]:
                 source = text.encode()
                 changed = source[:start] + f"({ast.unparse(other)})".encode() + source[end:]
                 yield Mutant(file, node.lineno, changed.decode())
-
-
-def sample(texts: dict[str, str], seed: int, count: int) -> list[Mutant]:
-    """Some of all mutants of the package, the same for the same seed and sources."""
-    every = [mutant for file, text in texts.items() for mutant in mutants(file, text)]
-    print(f"{len(every)} mutants in {len(texts)} files, seed {seed}")
-    return random.Random(seed).sample(every, count)
 
 
 def make_map(part: str) -> int:
@@ -181,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data.read()
     package = sorted((ROOT / "jaxpool").rglob("[!_]*.py")) + sorted((ROOT / "jaxpool").rglob("_[!_]*.py"))
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in package}
+    every = [mutant for file, text in texts.items() for mutant in mutants(file, text)]
+    print(f"{len(every)} mutants in {len(texts)} files, seed {asked.seed}")
     survivors = list[Mutant]()
     with tempfile.TemporaryDirectory() as folder:
         trees = Queue[Path]()
@@ -195,10 +184,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{mutant.file}:{mutant.line}, {len(tests)} tests: {noticed or 'SURVIVED'}", flush=True)
             if noticed is None:
                 survivors.append(mutant)
-                print(mutant.diff(texts[mutant.file]), flush=True)
+                right, wrong = texts[mutant.file].splitlines(), mutant.text.splitlines()
+                print(*difflib.unified_diff(right, wrong, lineterm=""), sep="\n", flush=True)
 
         with ThreadPoolExecutor(asked.processes) as threads:
-            list(threads.map(check, sample(texts, asked.seed, asked.sample)))
+            list(threads.map(check, random.Random(asked.seed).sample(every, asked.sample)))
     print(f"{asked.sample - len(survivors)} of {asked.sample} noticed")
     return bool(survivors)
 

@@ -1,4 +1,4 @@
-"""Small networks that learn handwritten digits with our pooling in Flax, Haiku and Equinox.
+"""Small networks that learn handwritten digits with our pooling, in Flax: as with its own, learnt numbers, unpooling.
 
 One training loop serves all of them: float32, jit, Adam, scikit-learn's 8×8 digits. A network must reach 95 % on
 digits that it was not trained on, and its first twenty losses must be those of the same network with the framework's
@@ -26,7 +26,7 @@ Pools = tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], jax.Array]
 Digits = tuple[np.ndarray, np.ndarray]
 
 STEPS, BATCH, SAME_STEPS = 200, 64, 20
-# Channels-last images, as Flax and Haiku have them.
+# Channels-last images, as Flax has them.
 HALVE: dict[str, Any] = {"kernel_size": 2, "axis": (-3, -2)}
 OVERLAP: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": "SAME", "axis": (-3, -2)}
 
@@ -82,18 +82,6 @@ def flax_network(pools: Pools) -> tuple[Predict, Any]:
     return network.apply, network.init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
 
 
-def haiku_network(pools: Pools) -> tuple[Predict, Any]:
-    haiku = pytest.importorskip("haiku")
-
-    def network(x: jax.Array) -> jax.Array:
-        for features, pool in zip((16, 32), pools, strict=True):
-            x = pool(jax.nn.relu(haiku.Conv2D(features, 3)(x)))
-        return haiku.Linear(10)(x.reshape(len(x), -1))
-
-    pure = haiku.without_apply_rng(haiku.transform(network))
-    return pure.apply, pure.init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
-
-
 def flax_pools() -> Pools:
     pooling = pytest.importorskip("flax.linen.pooling")
     return (
@@ -102,30 +90,11 @@ def flax_pools() -> Pools:
     )
 
 
-def haiku_pools() -> Pools:
-    haiku = pytest.importorskip("haiku")
-    return (
-        partial(haiku.max_pool, window_shape=(1, 2, 2, 1), strides=(1, 2, 2, 1), padding="VALID"),
-        partial(haiku.avg_pool, window_shape=(1, 3, 3, 1), strides=(1, 2, 2, 1), padding="SAME"),
-    )
-
-
-NETWORKS: dict[str, tuple[Callable[[Pools], tuple[Predict, Any]], Callable[[], Pools], Pools]] = {
-    "flax": (flax_network, flax_pools, (partial(jaxpool.max_pool, **OVERLAP), partial(jaxpool.avg_pool, **HALVE))),
-    "haiku": (
-        haiku_network,
-        haiku_pools,
-        (partial(jaxpool.max_pool, **HALVE), partial(jaxpool.avg_pool, count_include_pad=False, **OVERLAP)),
-    ),
-}
-
-
-@pytest.mark.parametrize("framework", ["flax", pytest.param("haiku", marks=pytest.mark.slow)])
-def test_network_learns_as_with_the_pooling_of_its_framework(framework: str, digits: Digits) -> None:
-    build, their_pools, our_pools = NETWORKS[framework]
-    losses, accuracy, _ = train(*build(our_pools), digits, STEPS)
+def test_network_learns_as_with_the_pooling_of_its_framework(digits: Digits) -> None:
+    ours = (partial(jaxpool.max_pool, **OVERLAP), partial(jaxpool.avg_pool, **HALVE))
+    losses, accuracy, _ = train(*flax_network(ours), digits, STEPS)
     assert accuracy >= 0.95
-    expected, *_ = train(*build(their_pools()), digits, SAME_STEPS)
+    expected, *_ = train(*flax_network(flax_pools()), digits, SAME_STEPS)
     np.testing.assert_allclose(losses[:SAME_STEPS], expected, rtol=0, atol=1e-4)
     # The comparison is meaningful only if the network has learnt by then, and so has used its gradients.
     assert expected[-1] < 0.8 * expected[0]
@@ -151,32 +120,6 @@ def test_network_learns_with_smooth_and_lp_pooling(digits: Digits) -> None:
     for weight, first in ((beta, 8.0), (exponent, 2.0)):
         assert np.isfinite(weight).all()
         assert np.abs(weight - first).max() > 0.1
-
-
-def test_equinox_layer_has_the_gradients_of_its_own_pooling(digits: Digits) -> None:
-    equinox = pytest.importorskip("equinox")
-
-    class Network(equinox.Module):
-        convolution: Any
-        pool: Callable[[jax.Array], jax.Array]
-
-        def __call__(self, x: jax.Array) -> jax.Array:
-            return self.pool(jax.nn.relu(self.convolution(x))).mean((1, 2))
-
-    @equinox.filter_jit
-    @equinox.filter_value_and_grad
-    def loss(network: Network, images: jax.Array, labels: jax.Array) -> jax.Array:
-        return optax.softmax_cross_entropy_with_integer_labels(jax.vmap(network)(images), labels).mean()
-
-    images, labels = digits[0][:32].transpose(0, 3, 1, 2), digits[1][:32]
-    convolution = equinox.nn.Conv2d(1, 10, 3, key=jax.random.key(0))
-    ours, our_gradient = loss(Network(convolution, partial(jaxpool.max_pool, kernel_size=(2, 2))), images, labels)
-    theirs, their_gradient = loss(Network(convolution, equinox.nn.MaxPool2d(2, 2)), images, labels)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-    for name in ("weight", "bias"):
-        one, other = getattr(our_gradient.convolution, name), getattr(their_gradient.convolution, name)
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
-        assert np.abs(other).max() > 1e-3
 
 
 def test_autoencoder_learns_digits(digits: Digits) -> None:

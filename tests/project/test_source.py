@@ -49,7 +49,6 @@ def test_package_uses_public_jax_and_names_modules_in_full() -> None:
 
 
 def test_tests_know_few_private_modules() -> None:
-    """What pools do is public; how they do it is the business of a few files."""
     importing = {
         (module, file.relative_to(ROOT / "tests"))
         for file in (ROOT / "tests").rglob("*.py")

@@ -1,19 +1,16 @@
-"""What type checkers and editors see: complete types, a user's project in strict mode, and the text of help.
+"""What type checkers and editors see: complete types, and a user's project in strict mode.
 
 The project is in `typed_project`, to which a typical call of every function is added. Its right calls give no error.
 Each of its wrong calls gives one: a comment that silences an error is itself an error if there is none.
 """
 
 import ast
-import inspect
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -114,20 +111,3 @@ def test_wrong_calls_fail(number: int) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
         wrong.CALLS[number]()
     assert raised.type in (TypeError, ValueError)
-
-
-@pytest.mark.parametrize(("module", "name"), PUBLIC)
-def test_help_has_signature_and_text(module: ModuleType, name: str) -> None:
-    function = getattr(module, name)
-    parameters = inspect.signature(function).parameters
-    assert parameters or name == "portable"
-    # Sizes of bins are written without a bracket of their own.
-    assert name == "bins" or not any(
-        parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) for parameter in parameters.values()
-    )
-    # Types by name: expanded, these are unions of many lines.
-    assert not re.search(r"Union|Literal|collections", str(inspect.signature(function)))
-    text = inspect.getdoc(function) or ""
-    # A stand-in has the arguments of two functions, which it names.
-    assert module is not jaxpool or all(f"\n    {parameter}: " in text for parameter in parameters)
-    assert ">>> " in text

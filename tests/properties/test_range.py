@@ -78,8 +78,7 @@ def test_cells_of_every_magnitude(case: Case, scale: float, order: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="third powers of the sums overflow or vanish")
-@pytest.mark.parametrize("scale", [1e-15, 1e12, 1e15])
+@pytest.mark.parametrize("scale", [1e-11, 1e11])
 def test_second_derivatives_of_means_of_draws(scale: float) -> None:
     test_cells_of_every_magnitude(PLAIN["stochastic_pool"], scale, 2)
 

@@ -37,8 +37,6 @@ WEIGHTS = {"weighted_pool": "weights", "attention_pool": "logits"}
 TAKING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 SELECTING = names(lambda record: record.selects)
 LINEAR = names(lambda record: record.linear and record.has_mask)
-WITHOUT_RULE = names(lambda record: not record.has_rule)
-WITHOUT_MASK = names(lambda record: not record.has_mask)
 
 # How a call is run: compiled fast with only x as an argument, compiled as usual with all arrays as arguments, or
 # operation by operation.

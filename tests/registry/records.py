@@ -33,53 +33,39 @@ PLANE: dict[str, dict[str, Any]] = {
 
 # The public signatures: names, order and defaults of all arguments.
 _FIXED = "kernel_size, stride=None, padding=0, *, dilation=1, ceil_mode=False"
-_FRACTIONAL = (
-    "(x, kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp', "
-    "where=None)"
-)
+_PADDED = f"{_FIXED}, count_include_pad=True"
 _MOMENT = _FIXED.replace("*", "*, correction=0, count_include_pad=False")
 _LINEAR = _FIXED.replace("*", "*, method='linear'")
+_RANDOM = (
+    "kernel_size, output_size=None, *, output_ratio=None, key=None, samples=None, axis=None, rule='jvp', where=None"
+)
+_LAST = "axis=None, where=None, rule='jvp'"
 SIGNATURES = {
-    "max_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "min_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "min_pool_with_indices": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "max_pool_with_indices": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "sum_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "avg_pool": f"(x, {_FIXED}, count_include_pad=True, divisor_override=None, axis=None, where=None, rule='jvp')",
-    "lp_pool": f"(x, norm_type, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "smooth_max_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "gem_pool": f"(x, norm_type, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "mellowmax_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "soft_pool": f"(x, beta, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "mixed_pool": f"(x, alpha, {_FIXED}, count_include_pad=True, axis=None, where=None, rule='jvp')",
-    "stochastic_pool": (
-        "(x, kernel_size, stride=None, padding=0, *, key=None, dilation=1, ceil_mode=False, "
-        "axis=None, where=None, rule='jvp')"
+    **dict.fromkeys(
+        ("max_pool", "min_pool", "max_pool_with_indices", "min_pool_with_indices"), f"(x, {_FIXED}, {_LAST})"
     ),
-    "blur_pool": (
-        "(x, kernel_size=(3, 3), stride=2, padding='REFLECT', *, dilation=1, axis=None, where=None, rule='jvp')"
-    ),
+    **dict.fromkeys(("sum_pool", "median_pool"), f"(x, {_FIXED}, {_LAST})"),
+    "avg_pool": f"(x, {_PADDED}, divisor_override=None, {_LAST})",
+    "lp_pool": f"(x, norm_type, {_FIXED}, {_LAST})",
+    "gem_pool": f"(x, norm_type, {_PADDED}, {_LAST})",
+    **dict.fromkeys(("smooth_max_pool", "mellowmax_pool", "soft_pool"), f"(x, beta, {_PADDED}, {_LAST})"),
+    "mixed_pool": f"(x, alpha, {_PADDED}, {_LAST})",
+    "stochastic_pool": f"(x, {_FIXED.replace('*', '*, key=None')}, {_LAST})",
+    "blur_pool": f"(x, kernel_size=(3, 3), stride=2, padding='REFLECT', *, dilation=1, {_LAST})",
     "max_blur_pool": (
-        "(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, axis=None, where=None, rule='jvp', "
-        "dilation=1, ceil_mode=False)"
+        f"(x, kernel_size, stride=2, padding='REFLECT', *, blur_size=3, {_LAST}, dilation=1, ceil_mode=False)"
     ),
-    "median_pool": f"(x, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "quantile_pool": f"(x, q, {_LINEAR}, axis=None, where=None, rule='jvp')",
-    "var_pool": f"(x, {_MOMENT}, axis=None, where=None, rule='jvp')",
-    "std_pool": f"(x, {_MOMENT}, axis=None, where=None, rule='jvp')",
-    "weighted_pool": f"(x, weights, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "attention_pool": f"(x, logits, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "top_k_pool": f"(x, k, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "top_k_pool_with_indices": f"(x, k, {_FIXED}, axis=None, where=None, rule='jvp')",
-    "adaptive_max_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
-    "adaptive_max_pool_with_indices": "(x, output_size, *, axis=None, where=None, rule='jvp')",
-    "adaptive_avg_pool": "(x, output_size, *, axis=None, where=None, rule='jvp')",
-    "global_max_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
-    "global_avg_pool": "(x, *, axis, keepdims=True, where=None, rule='jvp')",
+    "quantile_pool": f"(x, q, {_LINEAR}, {_LAST})",
+    **dict.fromkeys(("var_pool", "std_pool"), f"(x, {_MOMENT}, {_LAST})"),
+    "weighted_pool": f"(x, weights, {_FIXED}, {_LAST})",
+    "attention_pool": f"(x, logits, {_FIXED}, {_LAST})",
+    **dict.fromkeys(("top_k_pool", "top_k_pool_with_indices"), f"(x, k, {_FIXED}, {_LAST})"),
+    **dict.fromkeys(("adaptive_max_pool", "adaptive_avg_pool"), f"(x, output_size, *, {_LAST})"),
+    "adaptive_max_pool_with_indices": f"(x, output_size, *, {_LAST})",
+    **dict.fromkeys(("global_max_pool", "global_avg_pool"), "(x, *, axis, keepdims=True, where=None, rule='jvp')"),
     "global_gem_pool": "(x, norm_type, *, axis, eps=1e-06, keepdims=True, where=None, rule='jvp')",
-    "spatial_pyramid_pool": "(x, levels, *, kind='max', axis=None, where=None, rule='jvp')",
-    "fractional_max_pool": _FRACTIONAL,
-    "fractional_max_pool_with_indices": _FRACTIONAL,
+    "spatial_pyramid_pool": f"(x, levels, *, kind='max', {_LAST})",
+    **dict.fromkeys(("fractional_max_pool", "fractional_max_pool_with_indices"), f"(x, {_RANDOM})"),
     "roi_align": "(x, boxes, output_size, *, sampling_ratio=2, aligned=True, axis=None)",
     "roi_pool": "(x, boxes, output_size, *, axis=None)",
     "max_unpool": "(values, indices, output_size, *, axis=None)",
