@@ -1,4 +1,4 @@
-"""How windows are evaluated: every lowering against the reference, contexts, and what programs cost."""
+"""How windows are evaluated: their integers, every lowering, winners, contexts, and what programs cost and keep."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,8 @@
 """Every lowering gives the same as the reference: each choice forced, also where another is faster, on every platform.
 
 `jaxpool.compiling_for` traces a program for one platform only. The program is then the same as on that platform, except
-for native operations: a CPU's `reduce_window` and `select-and-scatter` stand in for those of a TPU.
+for native operations: a CPU's `reduce_window` and `select-and-scatter` stand in for those of a TPU. Ranks and sums have
+ways of their own for large windows and few cells, which are at the end.
 """
 
 import itertools

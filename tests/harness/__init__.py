@@ -1,1 +1,1 @@
-"""Helpers for all kinds of tests: how they compile, which part they run in, how derivatives are checked."""
+"""Helpers for all kinds of tests: how they compile, and how derivatives are checked."""

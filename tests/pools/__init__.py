@@ -1,1 +1,1 @@
-"""Tests specific to one family of pools, one file each; common properties are in `properties`."""
+"""Tests of one family of pools, or of a few that are alike, in each file; common properties are in `properties`."""

@@ -1,4 +1,4 @@
-"""Blurs, against convolutions of NumPy, and morphology, against SciPy and the definition: masks, ties, NaN, dtypes."""
+"""Blurs, against the reference, and morphology, against SciPy and the reference: masks, ties, NaN, dtypes, errors."""
 
 import math
 import re

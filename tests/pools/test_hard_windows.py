@@ -12,7 +12,7 @@ import jaxpool
 from tests.harness.compilation import compiled_fast
 from tests.harness.nestings import check_two_orders
 from tests.reference.jets import Jet, evaluate
-from tests.registry.calls import RANKED, Call, compare, outcome
+from tests.registry.calls import RANKED, WEIGHTS, Call, compare, outcome
 from tests.registry.cases import distinct, weights
 from tests.registry.records import RECORDS
 
@@ -92,7 +92,6 @@ LEARNT = {
     "learnt mellowmax": ("mellowmax_pool", "beta", (-2.0, 0.7)),
     "learnt soft": ("soft_pool", "beta", (-2.0, 0.7)),
 }
-_ARRAYS = {"weighted_pool": "weights", "attention_pool": "logits"}
 # Functions by windows, each of either in several rows. The first one is the one that runs by default.
 ROWS = {
     "long": ("stochastic_pool", "learnt soft", "lp_pool", "sharp", "std_pool", "weighted_pool"),
@@ -129,8 +128,8 @@ def call_of(window: str, name: str, **others: Any) -> Call:
     if name in LEARNT:
         function, argument, ends = LEARNT[name]
         options: dict[str, Any] = {argument: np.linspace(*ends, max(of_channels)).reshape(of_channels)}
-    elif name in _ARRAYS:
-        function, options = name, {_ARRAYS[name]: 3 * weights(*shape)}
+    elif name in WEIGHTS:
+        function, options = name, {WEIGHTS[name]: 3 * weights(*shape)}
     else:
         function, options = OTHERS.get(name) or (name, RECORDS[name].options)
     cells = ("nan" if "top" in name else "ties") if name in RANKED else "distinct"
@@ -194,7 +193,7 @@ def test_winners_among_ties_in_footprints(window: str) -> None:
 )
 def test_two_orders_in_numbers_and_weights(window: str, name: str) -> None:
     call = call_of(window, name)
-    argument = LEARNT[name][1] if name in LEARNT else _ARRAYS[name]
+    argument = LEARNT[name][1] if name in LEARNT else WEIGHTS[name]
     hold_two_orders(call.function, call.x, call.parameters, argument, ("jvp",))
 
 

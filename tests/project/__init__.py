@@ -1,1 +1,1 @@
-"""What is published: names, types, documentation, the wheel and the command; and faults planted in it."""
+"""What is published: names, types, documentation, the wheel and the command."""

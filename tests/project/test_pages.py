@@ -60,7 +60,6 @@ def test_figures_of_speed_are_those_of_the_measurement() -> None:
     assert report.speeds() in README, "measured anew: python -m benchmarks --write does this"
 
 
-ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 EXTRA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 

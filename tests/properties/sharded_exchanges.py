@@ -31,6 +31,7 @@ from tests.properties.sharded_values import (
 )
 from tests.registry.records import RECORDS
 
+# A fixture, which every test here uses as well.
 __all__ = ["as_users_have_it"]
 
 SLOW = pytest.mark.slow

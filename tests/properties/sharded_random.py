@@ -15,6 +15,7 @@ import jaxpool
 from tests.properties.sharded_values import NAMES, as_users_have_it, compare, mesh_of
 from tests.registry.records import RECORDS, Record
 
+# A fixture, which every test here uses as well.
 __all__ = ["as_users_have_it"]
 
 MESHES = ((2,), (4,), (8,), (2, 2), (2, 4), (4, 2))

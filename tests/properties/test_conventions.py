@@ -75,7 +75,7 @@ DTYPES = (jnp.bfloat16, np.float32, np.int8, np.uint8, np.int32, np.bool_)
     "function", first_by_default("max_pool_with_indices", "min_pool_with_indices", "top_k_pool_with_indices")
 )
 def test_padding_never_wins(function: str, dtype: Any) -> None:
-    # Against cells that no other cell loses to, whatever stands for padding.
+    # Not against the lowest number there is, or the highest for minima, which may itself stand for padding.
     limits: tuple[Any, Any] = (False, True) if dtype is np.bool_ else (-INF, INF)
     if jnp.issubdtype(dtype, jnp.integer):
         limits = jnp.iinfo(dtype).min, jnp.iinfo(dtype).max

@@ -1,6 +1,7 @@
 """Integers and bools: averages never wrap, sums keep their dtype, and maxima and minima never meet a float.
 
-The reference is NumPy with integers throughout, so that the largest 64-bit integers are compared to the last bit.
+The reference is NumPy with integers throughout, so that the largest 64-bit integers are compared to the last bit. Whole
+numbers in floats have exact averages, too.
 """
 
 from functools import partial

@@ -1,6 +1,6 @@
 """Random calls of every function: right in every way that the reference knows, or refused by name and with a reason.
 
-The calls are the same in every run. More, by hand: `CALLS=500 SEED=3 pytest -m slow tests/properties -k calls`.
+The calls are the same in every run. More, by hand: `CALLS=500 SEED=3 pytest -m slow` with the path of this file.
 """
 
 import inspect

@@ -2,7 +2,8 @@
 
 A jet is a number a + Σ a[S]·Π ε[s] over the sets S of directions 1, 2 and 3, where every ε[s]² is 0. Arithmetic with
 jets gives f(x + ε1·u + ε2·v + ε3·w), whose part at {1, 2, 3} is the third derivative of f along u, v and w, and whose
-other parts are the derivatives of lower orders. Each pool is a formula of the cells of one window, from the definition.
+other parts are the derivatives of lower orders. Each pool is a formula of the cells of one window, from the definition,
+but for boxes and morphology, which come last; pools without a formula are piecewise linear, and need none.
 """
 
 import math

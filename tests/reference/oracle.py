@@ -1,9 +1,9 @@
 """The reference: every pool in float64 NumPy, window by window, from the definitions and nothing else.
 
 A window is a list of cells in row-major order. A cell is either real or declared padding; masked cells, and those that
-only ceil_mode reaches, beyond the declared padding, are absent. For each pool one function of a window, in
-`window_rules`, returns the value and its slope for each cell. Meant to be read line by line; imports
-nothing from the library under test.
+only ceil_mode reaches, beyond the declared padding, are absent. Where windows are is in `oracle_windows`. For each pool
+one function of a window, in `window_rules`, returns the value and its slope for each cell; blurs are in `filters`,
+boxes and fractional windows in `positions`. Meant to be read line by line; imports nothing from the library under test.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""One call of one function, as data: what the random tests draw, check, shrink and print; and what it is to be right.
+"""One call of any function, as data: what random tests draw, and others write; and what it is for it to be right.
 
 A `Call` holds everything that decides the outcome. Its array is not stored but made from a kind of cells and a seed,
 and the printed form of a call is the Python expression that makes it again. Values, indices, reverse mode and forward

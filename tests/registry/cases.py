@@ -1,8 +1,8 @@
-"""The registry: every function with every kind of parameter, as rows of small tables, for all other files to run over.
+"""Every function with every kind of parameter, as rows of small tables, for all other files to run over.
 
 A geometry is an array shape with the arguments that place windows on it. A row applies a function to a geometry, with
 that function's own options. Inputs are distinct, well separated numbers in random order, never 0, so that every pool is
-differentiable there; ties and special values are in a separate file.
+differentiable there; ties and special values are in `properties/test_conventions`.
 """
 
 import math

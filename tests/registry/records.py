@@ -1,8 +1,8 @@
-"""A record for every public function: a typical call, and the kind of function.
+"""A record for every public function: its signature, a typical call, and the kind of function; and rows made of them.
 
 Every test of all functions derives its list from here, so that none is left out: the plain rows in `cases`, and the
 tests of export, sharding, small floats, masks, determinism and mistakes. `test_api` compares the records with the names
-and signatures of the package.
+and signatures of the package. The last functions make rows of tests, and leave most of these to the slow part.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -198,7 +198,7 @@ def row(*values: Any, id: str, quick: bool) -> Any:
 
 
 def by_function(rows: Mapping[str, Any], quick: Collection[str] = KINDS) -> Any:
-    """A decorator: the test gets one row for each function."""
+    """A decorator: the test gets one row for each function, as its argument `case`."""
     return pytest.mark.parametrize("case", [row(one, id=name, quick=name in quick) for name, one in rows.items()])
 
 

@@ -1,4 +1,4 @@
-"""Every public function, called as users call it: the type checker reports nothing and knows the type of the result.
+"""Pools and every stand-in, called as users call them: the type checker reports nothing and knows the types of results.
 
 Only the type checker checks `assert_type`; at run time it returns its first argument.
 """
