@@ -263,7 +263,7 @@ def is_defined(call: Call) -> bool:
     along = windows_of(call)
     if not (needs_cells and all(along.values())):
         return all(along.values())
-    real = [[[cell is not None for cell in window] for window in along[a]] for a in along]
+    real = [[[cell is not None for cell in window] for window in along[a]] for a in sorted(along)]
     if kind != "Footprint":
         return all(any(window) for windows in real for window in windows)
     axes, _ = oracle.axes_and_sizes(len(call.shape), kernel.shape, call.parameters.get("axis"))
