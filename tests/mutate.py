@@ -124,11 +124,11 @@ def make_map(part: str) -> int:
     return subprocess.run([*_PYTEST, "-n", "auto", "-m", part, *options, "tests"], cwd=ROOT).returncode
 
 
-def reaching(data: CoverageData, mutant: Mutant, most: int) -> list[str]:
+def reaching(data: CoverageData, mutant: Mutant, collected: set[str], most: int) -> list[str]:
     """Tests that reach the line of a mutant or, if it runs at import alone, its file; one row of each comes first."""
     lines = data.contexts_by_lineno(str(ROOT / mutant.file))
     found = set(lines.get(mutant.line, ())) - {""} or {name for names in lines.values() for name in names} - {""}
-    tests = sorted({name.rpartition("|")[0] or name for name in found})
+    tests = sorted({name.rpartition("|")[0] or name for name in found} & collected)
     random.Random(0).shuffle(tests)
     first = {test.partition("[")[0]: test for test in tests}
     return [*first.values(), *(test for test in tests if test not in first.values())][:most]
@@ -170,6 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in package}
     every = [mutant for file, text in texts.items() for mutant in mutants(file, text)]
     print(f"{len(every)} mutants in {len(texts)} files, seed {asked.seed}")
+    collect = [*_PYTEST, "-m", asked.part, "--collect-only", "tests"]
+    collected = set(subprocess.run(collect, cwd=ROOT, capture_output=True, text=True).stdout.splitlines())
     survivors = list[Mutant]()
     with tempfile.TemporaryDirectory() as folder:
         trees = Queue[Path]()
@@ -178,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             trees.put(Path(shutil.copytree(ROOT, Path(folder) / str(number), ignore=ignored)))
 
         def check(mutant: Mutant) -> None:
-            tree, tests = trees.get(), reaching(data, mutant, asked.most)
+            tree, tests = trees.get(), reaching(data, mutant, collected, asked.most)
             noticed = noticed_by(mutant, tests, tree, asked.part) if tests else None
             trees.put(tree)
             print(f"{mutant.file}:{mutant.line}, {len(tests)} tests: {noticed or 'SURVIVED'}", flush=True)

@@ -403,6 +403,13 @@ REFUSED: list[tuple[str, tuple[int, ...], dict[str, Any], type[Exception], str]]
     ),
     ("max_pool1d", LINE, window(input=[[1.0, 2.0]]), TypeError, "input must be a JAX or NumPy"),
     ("max_pool1d", LINE, window(input=np.ones(LINE, complex)), TypeError, ".* complex numbers are not"),
+    (
+        "adaptive_max_pool1d",
+        LINE,
+        {"input": np.ones(LINE, complex), "output_size": 2},
+        TypeError,
+        ".* complex numbers are not",
+    ),
 ]
 
 
