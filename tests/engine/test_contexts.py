@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.engine import slow_but
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, slow_but
 
 CONTEXTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "portable": jaxpool.portable,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.engine import slow_but
 from tests.harness.compilation import compiled_as_usual
+from tests.registry.records import slow_but
 
 SHAPES = {"channels first": ((2, 8, 32, 32), (2, 3)), "channels last": ((2, 32, 32, 8), (1, 2))}
 WINDOWS: dict[str, dict[str, Any]] = {

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.engine import slow_but
+from tests.reference.jets import CHAINS
 from tests.registry.cases import distinct
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, slow_but
 
 # The sorts of windows that a pool with sliding windows takes, and those beside which there is no mask.
 _CROSS = np.array([[False, True, False], [True, True, True], [False, True, True]])
@@ -31,7 +31,6 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "all": {"kernel_size": jaxpool.whole, "stride": None, "padding": 0, "axis": (0, 1, 2)},
 }
 UNMASKED = ("tiles", "bins", "line", "all")
-MORPHOLOGY = ("dilation", "erosion", "opening", "closing", "white_top_hat", "black_top_hat", "gradient")
 X = distinct((2, 10, 9), "leaks").astype(np.float32)
 MASK = np.quantile(X, 0.2) < X
 
@@ -88,7 +87,7 @@ def test_windows_of_every_sort(name: str) -> None:
         check_no_leaks(function, arguments, in_batches=False)
 
 
-@pytest.mark.parametrize("name", slow_but(["dilation"], MORPHOLOGY))
+@pytest.mark.parametrize("name", slow_but(["dilation"], CHAINS))
 def test_morphology(name: str) -> None:
     element = distinct((3, 3), "heights").astype(np.float32)
     for rule in ("jvp", "vjp") if name == "erosion" else ("jvp",):

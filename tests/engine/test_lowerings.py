@@ -18,13 +18,12 @@ import pytest
 
 import jaxpool
 from jaxpool._engine import maps
-from tests.engine import slow_but
 from tests.harness.checks import check_first_derivatives
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import oracle, sliding
 from tests.registry.calls import WEIGHTS, Call, check
 from tests.registry.cases import CASES, Case, distinct
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, slow_but
 
 SLOW = pytest.mark.slow
 OTHERS = ("gpu", "tpu")

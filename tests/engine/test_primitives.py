@@ -17,9 +17,8 @@ from jax.interpreters import mlir
 
 import jaxpool
 from jaxpool._engine import primitives
-from tests.engine import slow_but
 from tests.harness.compilation import compiled_fast
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, slow_but
 
 PACKAGE = Path(jaxpool.__file__).parent
 NOT_PROMISED = ("jax.extend", "jax.interpreters", "jax.experimental", "jax._src", "jaxlib")

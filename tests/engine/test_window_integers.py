@@ -11,10 +11,9 @@ import pytest
 
 import jaxpool
 from jaxpool._geometry import window as geometry
-from tests.engine import slow_but
 from tests.harness.compilation import compiled_fast
 from tests.registry.cases import distinct
-from tests.registry.records import RECORDS, names
+from tests.registry.records import RECORDS, names, slow_but
 
 # By default a pool that selects, and one that counts.
 FUNCTIONS = slow_but(("max_pool_with_indices", "avg_pool"), names(lambda record: record.windows == "fixed"))

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.engine import slow_but
 from tests.harness.compilation import compiled_fast
 from tests.reference import sliding
 from tests.registry.cases import distinct
+from tests.registry.records import slow_but
 
 INF, NAN = math.inf, math.nan
 HEIGHT, WIDTH = 15, 34

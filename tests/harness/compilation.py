@@ -44,6 +44,13 @@ def flags(*others: str) -> str:
 
 
 @contextmanager
+def settings_of_users() -> Iterator[None]:
+    """The default settings of users, within the stricter settings of the other tests."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@contextmanager
 def environment_of_fast_processes() -> Iterator[None]:
     """Make processes started within this context compile without optimisation."""
     given = os.environ.get("XLA_FLAGS")

@@ -19,6 +19,7 @@ import jaxpool
 import jaxpool.morphology
 from jaxpool.compat import equinox, flax, haiku, keras, torch
 from tests.mistakes.errors import working
+from tests.reference.jets import CHAINS
 from tests.registry.records import RECORDS, one_of_each_kind
 
 _RANDOM = np.random.default_rng(0)
@@ -94,10 +95,9 @@ TAKEN: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-MORPHOLOGY = ("dilation", "erosion", "opening", "closing", "white_top_hat", "black_top_hat", "gradient")
 FUNCTIONS = [
     *one_of_each_kind(RECORDS),
-    *(pytest.param(name, marks=() if name == "dilation" else pytest.mark.slow) for name in MORPHOLOGY),
+    *(pytest.param(name, marks=() if name == "dilation" else pytest.mark.slow) for name in CHAINS),
     "footprint",
 ]
 
@@ -138,7 +138,7 @@ class Trial(NamedTuple):
 
 def _trials(function: str) -> list[Trial]:
     """The function with each of its arguments."""
-    pool = getattr(jaxpool.morphology if function in MORPHOLOGY else jaxpool, function)
+    pool = getattr(jaxpool.morphology if function in CHAINS else jaxpool, function)
     names = [name for name in inspect.signature(pool).parameters if name not in CHOICES]
     own = {name: VALUES[name] for name in names if name in ("x", "element", "cells")}
     needed = working(function) if function in RECORDS else own

@@ -11,8 +11,7 @@ import math
 import pkgutil
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -49,13 +48,6 @@ def pool_of(module: Any, call: Call, x: jax.Array) -> jax.Array:
     """What a function, or a layer of Equinox, gives."""
     pool = getattr(module, call.function)
     return pool(**call.arguments)(x) if call.function.endswith("d") else pool(x, **call.arguments)
-
-
-@contextmanager
-def settings_of_users() -> Iterator[None]:
-    """The default settings of users, within the stricter settings of the other tests."""
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
 
 
 def check_calls(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from jaxpool.compat import equinox, flax, haiku, keras
+from tests.harness.compilation import settings_of_users
 from tests.peers.compat_comparison import (
     Call,
     check_calls,
@@ -25,7 +26,6 @@ from tests.peers.compat_comparison import (
     pool_of,
     result_of,
     same_signature,
-    settings_of_users,
 )
 from tests.project.importing import imported_with, public_members
 

@@ -16,8 +16,8 @@ import pytest
 
 import jaxpool
 import jaxpool.compat.torch as ours
-from tests.harness.compilation import compiled_fast
-from tests.peers.compat_comparison import check_refused, original, same_signature, settings_of_users
+from tests.harness.compilation import compiled_fast, settings_of_users
+from tests.peers.compat_comparison import check_refused, original, same_signature
 from tests.project.importing import public_members
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")

@@ -16,8 +16,8 @@ import pytest
 
 import jaxpool
 import jaxpool.morphology
-from tests.harness.compilation import compiled_fast
-from tests.peers.compat_comparison import imported, settings_of_users
+from tests.harness.compilation import compiled_fast, settings_of_users
+from tests.peers.compat_comparison import imported
 from tests.platform_faults import LIBRARIES, windows
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")

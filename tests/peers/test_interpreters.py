@@ -13,6 +13,7 @@ import pytest
 from jax.experimental.jet import jet
 
 import jaxpool
+from tests.harness.compilation import settings_of_users
 from tests.registry.cases import distinct
 from tests.registry.records import RECORDS, one_of_each_kind
 
@@ -139,7 +140,7 @@ def test_onnx(name: str, request: pytest.FixtureRequest) -> None:
     if jax.__version_info__ >= (0, 12):
         pytest.skip("jax2onnx 0.17 converts no jitted function of this JAX")
     x = X.astype(np.float32)
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+    with settings_of_users():
         expected = RECORDS[name].values(x)
         with jaxpool.portable():
             model = jax2onnx.to_onnx(RECORDS[name].values, [jax.ShapeDtypeStruct(x.shape, x.dtype)])

@@ -13,17 +13,11 @@ from tests.harness.compilation import compiled_fast
 from tests.harness.nestings import check_two_orders
 from tests.reference.jets import Jet, evaluate
 from tests.registry.calls import RANKED, WEIGHTS, Call, compare, outcome
-from tests.registry.cases import distinct, weights
+from tests.registry.cases import disk, distinct, weights
 from tests.registry.records import RECORDS
 
 _NORMS = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 16.0, 64.0])
 _BETAS = np.array([1e-3, -1e-3, 0.1, -1.0, 2.0, -30.0, 1e3, -1e3])
-
-
-def disk(size: int) -> np.ndarray:
-    """The cells of a square whose centres are at most size/2 from its own."""
-    along = np.arange(size) - (size - 1) / 2
-    return np.hypot(along[:, None], along) <= size / 2
 
 
 def footprint(cells: np.ndarray, stride: int = 1) -> dict[str, Any]:

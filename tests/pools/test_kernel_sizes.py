@@ -15,18 +15,12 @@ import pytest
 
 import jaxpool
 from tests.registry.calls import Call, check
-from tests.registry.cases import distinct, mask
+from tests.registry.cases import disk, distinct, mask
 from tests.registry.records import RECORDS
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 WINDOWED = [name for name, record in RECORDS.items() if record.windows == "fixed"]
-
-
-def disk(size: int) -> np.ndarray:
-    """The cells of a square whose centres are at most size/2 from its own."""
-    along = np.arange(size) - (size - 1) / 2
-    return np.hypot(along[:, None], along) <= size / 2
 
 
 def test_bins_are_exact() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.harness.compilation import compiled_fast
+from tests.harness.compilation import compiled_fast, settings_of_users
 
 optax = pytest.importorskip("optax")
 datasets = pytest.importorskip("sklearn.datasets")
@@ -34,7 +34,7 @@ OVERLAP: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": "SAME", "ax
 @pytest.fixture(autouse=True)
 def _default_settings(_strict_float64: None) -> Iterator[None]:
     """The default settings of users, within the stricter settings of the other tests."""
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+    with settings_of_users():
         yield
 
 

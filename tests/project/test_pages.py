@@ -12,10 +12,10 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
 from benchmarks import report
+from tests.harness.compilation import settings_of_users
 from tests.registry.records import RECORDS
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_block_runs_when_it_is_pasted(block: str, capsys: pytest.CaptureFixture[
         pytest.importorskip(library)
     names: dict[str, Any] = {"__name__": "__main__"}
     # A default session, not the settings of the other tests.
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+    with settings_of_users():
         exec(compile(block, "block", "exec"), names)
     said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
     printed = capsys.readouterr().out

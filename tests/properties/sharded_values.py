@@ -16,6 +16,7 @@ import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxpool
+from tests.harness.compilation import settings_of_users
 from tests.harness.nestings import lowered, scatters
 from tests.properties.test_nestings import WITHOUT_SCATTER, Row
 from tests.registry.records import RECORDS
@@ -88,7 +89,7 @@ COLLECTING = "all-gather|all-to-all"
 @pytest.fixture(autouse=True)
 def as_users_have_it() -> Iterator[None]:
     """Without integers of 64 bits, which would be exchanged, too."""
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+    with settings_of_users():
         yield
 
 

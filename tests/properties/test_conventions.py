@@ -18,7 +18,7 @@ from tests.harness.checks import check_first_derivatives
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import oracle, sliding
 from tests.registry.cases import PLAIN, Case, distinct
-from tests.registry.records import RECORDS, by_function, first_by_default, row
+from tests.registry.records import RECORDS, by_function, row, slow_but
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -72,7 +72,8 @@ DTYPES = (jnp.bfloat16, np.float32, np.int8, np.uint8, np.int32, np.bool_)
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize(
-    "function", first_by_default("max_pool_with_indices", "min_pool_with_indices", "top_k_pool_with_indices")
+    "function",
+    slow_but(["max_pool_with_indices"], ("max_pool_with_indices", "min_pool_with_indices", "top_k_pool_with_indices")),
 )
 def test_padding_never_wins(function: str, dtype: Any) -> None:
     # Not against the lowest number there is, or the highest for minima, which may itself stand for padding.

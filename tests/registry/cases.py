@@ -166,6 +166,12 @@ def mask(*shape: int) -> np.ndarray:
     return kept
 
 
+def disk(size: int) -> np.ndarray:
+    """The cells of a square whose centres are at most size/2 from its own."""
+    along = np.arange(size) - (size - 1) / 2
+    return np.hypot(along[:, None], along) <= size / 2
+
+
 def weights(*shape: int) -> np.ndarray:
     """Random weights between 0 and 2."""
     return 2 - np.random.default_rng(len(shape) + 7).random(shape) * 2

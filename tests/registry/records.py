@@ -178,14 +178,18 @@ def names(kept: Callable[[Record], bool]) -> tuple[str, ...]:
     return tuple(name for name, record in RECORDS.items() if kept(record))
 
 
+def slow_but(quick: Iterable[Any], rows: Iterable[Any]) -> list[Any]:
+    """The rows of a table, all but some of them slow."""
+    kept = [*quick]
+    given = [(row, row if isinstance(row, tuple) else (row,)) for row in rows]
+    return [pytest.param(*values, marks=() if row in kept else pytest.mark.slow) for row, values in given]
+
+
 def one_of_each_kind(functions: Iterable[str]) -> list[Any]:
     """Functions as rows of a test: by default the first with its kind of windows and its required arguments."""
     kinds = {function: (RECORDS[function].windows, *RECORDS[function].options) for function in functions}
     first = {kind: function for function, kind in reversed(kinds.items())}
-    return [
-        pytest.param(function, marks=() if first[kind] == function else pytest.mark.slow)
-        for function, kind in kinds.items()
-    ]
+    return slow_but(first.values(), kinds)
 
 
 # A selection, a linear pool, powers, bins, copies of cells, boxes and an unpooling. The others compile for longer.
@@ -200,8 +204,3 @@ def row(*values: Any, id: str, quick: bool) -> Any:
 def by_function(rows: Mapping[str, Any], quick: Collection[str] = KINDS) -> Any:
     """A decorator: the test gets one row for each function, as its argument `case`."""
     return pytest.mark.parametrize("case", [row(one, id=name, quick=name in quick) for name, one in rows.items()])
-
-
-def first_by_default(*names: str) -> list[Any]:
-    """Rows of which all but the first are slow."""
-    return [row(name, id=name, quick=name == names[0]) for name in names]
