@@ -30,7 +30,6 @@ from jaxpool._engine.reductions import Weights
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import is_looped
 from jaxpool._engine.winners import Masked, Offsets, Winners
-from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import PORTABLE
 
@@ -171,7 +170,8 @@ def gather_windows(
     See `gather.gather_windows`. Those of a large footprint are a footprint themselves, and are added in a loop.
     """
     fills = [fill for _, fill in outputs], [fill for _, fill in inputs]
-    holders = window.holders() if isinstance(window, FootprintWindow) and is_looped(window) else None
+    moves_by_1 = all(axis.stride == 1 for axis in window.axes)
+    holders = window.holders() if window.has_footprint and is_looped(window) and moves_by_1 else None
 
     def gathered(outputs: Sequence[jax.Array], inputs: Sequence[jax.Array]) -> jax.Array:
         if holders is not None:

@@ -34,10 +34,9 @@ def reduce_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> ja
 
 def spread_footprint(cotangent: jax.Array, window: FootprintWindow) -> jax.Array:
     """Send each output's cotangent to every cell of its window."""
-    holders = window.holders()
-    if holders is None or runs_of(window, True) is None:
+    if any(axis.stride > 1 for axis in window.axes) or runs_of(window, True) is None:
         return spread_by_windows(cotangent, window)
-    return reduce_footprint(cotangent, holders, lax.add)
+    return reduce_footprint(cotangent, window.holders(), lax.add)
 
 
 def select_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> Winner:
