@@ -34,6 +34,9 @@ from jaxpool._average import avg_pool as avg_pool
 from jaxpool._average import sum_pool as sum_pool
 from jaxpool._blur import blur_pool as blur_pool
 from jaxpool._blur import max_blur_pool as max_blur_pool
+from jaxpool._exponentials import mellowmax_pool as mellowmax_pool
+from jaxpool._exponentials import smooth_max_pool as smooth_max_pool
+from jaxpool._exponentials import soft_pool as soft_pool
 from jaxpool._fractional import fractional_max_pool as fractional_max_pool
 from jaxpool._fractional import fractional_max_pool_with_indices as fractional_max_pool_with_indices
 from jaxpool._gem import gem_pool as gem_pool
@@ -46,7 +49,6 @@ from jaxpool._max import max_pool as max_pool
 from jaxpool._max import max_pool_with_indices as max_pool_with_indices
 from jaxpool._max import min_pool as min_pool
 from jaxpool._max import min_pool_with_indices as min_pool_with_indices
-from jaxpool._mellowmax import mellowmax_pool as mellowmax_pool
 from jaxpool._mixed import mixed_pool as mixed_pool
 from jaxpool._platforms import compiling_for as compiling_for
 from jaxpool._platforms import portable as portable
@@ -55,8 +57,6 @@ from jaxpool._quantile import median_pool as median_pool
 from jaxpool._quantile import quantile_pool as quantile_pool
 from jaxpool._roi import roi_align as roi_align
 from jaxpool._roi import roi_pool as roi_pool
-from jaxpool._smooth import smooth_max_pool as smooth_max_pool
-from jaxpool._soft import soft_pool as soft_pool
 from jaxpool._stochastic import stochastic_pool as stochastic_pool
 from jaxpool._top_k import top_k_pool as top_k_pool
 from jaxpool._top_k import top_k_pool_with_indices as top_k_pool_with_indices

@@ -202,10 +202,19 @@ def _values(x: jax.Array, mask: jax.Array | None, *, window: Window, correction:
     squares, count = _squares_about_mean(x, mask, window)
     left = count - correction
     variance = squares * jnp.where(left > 0, 1 / jnp.where(left > 0, left, 1), 0)
-    if not root:
-        return variance
-    is_zero = variance == 0
-    return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, variance)))
+    return _root(variance) if root else variance
+
+
+@custom_rule()
+def _root(variance: jax.Array) -> jax.Array:
+    """The root, with derivative 0 at 0, of every order."""
+    return jnp.sqrt(variance)
+
+
+@_root.defjvp
+def _root_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    root = _root(*primals)
+    return root, jnp.where(root == 0, 0, 0.5 / jnp.where(root == 0, 1, root)) * tangents[0]
 
 
 def _squares_about_mean(x: jax.Array, present: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array]:

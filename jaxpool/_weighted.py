@@ -230,13 +230,13 @@ def _mean_jvp(window: Window, terms: _Terms, primals: Any, tangents: Any) -> tup
     (x, weights, top, mass, present), (x_dot, weights_dot, *_) = primals, tangents
     y = _mean(window, terms, *primals)
     share = jnp.where((mass == 0) | jnp.isnan(mass), 0, 1 / jnp.where(mass == 0, 1, mass))
-    y_dot = jnp.zeros_like(y)
+    dots = list[jax.Array]()
     if not is_symbolic_zero(x_dot):
-        y_dot += sum_over_cells(terms.of_cells, (weights, x_dot), (*top, share), window, present, linear=(1,))[0]
+        dots += sum_over_cells(terms.of_cells, (weights, x_dot), (*top, share), window, present, linear=(1,))
     if not is_symbolic_zero(weights_dot):
         cells = x, weights, weights_dot
-        y_dot += sum_over_cells(terms.of_weights, cells, (*top, share, y), window, present, linear=(2,))[0]
-    return y, y_dot
+        dots += sum_over_cells(terms.of_weights, cells, (*top, share, y), window, present, linear=(2,))
+    return y, sum(dots[1:], dots[0])
 
 
 def _gap(x: jax.Array, y: jax.Array) -> jax.Array:
@@ -263,33 +263,39 @@ _OF_WEIGHTS = _Terms(
 )
 
 
-def _are_moderate(top: jax.Array, *_: jax.Array) -> jax.Array:
-    return jnp.abs(top) <= 40
-
-
 def _exponential(logit: jax.Array, top: jax.Array) -> Arrays:
     return (jnp.exp(logit - top),)
 
 
 # Products of exp(l) and exp(-L).
 _OF_LOGITS = _Terms(
-    Product(_exponential, ((jnp.exp, lambda top: jnp.exp(-top)),), _are_moderate),
     Product(
-        lambda x, logit, top: (_weighed(jnp.exp(logit - top), x),),
-        ((lambda x, logit: _weighed(jnp.exp(logit), x), lambda top: jnp.exp(-top)),),
-        _are_moderate,
+        _exponential,
+        ((lambda logit, top: jnp.exp(logit), lambda logit, top: jnp.exp(-top)),),
+        lambda logit, top: jnp.abs(top) <= 40,
     ),
     Product(
-        lambda logit, x_dot, top, share: (_with_share(jnp.exp(logit - top), share) * x_dot,),
-        ((lambda logit, x_dot: jnp.exp(logit) * x_dot, lambda top, share: jnp.exp(-top) * share),),
-        _are_moderate,
+        lambda x, logit, top: (_weighed(jnp.exp(logit - top), x),),
+        ((lambda x, logit, top: _weighed(jnp.exp(logit), x), lambda x, logit, top: jnp.exp(-top)),),
+        lambda x, logit, top: jnp.abs(top) <= 40,
+    ),
+    Product(
+        lambda logit, dot, top, share: (_with_share(jnp.exp(logit - top), share) * dot,),
+        ((lambda logit, dot, top, share: jnp.exp(logit) * dot, lambda logit, dot, top, share: jnp.exp(-top) * share),),
+        lambda logit, dot, top, share: jnp.abs(top) <= 40,
     ),
     Product(
         lambda x, logit, dot, top, share, y: (_with_share(jnp.exp(logit - top), share) * _gap(x, y) * dot,),
         (
-            (lambda x, logit, dot: _weighed(jnp.exp(logit), x) * dot, lambda top, share, y: jnp.exp(-top) * share),
-            (lambda x, logit, dot: jnp.exp(logit) * dot, lambda top, share, y: -jnp.exp(-top) * share * y),
+            (
+                lambda x, logit, dot, top, share, y: _weighed(jnp.exp(logit), x) * dot,
+                lambda x, logit, dot, top, share, y: jnp.exp(-top) * share,
+            ),
+            (
+                lambda x, logit, dot, top, share, y: jnp.exp(logit) * dot,
+                lambda x, logit, dot, top, share, y: -jnp.exp(-top) * share * y,
+            ),
         ),
-        lambda top, share, y: _are_moderate(top) & jnp.isfinite(y),
+        lambda x, logit, dot, top, share, y: (jnp.abs(top) <= 40) & jnp.isfinite(y),
     ),
 )

@@ -31,6 +31,7 @@ MOST_AT_ONCE = 64
 
 # An elementwise function, which is static in the traced program: hashable, and equal to others that do the same.
 Term = Callable[..., Arrays]
+Elementwise = Callable[..., jax.Array]
 
 # Notation: c are arrays of cells and w arrays of windows; W(o) are the cells of window o, a dot marks a tangent and a
 # bar a cotangent. With the term t,
@@ -134,16 +135,17 @@ class Transposed:
 
 @dataclass(frozen=True)
 class Product:
-    """A term with one result, Σ u(*cells)·v(*windows) over its factors, which may be summed as v·Σ u.
+    """A term with one result, Σ u·v over its factors, of cells and of windows, which may be summed as v·Σ u.
 
-    So it is where windows overlap, and not on GPUs: each u is then evaluated once for a cell, and not once for every
-    pair. It is linear in at most one array, which is one of cells, and so is every u. `direct` is the same for any
-    data; the factors neither overflow nor vanish if all entries of `are_moderate(*windows)` are true, or without that.
+    So it is where windows overlap, and not on GPUs: each u is then evaluated once for a cell, not once for every pair.
+    It is linear in at most one array, which is one of cells, and so is every u. All functions take the arrays of the
+    term; u may depend on arrays of windows that are one number along the pooled axes. `direct` is the same for any
+    data; the factors neither overflow nor vanish where all entries of `are_moderate` are true, or without it.
     """
 
     direct: Term
-    factors: tuple[tuple[Callable[..., jax.Array], Callable[..., jax.Array]], ...]
-    are_moderate: Callable[..., jax.Array] | None = None
+    factors: tuple[tuple[Elementwise, Elementwise], ...]
+    are_moderate: Elementwise | None = None
 
     def __call__(self, *arrays: jax.Array) -> Arrays:
         return self.direct(*arrays)
@@ -198,7 +200,7 @@ class PairSum(ClosedMap):
             for of_windows in (False, True)
         )
         exact, given = self._over_cells if self.per_window else self._over_windows, (present, cells, windows)
-        by_sums = self._by_sums(windows) if platform in ("cpu", "tpu") and _overlap(self.window) else None
+        by_sums = self._by_sums(cells, windows) if platform in ("cpu", "tpu") and _overlap(self.window) else None
         if by_sums is None:
             sums = exact(*given)
         else:
@@ -206,16 +208,22 @@ class PairSum(ClosedMap):
             sums = quick(*given) if are_moderate is None else if_all(are_moderate, quick, exact, *given)
         return tuple(map(self._shaped, sums))
 
-    def _by_sums(self, windows: Arrays) -> tuple[Callable[..., Arrays], jax.Array | None] | None:
+    def _by_sums(self, cells: Arrays, windows: Arrays) -> tuple[Callable[..., Arrays], jax.Array | None] | None:
         """How to add a product up by plain sums, and where that loses nothing; None for other terms."""
         term = self.term
         if isinstance(term, Product) and self.per_window:
-            quick, product = partial(self._products_of_sums, term), term
+            quick, product, arrays = partial(self._products_of_sums, term), term, (*cells, *windows)
         elif isinstance(term, Transposed) and isinstance(term.term, Product) and not self.per_window:
-            quick, product, windows = partial(self._spread_products, term, term.term), term.term, windows[:-1]
+            quick, product = partial(self._spread_products, term, term.term), term.term
+            arrays = self._with_linear(term, cells, windows)
         else:
             return None
-        return quick, None if product.are_moderate is None else product.are_moderate(*windows)
+        return quick, None if product.are_moderate is None else product.are_moderate(*arrays)
+
+    def _with_linear(self, term: Transposed, cells: Arrays, windows: Arrays) -> Arrays:
+        """The arrays of the term that is transposed, with zeros for the one in which it is linear."""
+        zero = jnp.zeros(self.shape, windows[-1].dtype)
+        return (*cells[: term.of], zero, *cells[term.of :], *windows[:-1])
 
     def _shaped(self, total: jax.Array) -> jax.Array:
         shared = [axis for axis, size in enumerate(self.shape) if size == 1 and total.shape[axis] != 1]
@@ -230,28 +238,23 @@ class PairSum(ClosedMap):
         """Σ v·S(u), with the windowed sum S."""
         total: Any = 0
         for of_cells, of_windows in product.factors:
-            factor = of_cells(*cells)
+            factor = of_cells(*cells, *windows)
             factor = materialize(factor if present is None else jnp.where(present, factor, 0))
-            total += of_windows(*windows) * reduce_windows(factor, self.window, lax.add)
+            total += of_windows(*cells, *windows) * reduce_windows(factor, self.window, lax.add)
         return (total,)
 
     def _spread_products(
         self, term: Transposed, product: Product, present: jax.Array | None, cells: Arrays, windows: Arrays
     ) -> Arrays:
         """Its transpose: Σ ∂u/∂c times the transpose of S at v·ȳ."""
-        *known, bar = windows
-        zero = jnp.zeros(self.shape, bar.dtype)
-        given = [*cells[: term.of], zero, *cells[term.of :]]
-        total: Any = 0
+        arrays, total = self._with_linear(term, cells, windows), jnp.zeros(self.shape, windows[-1].dtype)
         for of_cells, of_windows in product.factors:
-            sent = materialize(spread(materialize(of_windows(*known) * bar), self.window))
-            shape = jnp.broadcast_shapes(sent.shape, *(array.shape for array in cells))
 
-            def linear(one: jax.Array, of_cells: Any = of_cells, shape: Any = shape) -> jax.Array:
-                return jnp.broadcast_to(of_cells(*_with(given, {term.of: one})), shape)
+            def linear(one: jax.Array, of_cells: Elementwise = of_cells) -> jax.Array:
+                return jnp.broadcast_to(of_cells(*_with(arrays, {term.of: one})), self.shape)
 
-            (added,) = jax.linear_transpose(linear, zero)(jnp.broadcast_to(sent, shape))
-            total += added
+            sent = materialize(spread(materialize(of_windows(*arrays) * windows[-1]), self.window))
+            total += jax.linear_transpose(linear, total)(jnp.broadcast_to(sent, self.shape))[0]
         return (total if present is None else jnp.where(present, total, 0),)
 
     def _over_cells(self, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
