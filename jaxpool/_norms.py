@@ -349,10 +349,10 @@ def _terms(number: float | None) -> _Terms:
         ratio = _ratio(x, inverse)
         return (_power(ratio, p) * jnp.log(jnp.where(ratio == 0, 1, jnp.abs(ratio))),)
 
-    def slope(x: jax.Array, x_dot: jax.Array) -> jax.Array:
+    def slope(x: jax.Array, x_dot: jax.Array, _: jax.Array) -> jax.Array:
         return _signed_power(jnp.where(jnp.isinf(x), 0, x), exponent(()) - 1) * x_dot
 
-    product = Product(lambda x, x_dot, factor: (slope(x, x_dot) * factor,), ((slope, lambda factor: factor),))
+    product = Product(lambda *arrays: (slope(*arrays) * arrays[2],), ((slope, lambda *arrays: arrays[2]),))
     return _Terms(powers, product if _is_of_cells(number) else of_ratios, of_exponents)
 
 

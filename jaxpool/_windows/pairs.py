@@ -22,7 +22,8 @@ from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import Arrays, if_all, pad
 from jaxpool._engine.primitives import ClosedMap, apply_closed_map
 from jaxpool._engine.reductions import sum_over_offsets
-from jaxpool._engine.stages import materialize
+from jaxpool._engine.stages import in_one_row, materialize
+from jaxpool._engine.window_offsets import holds_all_cells
 from jaxpool._geometry.window import Window
 from jaxpool._sharding import vary_together
 
@@ -229,10 +230,10 @@ class PairSum(ClosedMap):
         shared = [axis for axis, size in enumerate(self.shape) if size == 1 and total.shape[axis] != 1]
         return jnp.broadcast_to(total.sum(shared, keepdims=True) if shared else total, self.shape)
 
-    def _terms(self, cells: Arrays, windows: Arrays) -> Arrays:
-        """The term, of its arrays in their order."""
+    def _in_order(self, cells: Arrays, windows: Arrays) -> Arrays:
+        """The arrays in the order in which the term takes them."""
         of_cells, of_windows = iter(cells), iter(windows)
-        return self.term(*(next(of_windows if side else of_cells) for side in self.of_windows))
+        return tuple(next(of_windows if side else of_cells) for side in self.of_windows)
 
     def _products_of_sums(self, product: Product, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
         """Σ v·S(u), with the windowed sum S."""
@@ -263,8 +264,14 @@ class PairSum(ClosedMap):
             present = _ones({axis.axis: axis.size for axis in window.axes}, cells[0].ndim)
 
         def summed(number: int, cells: Arrays) -> jax.Array:
+            if window.is_single:
+                # Of all cells, and one reduction.
+                whole = in_one_row(lambda *arrays: self.term(*arrays)[number], *self._in_order(cells, windows))
+                whole = whole if present is None else jnp.where(present, whole, 0)
+                return reduce_windows(whole, window, lax.add)
+
             def added(*given: jax.Array) -> jax.Array:
-                one = self._terms(given[: len(cells)], windows)[number]
+                one = self.term(*self._in_order(given[: len(cells)], windows))[number]
                 return one if present is None else jnp.where(given[-1], one, 0)
 
             filled = [*((array, 0) for array in cells), *([] if present is None else [(present, False)])]
@@ -283,14 +290,16 @@ class PairSum(ClosedMap):
         windows = tuple(map(materialize, windows))
         cells = tuple(materialize(array, *windows) for array in cells)
         exists = _ones({axis.axis: axis.output for axis in window.axes}, windows[0].ndim)
-        term = jax.jit(lambda cells, windows: self._terms(cells, windows)[0], inline=True)
+        term = jax.jit(lambda cells, windows: self.term(*self._in_order(cells, windows))[0], inline=True)
 
         def sent(_: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
             added = term(cells, windows[:-1])
             return jnp.where(where_covered(covered, windows[-1], False), added, jnp.zeros_like(added))
 
         around = [*((array, 0) for array in windows), (exists, False)]
-        if not window.has_bins and _most_holders(window) > MOST_AT_ONCE:
+        if holds_all_cells(window):
+            total = in_one_row(lambda *arrays: self.term(*arrays)[0], *self._in_order(cells, windows))
+        elif not window.has_bins and _most_holders(window) > MOST_AT_ONCE:
             # In a loop over the places of a cell in windows.
             around = [(_between(array, window, fill), fill) for array, fill in around]
             total = sum_over_offsets(lambda *windows: sent(0, True, windows, cells), around, window.holders())
