@@ -194,11 +194,6 @@ def most_devices() -> int:
     return 1 if on_one_device() else max(1, _known_devices())
 
 
-def may_be_shared(*arrays: Any) -> bool:
-    """Whether several devices may share the arrays, as far as types say while a pool is traced."""
-    return jax.device_count() > 1 and not (in_no_mesh(*arrays) or inside_shard_map())
-
-
 def default_platform() -> str:
     """The platform for which formats are chosen: the known one, or JAX's default."""
     backend = known_platform() or jax.default_backend()

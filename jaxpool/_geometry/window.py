@@ -225,13 +225,9 @@ def _steps(distance: Any, step: int) -> Any:
 
 @dataclass(frozen=True)
 class Window:
-    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
-
-    With `zeros` the padded cells are zeros, which count like real cells in weighted pools.
-    """
+    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes."""
 
     axes: tuple[WindowAxis, ...]
-    zeros: bool = False
 
     # Whether windows have only some of the cells of their boxes; then all axes are taken together.
     has_footprint: ClassVar[bool] = False
@@ -288,7 +284,7 @@ class Window:
 
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
-        return tuple(Window((axis,), zeros=self.zeros) for axis in reversed(self.axes))
+        return tuple(Window((axis,)) for axis in reversed(self.axes))
 
     def holders(self) -> "Window":
         """The windows that hold each cell, as a window on the outputs, with stride - 1 places between any two."""
@@ -300,7 +296,7 @@ class Window:
 
     def after_padding(self) -> "Window":
         """The same windows, on the array that already has the declared padding."""
-        return replace(self, axes=tuple(a.after_padding() for a in self.axes), zeros=False)
+        return replace(self, axes=tuple(a.after_padding() for a in self.axes))
 
     def after_copies(self) -> "Window":
         """The same windows, on the array that already has the copies; padding without copies remains."""

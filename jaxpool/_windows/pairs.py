@@ -8,24 +8,32 @@ no fill, no gather and no mask, so there is neither a scatter nor a NaN from a p
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpool._engine.blocks import fold
 from jaxpool._engine.gather import Covered, gather_windows, where_covered
+from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import reduce_windows, spread
-from jaxpool._engine.operations import Arrays, if_all, pad
+from jaxpool._engine.operations import Arrays, if_all, pad, split_axis
 from jaxpool._engine.primitives import ClosedMap, apply_closed_map
-from jaxpool._engine.reductions import sum_over_offsets
 from jaxpool._engine.stages import in_one_row, materialize
-from jaxpool._engine.window_offsets import holds_all_cells
+from jaxpool._engine.window_offsets import (
+    at_offset,
+    cells_at_offsets,
+    holds_all_cells,
+    is_looped,
+    offsets_in,
+    pad_windows,
+)
 from jaxpool._geometry.window import Window
-from jaxpool._sharding import vary_together
+from jaxpool._sharding import vary_together, vary_with
 
 # The most cells of a window that are added at once; of larger windows axes are taken in turn.
 MOST_AT_ONCE = 64
@@ -275,7 +283,7 @@ class PairSum(ClosedMap):
                 return one if present is None else jnp.where(given[-1], one, 0)
 
             filled = [*((array, 0) for array in cells), *([] if present is None else [(present, False)])]
-            return sum_over_offsets(added, filled, window)
+            return _sum_over_offsets(added, filled, window)
 
         sums: Arrays = ()
         windows = tuple(map(materialize, windows))
@@ -302,10 +310,43 @@ class PairSum(ClosedMap):
         elif not window.has_bins and _most_holders(window) > MOST_AT_ONCE:
             # In a loop over the places of a cell in windows.
             around = [(_between(array, window, fill), fill) for array, fill in around]
-            total = sum_over_offsets(lambda *windows: sent(0, True, windows, cells), around, window.holders())
+            total = _sum_over_offsets(lambda *windows: sent(0, True, windows, cells), around, window.holders())
         else:
             total = gather_windows(sent, around, window, [(array, 0) for array in cells])
         return (total if present is None else jnp.where(present, total, 0),)
+
+
+def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]], window: Window) -> jax.Array:
+    """Σ term(*cells) over every window; each array comes with its padding value.
+
+    Of large windows that tile an array the term is evaluated for all cells together; others are summed in a loop.
+    """
+    if window.tiles and window.cells > MOST_AT_ONCE:
+        blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
+        for _ in window.axes:
+            term = jax.vmap(term)
+        axes = range(len(window.axes))
+        return lax.squeeze(fold(term(*blocks), axes, lax.add), axes)
+    # Traced once for all offsets.
+    term = jax.jit(term, inline=True)
+    if not is_looped(window):
+        return reduce(lax.add, (term(*at_one) for at_one in _cells_at_offsets(cells, window)))
+    padded = tuple(pad_windows(array, window, fill) for array, fill in cells)
+    first = term(*(at_offset(array, window, next(offsets_in(window))) for array in padded))
+    start = vary_with(jnp.zeros_like(first), first)
+    return fold_offsets(lambda total, cells, _: total + term(*cells), start, padded, window)
+
+
+def _cells_at_offsets(cells: Sequence[tuple[jax.Array, Any]], window: Window) -> Iterator[Arrays]:
+    return zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True)
+
+
+def _cells_first(array: jax.Array, window: Window) -> jax.Array:
+    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first."""
+    for number, axis in enumerate(window.axes):
+        at = axis.axis + number
+        array = jnp.moveaxis(split_axis(array, at, axis.kernel), at + 1, 0)
+    return array
 
 
 def _overlap(window: Window) -> bool:
