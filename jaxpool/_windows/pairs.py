@@ -33,6 +33,7 @@ from jaxpool._engine.window_offsets import (
     pad_windows,
 )
 from jaxpool._geometry.window import Window
+from jaxpool._platforms import on_one_device
 from jaxpool._sharding import vary_together, vary_with
 
 # The most cells of a window that are added at once; of larger windows axes are taken in turn.
@@ -210,11 +211,12 @@ class PairSum(ClosedMap):
         )
         exact, given = self._over_cells if self.per_window else self._over_windows, (present, cells, windows)
         by_sums = self._by_sums(cells, windows) if platform in ("cpu", "tpu") and _overlap(self.window) else None
-        if by_sums is None:
-            sums = exact(*given)
+        quick, are_moderate = by_sums or (exact, None)
+        if are_moderate is None:
+            sums = quick(*given)
         else:
-            quick, are_moderate = by_sums
-            sums = quick(*given) if are_moderate is None else if_all(are_moderate, quick, exact, *given)
+            # Devices would have to agree.
+            sums = if_all(are_moderate, quick, exact, *given) if on_one_device() else exact(*given)
         return tuple(map(self._shaped, sums))
 
     def _by_sums(self, cells: Arrays, windows: Arrays) -> tuple[Callable[..., Arrays], jax.Array | None] | None:

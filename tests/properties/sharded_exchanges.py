@@ -40,10 +40,7 @@ LONGER = np.zeros((2, 64, 9, 8), np.float32)
 
 
 class Exchange(NamedTuple):
-    """A pool of windows along the first pooled axis, and the bytes of every window that its gradient reads.
-
-    Without a kernel the windows are bins.
-    """
+    """A pool of windows along the first pooled axis, and the bytes of every window that its gradient reads."""
 
     pool: Pool
     kernel: int
@@ -86,10 +83,8 @@ EXCHANGES = {
     "median 3/3": exchange("median_pool", 3, 3, 0, 5),
     "max 3/3": exchange("max_pool", 3, 3, 0, 5),
     "avg 3/3": exchange("avg_pool", 3, 3, 0, 4),
-    # Windows of one and a half shards, and bins.
+    # Windows of one and a half shards.
     "max 12/12": exchange("max_pool", 12, 12, 0, 5),
-    "max of 5 bins": Exchange(lambda x: jaxpool.adaptive_max_pool(x, (5, 3), axis=(1, 2)), 0, 0, 0, 5),
-    "avg of 7 bins": Exchange(lambda x: jaxpool.adaptive_avg_pool(x, (7, 3), axis=(1, 2)), 0, 0, 0, 4),
     # Along one axis after the other, and made of pieces.
     "smooth 9/1": exchange("smooth_max_pool", 9, 1, 4, 12, 2.0),
     "max 9/1": exchange("max_pool", 9, 1, 4, 5),
@@ -100,12 +95,8 @@ def border_bytes(exchange: Exchange, x: np.ndarray, devices: int) -> int:
     """The bytes of the cells of its neighbours that a device's windows hold, and of the windows that hold its cells."""
     shape = jax.eval_shape(exchange.pool, x).shape
     cells, windows = np.arange(x.shape[1]), np.arange(shape[1])[:, None]
-    if exchange.kernel:
-        first = windows * exchange.stride - exchange.padding
-        end = first + exchange.kernel
-    else:
-        first, end = windows * cells.size // windows.size, -(-(windows + 1) * cells.size // windows.size)
-    holds = (cells >= first) & (cells < end)
+    first = windows * exchange.stride - exchange.padding
+    holds = (cells >= first) & (cells < first + exchange.kernel)
 
     def rows(reads: np.ndarray) -> int:
         """How many rows of the second kind those of the first kind read, on the devices below and above."""
