@@ -249,12 +249,13 @@ def _pool(
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros_in_padding(x, mask, window)
-    if number is not None:
-        beta = jnp.full((1,) * x.ndim, in_range(number, x.dtype), x.dtype)
-    assert beta is not None
-    x, beta = vary_together(x, lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim)))
-    sign = 0 if number is None else -1 if number < 0 else 1
-    values = with_rule(rule, partial(family, window=window, sign=sign))(x, beta, mask)
+    if beta is None:
+        assert number is not None
+        constant, sign = np.full((1,) * x.ndim, in_range(number, x.dtype), x.dtype), -1 if number < 0 else 1
+        values = with_rule(rule, lambda x, mask: family(x, jnp.asarray(constant), mask, window, sign))(x, mask)
+    else:
+        x, beta = vary_together(x, lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim)))
+        values = with_rule(rule, partial(family, window=window, sign=0))(x, beta, mask)
     if mask is not None:
         values = jnp.where(reduce_windows(mask, window, lax.max), values, 0)
     elif window.has_footprint:
@@ -290,17 +291,16 @@ def _most_weighty(x: jax.Array, beta: jax.Array, present: jax.Array | None, wind
     return jnp.where(beta < 0, extreme(lax.min, np.inf), extreme(lax.max, -np.inf))
 
 
+def _gap(x: jax.Array, near: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The distance x - c, and whether neither is infinite; 0 if one is."""
+    is_finite = ~(jnp.isinf(x) | jnp.isinf(near))
+    return jnp.where(is_finite, x - near, 0), is_finite
+
+
 def _exponential(x: jax.Array, near: jax.Array, beta: jax.Array) -> jax.Array:
     """Exponentials e of cells; 0 for infinite ones, unless β is 0."""
-    gap = x - near
-    is_finite = jnp.isfinite(gap)
-    return jnp.where(is_finite, jnp.exp(beta * jnp.where(is_finite, gap, 0)), (beta == 0).astype(x.dtype))
-
-
-def _gap(x: jax.Array, value: jax.Array) -> jax.Array:
-    """The difference, or 0 where it is infinite or NaN."""
-    gap = x - value
-    return jnp.where(jnp.isfinite(gap), gap, 0)
+    gap, is_finite = _gap(x, near)
+    return jnp.where(is_finite, jnp.exp(beta * gap), (beta == 0).astype(x.dtype))
 
 
 def _reciprocal(total: jax.Array) -> jax.Array:
@@ -335,7 +335,7 @@ def _log_sum_exp(x: jax.Array, beta: jax.Array, present: jax.Array | None, windo
 def _log_mean_exp(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
     near = _most_weighty(x, beta, present, window, sign)
     # Exponentials of moderate cells need no c, which would cost digits of a small β·x.
-    near = jnp.where(_is_moderate(near, beta) | _is_tiny(beta), 0, near)
+    near = jnp.where((_is_moderate(near, beta) | _is_tiny(beta)) & ~jnp.isnan(near), 0, near)
     if present is None:
         count = jnp.asarray(window.counts(x.ndim, padding=False), x.dtype)
     else:
@@ -371,7 +371,10 @@ def _excess(
 def _excess_jvp(window: Window, is_mean: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, near, beta, count, present), (x_dot, _, beta_dot, *_) = primals, tangents
     excess = _excess(window, is_mean, *primals)
-    windows, dots = (near, excess, beta, 1 / count), list[jax.Array]()
+    # A value that is infinite, like a c, passes no derivative.
+    is_finite, dots = jnp.isfinite(excess), list[jax.Array]()
+    near = jnp.where(is_finite | jnp.isnan(near), near, jnp.inf)
+    windows = near, jnp.where(is_finite, excess, 0), beta, 1 / count
     if not is_symbolic_zero(x_dot):
         term = _by_sums(_EXCESS_BY_CELLS, beta, window)
         dots += sum_over_cells(term, (x, x_dot), windows, window, present, linear=(1,))
@@ -388,16 +391,16 @@ def _is_tiny(beta: jax.Array) -> jax.Array:
 
 
 def _exponential_less_one(x: jax.Array, near: jax.Array, beta: jax.Array) -> jax.Array:
-    gap, is_tiny = x - near, _is_tiny(beta)
-    is_finite = jnp.isfinite(gap)
-    less_one = jnp.where(is_finite, jnp.expm1(beta * jnp.where(is_finite & ~is_tiny, gap, 0)), -1)
-    return jnp.where(is_tiny, gap, less_one)
+    (gap, is_finite), is_tiny = _gap(x, near), _is_tiny(beta)
+    less_one = jnp.where(is_finite, jnp.expm1(jnp.where(is_tiny, 0, beta * gap)), -1)
+    return jnp.where(is_tiny, x - near, less_one)
 
 
 def _weight(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
     """n·w = exp(β·(x - c - r)), and x - c - r, both 0 for a cell without weight."""
-    gap = x - near - excess
-    has_weight = jnp.isfinite(gap) & (beta * gap > -100)
+    gap, is_finite = _gap(x, near)
+    gap -= excess
+    has_weight = is_finite & ~(beta * gap <= -100)
     gap = jnp.where(has_weight, gap, 0)
     return jnp.where(has_weight, jnp.exp(beta * gap), 0), gap
 
@@ -431,9 +434,9 @@ def _log_sum_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax
 
 def _log_mean_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array, share: jax.Array) -> Arrays:
     weight, gap = _weight(x, near, excess, beta)
-    # Of a cell without weight (x - m)²·μ is 1/β², unless m is infinite.
-    limit = jnp.where((weight > 0) | ~jnp.isfinite(near + excess), 0, jnp.square(_reciprocal(beta)))
-    return (share * jnp.where(weight > 0, jnp.square(gap) * _moment(beta * gap, 1), limit),)
+    # Of a cell without weight (x - m)²·μ is 1/β².
+    limit = jnp.where(jnp.isinf(near), 0, jnp.square(_reciprocal(beta)))
+    return (share * jnp.where(weight == 0, limit, jnp.square(gap) * _moment(beta * gap, 1)),)
 
 
 def _soft_mean(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
@@ -482,7 +485,7 @@ _MOMENT = Product(
 )
 _MEAN_BY_CELLS = Product(
     lambda x, dot, near, beta, share, mean: (
-        share * _exponential(x, near, beta) * (1 + beta * (_gap(x, near) - mean)) * dot,
+        share * _exponential(x, near, beta) * (1 + beta * (_gap(x, near)[0] - mean)) * dot,
     ),
     (
         (
@@ -502,7 +505,7 @@ _MEAN_BY_CELLS = Product(
 def _mean_by_beta(x: jax.Array, near: jax.Array, beta: jax.Array, share: jax.Array, mean: jax.Array) -> Arrays:
     weight = _exponential(x, near, beta)
     # A cell without weight may be far away.
-    return (share * weight * jnp.square(jnp.where(weight == 0, 0, _gap(x, near) - mean)),)
+    return (share * weight * jnp.square(jnp.where(weight == 0, 0, _gap(x, near)[0] - mean)),)
 
 
 # With the moments μ_k(z) = ∫ t^k·exp(t·z) dt for t from 0 to 1, and k = 0, 1, …,

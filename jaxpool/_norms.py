@@ -347,7 +347,7 @@ def _terms(number: float | None) -> _Terms:
 
     def of_exponents(x: jax.Array, inverse: jax.Array, p: jax.Array) -> Arrays:
         ratio = _ratio(x, inverse)
-        return (_power(ratio, p) * jnp.log(jnp.where(ratio == 0, 1, jnp.abs(ratio))),)
+        return (_power(ratio, p) * _log(ratio),)
 
     def slope(x: jax.Array, x_dot: jax.Array, _: jax.Array) -> jax.Array:
         return _signed_power(jnp.where(jnp.isinf(x), 0, x), exponent(()) - 1) * x_dot
@@ -363,10 +363,12 @@ def _ratio(x: jax.Array, inverse: jax.Array) -> jax.Array:
 
 def _power(x: jax.Array, exponent: float | jax.Array) -> jax.Array:
     """|x|^exponent, and 0 with derivatives 0 at 0, unless they are finite."""
-    if isinstance(exponent, float) and exponent in range(65):
+    if not isinstance(exponent, float):
+        return _real_power(x, exponent, False)
+    if exponent in range(65):
         return lax.integer_pow(x if exponent % 2 == 0 else jnp.abs(x), int(exponent))
     magnitude = jnp.where(x == 0, 1, jnp.abs(x))
-    if isinstance(exponent, float) and exponent % 1 == 0.5 and abs(exponent) < 65:
+    if exponent % 1 == 0.5 and abs(exponent) < 65:
         power = lax.integer_pow(magnitude, int(exponent // 1)) * jnp.sqrt(magnitude)
     else:
         power = jnp.exp(exponent * jnp.log(magnitude))
@@ -375,6 +377,27 @@ def _power(x: jax.Array, exponent: float | jax.Array) -> jax.Array:
 
 def _signed_power(x: jax.Array, exponent: float | jax.Array) -> jax.Array:
     """sign(x)·|x|^exponent."""
-    if isinstance(exponent, float) and exponent % 2 == 1 and exponent <= 64:
+    if not isinstance(exponent, float):
+        return _real_power(x, exponent, True)
+    if exponent % 2 == 1 and exponent <= 64:
         return lax.integer_pow(x, int(exponent))
     return jnp.sign(x) * _power(x, exponent)
+
+
+@custom_rule((2,))
+def _real_power(x: jax.Array, exponent: jax.Array, signed: bool) -> jax.Array:
+    """|x|^q, or sign(x)·|x|^q, whose derivatives are q times the other of them; where they are infinite, they are 0."""
+    power = jnp.exp(exponent * _log(x))
+    return jnp.sign(x) * power if signed else jnp.where((x == 0) & (exponent != 0), 0, power)
+
+
+@_real_power.defjvp
+def _real_power_jvp(signed: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (x, exponent), (x_dot, exponent_dot) = primals, tangents
+    power = _real_power(x, exponent, signed)
+    power_dot = exponent * _real_power(x, exponent - 1, not signed) * x_dot
+    return power, power_dot + _log(x) * power * exponent_dot
+
+
+def _log(x: jax.Array) -> jax.Array:
+    return jnp.log(jnp.where(x == 0, 1, jnp.abs(x)))

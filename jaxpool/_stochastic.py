@@ -146,12 +146,12 @@ def _if_finite(x: jax.Array) -> jax.Array:
     return jnp.where(jnp.isinf(x), 0, _positive(x))
 
 
-_POSITIVE = Product(lambda x: (_positive(x),), ((_positive, lambda: jnp.asarray(1.0)),))
+_POSITIVE = Product(lambda x: (_positive(x),), ((_positive, lambda x: jnp.ones((1,) * x.ndim, x.dtype)),))
 _SLOPE = Product(
     lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, (_if_finite(x) * (2 * share) - y * share) * x_dot),),
     (
-        (lambda x, x_dot: _if_finite(x) * x_dot, lambda share, y: 2 * share),
-        (lambda x, x_dot: jnp.where(x <= 0, 0, x_dot), lambda share, y: -share * y),
+        (lambda x, x_dot, share, y: _if_finite(x) * x_dot, lambda x, x_dot, share, y: 2 * share),
+        (lambda x, x_dot, share, y: jnp.where(x <= 0, 0, x_dot), lambda x, x_dot, share, y: -share * y),
     ),
 )
 

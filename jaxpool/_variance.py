@@ -100,9 +100,9 @@ def std_pool(
 ) -> jax.Array:
     """Standard deviation pooling: that of the cells of every window, as in statistics pooling.
 
-    Formula along an axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j <
-    kernel_size, with n[o] the cells that take part and m[o] their mean: the root of `var_pool`. Squares are scaled, so
-    that y overflows only if it is too large itself. If n ≤ c and all cells are finite, y is 0.
+    Formula along an axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j < kernel_size, with
+    n[o] the cells that take part and m[o] their mean: the root of `var_pool`. If n ≤ c and all cells are finite, y is
+    0.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

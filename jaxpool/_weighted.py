@@ -45,7 +45,7 @@ def weighted_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         weights: Weights w ≥ 0, in any unit: floats, integers or bool that broadcast to x.shape, and may be learnt. Only
-            their ratios matter, at any size. A negative one is used as it is.
+            their ratios matter. A negative one is used as it is.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
             `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.

@@ -81,13 +81,13 @@ def marked(array: jax.Array, mark: str) -> jax.Array:
 
 
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Evaluate an elementwise function of arrays in memory: as long rows if those of the first do not fill vectors.
+    """Evaluate an elementwise function of arrays in memory: as long rows if theirs do not fill vectors.
 
-    The others broadcast to it. On a CPU exponentials, logarithms and powers are computed in vectors, but cell by cell
-    at the end of a row, and of cells that are read with a stride. Arrays in a mesh stay as they are, as a reshape might
-    have to gather them.
+    The arrays broadcast against each other. On a CPU exponentials, logarithms and powers are computed in vectors, but
+    cell by cell at the end of a row, and of cells that are read with a stride. Arrays in a mesh stay as they are, as a
+    reshape might have to gather them.
     """
-    shape = arrays[0].shape
+    shape = jnp.broadcast_shapes(*(array.shape for array in arrays))
     if not on_one_cpu(*arrays):
         return function(*arrays)
     arrays = tuple(map(materialize, arrays))

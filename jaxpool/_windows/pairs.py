@@ -258,14 +258,17 @@ class PairSum(ClosedMap):
         self, term: Transposed, product: Product, present: jax.Array | None, cells: Arrays, windows: Arrays
     ) -> Arrays:
         """Its transpose: Σ ∂u/∂c times the transpose of S at v·ȳ."""
-        arrays, total = self._with_linear(term, cells, windows), jnp.zeros(self.shape, windows[-1].dtype)
+        arrays, total = self._with_linear(term, cells, windows), None
         for of_cells, of_windows in product.factors:
-
-            def linear(one: jax.Array, of_cells: Elementwise = of_cells) -> jax.Array:
-                return jnp.broadcast_to(of_cells(*_with(arrays, {term.of: one})), self.shape)
-
             sent = materialize(spread(materialize(of_windows(*arrays) * windows[-1]), self.window))
-            total += jax.linear_transpose(linear, total)(jnp.broadcast_to(sent, self.shape))[0]
+            shape = jnp.broadcast_shapes(sent.shape, *(array.shape for array in cells))
+
+            def linear(one: jax.Array, of_cells: Elementwise = of_cells, shape: Any = shape) -> jax.Array:
+                return jnp.broadcast_to(of_cells(*_with(arrays, {term.of: one})), shape)
+
+            (added,) = jax.linear_transpose(linear, jnp.zeros(shape, sent.dtype))(jnp.broadcast_to(sent, shape))
+            total = added if total is None else total + added
+        assert total is not None, "a product has factors"
         return (total if present is None else jnp.where(present, total, 0),)
 
     def _over_cells(self, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
