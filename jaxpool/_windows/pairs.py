@@ -303,7 +303,7 @@ class PairSum(ClosedMap):
         windows = tuple(map(materialize, windows))
         cells = tuple(materialize(array, *windows) for array in cells)
         exists = _ones({axis.axis: axis.output for axis in window.axes}, windows[0].ndim)
-        term = jax.jit(lambda cells, windows: self.term(*self._in_order(cells, windows))[0], inline=True)
+        term = jax.jit(lambda cells, windows: self.term(*self._in_order(cells, windows))[0])
 
         def sent(_: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
             added = term(cells, windows[:-1])
@@ -333,7 +333,7 @@ def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]],
         axes = range(len(window.axes))
         return lax.squeeze(fold(term(*blocks), axes, lax.add), axes)
     # Traced once for all offsets.
-    term = jax.jit(term, inline=True)
+    term = jax.jit(term)
     if not is_looped(window):
         return reduce(lax.add, (term(*at_one) for at_one in _cells_at_offsets(cells, window)))
     padded = tuple(pad_windows(array, window, fill) for array, fill in cells)
