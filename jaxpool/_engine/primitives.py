@@ -275,11 +275,14 @@ def apply_closed_map(closed: ClosedMap, *arrays: jax.Array, like: Sequence[Any])
             return _inside(closed.evaluate, known, *arrays)
         cpu, gpu, tpu = (partial(_inside, closed.evaluate, platform) for platform in PLATFORMS)
         return lax.platform_dependent(*arrays, cpu=cpu, tpu=tpu, default=gpu)
-    return _bind_closed(closed, arrays, like)
+    return _bind_closed(closed, arrays, _types_of(closed, arrays, like))
 
 
-def _bind_closed(closed: ClosedMap, arrays: Sequence[Any], like: Sequence[Any]) -> Sequence[Any]:
-    types = _types(partial(_inside, closed.evaluate, known_platform() or "gpu"), *arrays, like=list(like))
+def _types_of(closed: ClosedMap, arrays: Sequence[Any], like: Sequence[Any]) -> Sequence[Any]:
+    return _types(partial(_inside, closed.evaluate, known_platform() or "gpu"), *arrays, like=list(like))
+
+
+def _bind_closed(closed: ClosedMap, arrays: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
     return _CLOSED.bind(*arrays, closed=closed, known=known_platform(), types=tuple(types))
 
 
@@ -317,7 +320,8 @@ def _batch_closed(
         for array, axis in zip(arrays, axes, strict=True)
     ]
     like = [jax.ShapeDtypeStruct((size, *each.shape), each.dtype) for each in types]
-    return _bind_closed(closed.batched(size), arrays, like), [0] * len(types)
+    batched = closed.batched(size)
+    return _bind_closed(batched, arrays, _types_of(batched, arrays, like)), [0] * len(types)
 
 
 def _lower_closed(platform: str, context: Any, *arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Any:
