@@ -293,7 +293,7 @@ def _most_weighty(x: jax.Array, beta: jax.Array, present: jax.Array | None, wind
 
 def _gap(x: jax.Array, near: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The distance x - c, and whether neither is infinite; 0 if one is."""
-    is_finite = ~(jnp.isinf(x) | jnp.isinf(near))
+    is_finite = ~((jnp.abs(x) == jnp.inf) | (jnp.abs(near) == jnp.inf))
     return jnp.where(is_finite, x - near, 0), is_finite
 
 
@@ -362,9 +362,9 @@ def _excess(
     # log(1 + mean (e - 1)), which has no cancellation for small β, and for β = 0 the mean of the cells themselves.
     (less_one,) = sum_over_cells(_by_sums(_LESS_ONE, beta, window), (x,), (near, beta), window, present)
     mean, is_tiny = less_one / count, _is_tiny(beta)
-    logarithm = jnp.where(mean < -0.5, jnp.log(mass), jnp.log1p(jnp.maximum(mean, -0.5)))
+    logarithm = jnp.where(mean < -0.5, jnp.log(mass), jnp.log1p(jnp.where(mean < -0.5, 0, mean)))
     excess = jnp.where(is_tiny, mean, logarithm / jnp.where(is_tiny, 1, beta))
-    return jnp.where(jnp.isinf(near), 0, excess)
+    return jnp.where(jnp.abs(near) == jnp.inf, 0, excess)
 
 
 @partial(_excess.defjvp, symbolic_zeros=True)
@@ -435,16 +435,16 @@ def _log_sum_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax
 def _log_mean_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array, share: jax.Array) -> Arrays:
     weight, gap = _weight(x, near, excess, beta)
     # Of a cell without weight (x - m)²·μ is 1/β².
-    limit = jnp.where(jnp.isinf(near), 0, jnp.square(_reciprocal(beta)))
+    limit = jnp.where(jnp.abs(near) == jnp.inf, 0, jnp.square(_reciprocal(beta)))
     return (share * jnp.where(weight == 0, limit, jnp.square(gap) * _moment(beta * gap, 1)),)
 
 
 def _soft_mean(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
     near = _most_weighty(x, beta, present, window, sign)
-    near = jnp.where(jnp.isinf(near) & (beta == 0), 0, near)
+    near = jnp.where((jnp.abs(near) == jnp.inf) & (beta == 0), 0, near)
     (mass,) = sum_over_cells(_by_sums(_MASS, beta, window), (x,), (near, beta), window, present)
     mean = _mean_by_exponentials(window, x, near, beta, mass, present)
-    return jnp.where(jnp.isinf(near), near, near + mean)
+    return jnp.where(jnp.abs(near) == jnp.inf, near, near + mean)
 
 
 @custom_rule((0,))
@@ -460,7 +460,10 @@ def _mean_by_exponentials(
 def _mean_by_exponentials_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, near, beta, mass, present), (x_dot, _, beta_dot, *_) = primals, tangents
     mean = _mean_by_exponentials(window, *primals)
-    share, dots = jnp.where(jnp.isinf(near) | jnp.isinf(mean), 0, _reciprocal(mass)), list[jax.Array]()
+    share, dots = (
+        jnp.where((jnp.abs(near) == jnp.inf) | (jnp.abs(mean) == jnp.inf), 0, _reciprocal(mass)),
+        list[jax.Array](),
+    )
     windows = near, beta, share, mean
     if not is_symbolic_zero(x_dot):
         term = _by_sums(_MEAN_BY_CELLS, beta, window)
