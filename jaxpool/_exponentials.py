@@ -275,8 +275,8 @@ def _pool(
 # All are sums over pairs, and so are their derivatives. As e(i) is the product of exp(β·x(i)) and exp(-β·c), they may
 # be added up as plain sums where neither factor is large or small. ∂m/∂β has no cancellation: with z = β·(x - m), for
 # which mean exp(z) = 1, it is mean z·exp(z)/β² = mean (z·exp(z) - exp(z) + 1)/β² = mean (x - m)²·μ(z), where μ(z) is
-# the integral of t·exp(t·z) over t from 0 to 1. An infinite cell
-# that is not c has weight 0. If c is infinite, so is the value, and all derivatives are 0.
+# the integral of t·exp(t·z) over t from 0 to 1. An infinite cell that is not c has weight 0. If c is infinite, so is the
+# value, and all derivatives are 0.
 
 
 def _most_weighty(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
@@ -318,7 +318,6 @@ def _is_moderate(near: jax.Array, beta: jax.Array) -> jax.Array:
 
 
 # The terms get arrays of cells, and then of windows.
-
 
 _MASS = Product(
     lambda x, near, beta: (_exponential(x, near, beta),),
@@ -460,11 +459,8 @@ def _mean_by_exponentials(
 def _mean_by_exponentials_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, near, beta, mass, present), (x_dot, _, beta_dot, *_) = primals, tangents
     mean = _mean_by_exponentials(window, *primals)
-    share, dots = (
-        jnp.where((jnp.abs(near) == jnp.inf) | (jnp.abs(mean) == jnp.inf), 0, _reciprocal(mass)),
-        list[jax.Array](),
-    )
-    windows = near, beta, share, mean
+    is_infinite, dots = (jnp.abs(near) == jnp.inf) | (jnp.abs(mean) == jnp.inf), list[jax.Array]()
+    windows = near, beta, jnp.where(is_infinite, 0, _reciprocal(mass)), mean
     if not is_symbolic_zero(x_dot):
         term = _by_sums(_MEAN_BY_CELLS, beta, window)
         dots += sum_over_cells(term, (x, x_dot), windows, window, present, linear=(1,))

@@ -13,11 +13,11 @@ stage          steps are one loop: each again for every reader         max gradi
 materialize    so is a result that two loops read                      max gradients of 7×7/7 0.08 to 0.1     CPU
   of a source  each slice that a loop reads computes it again          2×2/1 maxima behind a gelu 0.1         CPU
   with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
-marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
+marked         steps share what they compute: it is kept in memory     one gather of bins in memory at a time  CPU
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
 in_full_rows   short rows of selections go cell by cell, all of them   max gradients of 14×14 planes 0.4      CPU
 barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
-many_kernels   a loop is one kernel, which runs on one core            draws 0.6, attention compiles in 0.2   CPU
+many_kernels   a loop is one kernel, which runs on one core            draws 0.6                              CPU
 private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
 separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
 numbers_along  an iota is a kernel of its own                          3 to 7 kernels fewer                   GPU
