@@ -64,7 +64,7 @@ def exchange(name: str, kernel: int, stride: int, padding: int, window_bytes: in
 # its norm, its log-sum-exp as excess and shift, the shift and the denominator of its mean, or two norms, each with its
 # cotangent.
 WINDOW_BYTES = {"max_pool": 5, "min_pool": 5, "avg_pool": 4, "sum_pool": 4, "blur_pool": 4, "lp_pool": 8, "gem_pool": 8}
-WINDOW_BYTES |= {"smooth_max_pool": 12, "mellowmax_pool": 12, "soft_pool": 12, "stochastic_pool": 16, "median_pool": 6}
+WINDOW_BYTES |= {"smooth_max_pool": 12, "mellowmax_pool": 12, "soft_pool": 16, "stochastic_pool": 16, "median_pool": 6}
 EXCHANGES = {
     name: Exchange(partial(RECORDS[name].values, axis=(1, 2)), 3, 2, 1, window_bytes)
     for name, window_bytes in WINDOW_BYTES.items()
@@ -79,7 +79,7 @@ EXCHANGES = {
     "max 3/1, no padding": exchange("max_pool", 3, 1, 0, 5),
     "lp 3/2, no padding": exchange("lp_pool", 3, 2, 0, 8, 2.5),
     "smooth 3/3": exchange("smooth_max_pool", 3, 3, 0, 12, 2.0),
-    "soft 3/3": exchange("soft_pool", 3, 3, 0, 12, 2.0),
+    "soft 3/3": exchange("soft_pool", 3, 3, 0, 16, 2.0),
     "median 3/3": exchange("median_pool", 3, 3, 0, 5),
     "max 3/3": exchange("max_pool", 3, 3, 0, 5),
     "avg 3/3": exchange("avg_pool", 3, 3, 0, 4),
