@@ -18,7 +18,6 @@ from jaxpool._call import core, extended, in_floats, padding_counts, sliding
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, in_range
-from jaxpool._engine.parts import Parts
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
@@ -152,30 +151,7 @@ def _integer_sums(x: jax.Array, mask: jax.Array | None, window: Window) -> jax.A
     return reduce_windows(x if mask is None else jnp.where(mask, x, jnp.zeros_like(x)), window, lax.add)
 
 
-def _averages_by_parts(
-    x: jax.Array, mask: jax.Array | None, parts: Parts, window: Window, include_pad: bool, divisor: Any, rule: str
-) -> jax.Array:
-    """The averages from the sums and counts of the parts of windows that each device has."""
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
-    first, second = parts.steps(window)
-    present = parts.present(x, mask, first)
-    sums = averages(x.astype(accumulation_dtype(dtype)), present, first, include_pad, 1.0, rule)
-    sums, given = parts.join(sums, second)
-    if divisor is not None:
-        return averages(sums, given, second, include_pad, divisor, rule).astype(dtype)
-    counts = jnp.asarray(window.counts(x.ndim, padding=False) * np.ones((1,) * x.ndim, np.int32), np.int32)
-    if mask is not None:
-        counts, _ = parts.join(_integer_sums(present, None, first), second)
-        counts = jnp.maximum(_integer_sums(counts, given, second), 1)
-    return _sums_over(sums, given, counts, second, rule).astype(dtype)
-
-
 @core
-def _sums_over(x: jax.Array, mask: jax.Array | None, divisors: jax.Array, window: Window, rule: str) -> jax.Array:
-    return divide(averages(x, mask, window, True, 1.0, rule), divisors.astype(jnp.finfo(x.dtype).dtype))
-
-
-@partial(core, by_parts=_averages_by_parts)
 def averages(
     x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, divisor: float | None, rule: str
 ) -> jax.Array:

@@ -202,13 +202,10 @@ def padding_counts(function: str, count_include_pad: Any) -> tuple[bool, str | N
     return include_pad, None if include_pad else "use less padding or count_include_pad=True"
 
 
-def core(function: Callable[..., Any], by_parts: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """Compile `function(x, mask, *parameters, window, *static)` for each window; x may be sharded along any axes.
-
-    `by_parts` is explained in `_sharding.shardable`.
-    """
+def core(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `function(x, mask, *parameters, window, *static)` for each window; x may be sharded along any axes."""
     names = list(inspect.signature(function).parameters)
-    return shardable(jax.jit(function, static_argnums=tuple(range(names.index("window"), len(names)))), by_parts)
+    return shardable(jax.jit(function, static_argnums=tuple(range(names.index("window"), len(names)))))
 
 
 def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:

@@ -89,9 +89,9 @@ def portable() -> AbstractContextManager[None]:
     Inside `with jaxpool.portable():` every pool consists of slices, comparisons, arithmetic and gathers, whose
     derivatives are JAX's own: there is no custom primitive, no `jax.custom_jvp`, no `jax.custom_vjp` and no barrier. So
     Taylor mode (`jax.experimental.jet`), forward Laplacians (folx) and exports to ONNX work (jax2onnx, with JAX before
-    0.12; but not yet for `roi_pool`, `top_k_pool`, `weighted_pool` and `attention_pool`). It acts where a pool is
-    traced, and a function under `jax.jit` is traced again; `compiling_for`, inside or around it, changes nothing.
-    Compiled programs are longer and slower than without it, and are meant for arrays on one device.
+    0.12; but not yet for `roi_pool` and `top_k_pool`). It acts where a pool is traced, and a function under `jax.jit`
+    is traced again; `compiling_for`, inside or around it, changes nothing. Compiled programs are longer and slower than
+    without it, and are meant for arrays on one device.
 
     Returns:
         A context manager. The values of pools in it are the same up to rounding.
@@ -192,11 +192,6 @@ def repeat_along(array: jax.Array, other: jax.Array, axis: int) -> jax.Array:
 def most_devices() -> int:
     """The most devices that can share an array of the program, 1 if that is unknown; for use in lowerings only."""
     return 1 if on_one_device() else max(1, _known_devices())
-
-
-def may_be_shared(*arrays: Any) -> bool:
-    """Whether several devices may share the arrays, as far as types say while a pool is traced."""
-    return jax.device_count() > 1 and not (in_no_mesh(*arrays) or inside_shard_map())
 
 
 def default_platform() -> str:

@@ -4,8 +4,8 @@ An explicit mesh axis makes the sharding of every array a part of its type. Ther
 of each device's own cells and, along pooled axes, of some of its neighbours: see `_engine/shards`. A device then pools
 an array of its own by code for one device. Where that is impossible, the pool is evaluated as under automatic sharding,
 where the compiler arranges what devices exchange, and only the result gets a sharding in its type again: a pool of
-whole axes, in one reduction, of cells that are copied into the padding, and of most bins that cross from shard to
-shard. Inside `jax.shard_map`, types say over which devices an array varies.
+whole axes, in one reduction, of cells that are copied into the padding, and of bins that cross from shard to shard.
+Inside `jax.shard_map`, types say over which devices an array varies.
 """
 
 import itertools
@@ -22,18 +22,16 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from jaxpool._engine.operations import decode, encode
-from jaxpool._engine.parts import Parts
 from jaxpool._engine.shards import Halo
 from jaxpool._geometry.window import Window
 
 Core = Callable[..., Any]
 
 
-def shardable(core: Core, by_parts: Core | None = None) -> Core:
+def shardable(core: Core) -> Core:
     """Let `core(x, mask, *parameters, window, *static)` take x sharded along any axes.
 
-    The mask and parameters, which broadcast against the output, may be None. `by_parts(cells, mask, parts, window,
-    *static)` pools windows that cross from shard to shard, if there is such a way, from what `Parts.split` returns.
+    The mask and parameters, which broadcast against the output, may be None.
     """
 
     @wraps(core)
@@ -45,9 +43,6 @@ def shardable(core: Core, by_parts: Core | None = None) -> Core:
         if any(entries):
             mesh = jax.typeof(x).sharding.mesh
             shared = [(axis, _size(mesh, entry), entry) for axis in window.axes if (entry := entries[axis.axis])]
-            parts = next((parts for parts in starmap(Parts, shared) if by_parts and parts.suit(window)), None)
-            if parts is not None:
-                return _by_parts(by_parts, arrays, parts, window, tuple(static))
             halos = tuple(starmap(Halo, shared))
             if all(halo.is_possible for halo in halos):
                 return _by_halos(core, arrays, halos, window, tuple(static))
@@ -55,13 +50,6 @@ def shardable(core: Core, by_parts: Core | None = None) -> Core:
         return evaluate_sharded(lambda *arrays: core(*arrays, window, *static), arrays, window.pooled_axes, shape)
 
     return pool
-
-
-@partial(jax.jit, static_argnums=(0, 2, 3, 4))
-def _by_parts(by_parts: Core, arrays: Sequence[Any], parts: Parts, window: Window, static: tuple) -> Any:
-    """The pool of the parts of windows that each device has, and then of the parts of each window."""
-    split = partial(_map_over_devices, lambda cells, _: parts.split(cells), arrays[0])
-    return by_parts(*jax.tree.map(split, list(arrays)), parts, window, *static)
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 4))

@@ -13,9 +13,15 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_key
-from jaxpool._call import core, extended, in_floats, sliding
-from jaxpool._derivatives.moderate_sums import SumsOfCells, Terms, pool_by_sums_of_cells
-from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
+from jaxpool._call import core, extended, sliding, widened
+from jaxpool._derivatives.rules import (
+    CellSelector,
+    LinearMap,
+    ValuesAndResiduals,
+    custom_rule,
+    selected_values,
+    with_rule,
+)
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import ReadChosen, on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
@@ -24,7 +30,7 @@ from jaxpool._engine.winners import no_offset
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
-from jaxpool._lp import norms
+from jaxpool._windows.pairs import Product, sum_over_cells
 
 
 def stochastic_pool(
@@ -92,44 +98,62 @@ def stochastic_pool(
     return _draws(array, mask, check_key("stochastic_pool", key), window, rule)
 
 
-# With x₊ = max(x, 0) and the norms N_p = (Σ x₊^p)^(1/p) of a window, y = Σ x₊²/Σ x₊ = N₂²/N₁, evaluated as N₂·(N₂/N₁)
-# so that no square overflows. From ∂N_p/∂x(i) = (x₊(i)/N_p)^(p-1),
+# Notation: x₊ = max(x, 0), S = Σ x₊ and y = Σ x₊²/S of a window; a dot marks a tangent. Then
 #
-#     ∂y/∂x(i) = 2·(N₂/N₁)·(x(i)/N₂) - (N₂/N₁)²·1 = (2·x(i) - y)/N₁    where x(i) > 0, and 0 elsewhere,
+#     ẏ = Σ (2·x(i) - y)/S·ẋ(i)    over the cells where x(i) > 0
 #
-# by the rules of the norms. Windows whose norm is 0 or infinite pass no derivative there, and must pass none here.
+# Where S is 0 or y is infinite, 1/S counts as 0, so that every derivative is 0.
 
 
 @core
 def _mean_draws(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
-    x, mask, window, dtype = in_floats(x, mask, window)
-    if mask is not None:
-        x = jnp.where(mask, x, 0)
-    return pool_by_sums_of_cells(_Means(window), rule, x).astype(dtype)
+    x, mask, window, dtype = widened(x, mask, window)
+    # A cell in no window has the cotangent 0, whose product with NaN is NaN.
+    for present in (*window.covered(x.ndim), *([] if mask is None else [mask])):
+        x = jnp.where(present, x, 0)
+    return with_rule(rule, partial(_means, window=window))(x).astype(dtype)
 
 
-@dataclass(frozen=True)
-class _Means(SumsOfCells):
-    kept = 2
+def _means(x: jax.Array, *, window: Window) -> jax.Array:
+    (total,) = sum_over_cells(_POSITIVE, (x,), (), window)
+    return _mean(window, x, total)
 
-    def exact(self, x: jax.Array, /) -> jax.Array:
-        positive = jnp.where(x <= 0, 0, x)
-        first, second = (norms(positive, None, None, self.window, p, "jvp") for p in (1.0, 2.0))
-        dead = (first == 0) | jnp.isinf(first)
-        second = jnp.where(dead, 0, second)
-        return jnp.where(jnp.isinf(first), first, second * (second / jnp.where(dead, 1, first)))
 
-    def terms(self, x: jax.Array) -> Terms:
-        positive = jnp.where(x <= 0, 0, x)
-        return positive, positive * positive
+@custom_rule((0,))
+def _mean(window: Window, x: jax.Array, total: jax.Array) -> jax.Array:
+    """Y of every window, given S."""
+    positive = _positive(x)
+    squares = reduce_windows(positive * positive, window, lax.add)
+    is_quotient = (total != 0) & ~(jnp.abs(total) == jnp.inf)
+    return jnp.where(is_quotient, squares / jnp.where(is_quotient, total, 1), total)
 
-    def value_of_sums(self, sums: Terms, counts: ArrayLike, *_: Any) -> jax.Array:
-        first, second = sums
-        return second / jnp.where(first == 0, 1, first)
 
-    def is_moderate(self, sums: Terms) -> jax.Array:
-        first = sums[0]
-        return (first == 0) | ((first >= 2.0**-40) & (first <= 2.0**40))
+@_mean.defjvp
+def _mean_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (x, total), (x_dot, _) = primals, tangents
+    y = _mean(window, x, total)
+    passes = (total != 0) & ~(jnp.abs(y) == jnp.inf)
+    share = jnp.where(passes, 1 / jnp.where(passes, total, 1), 0)
+    (y_dot,) = sum_over_cells(_SLOPE, (x, x_dot), (share, jnp.where(passes, y, 0)), window, linear=(1,))
+    return y, y_dot
+
+
+def _positive(x: jax.Array) -> jax.Array:
+    return jnp.where(x <= 0, 0, x)
+
+
+def _if_finite(x: jax.Array) -> jax.Array:
+    return jnp.where(jnp.abs(x) == jnp.inf, 0, _positive(x))
+
+
+_POSITIVE = Product(lambda x: (_positive(x),), ((_positive, lambda x: jnp.ones((1,) * x.ndim, x.dtype)),))
+_SLOPE = Product(
+    lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, (_if_finite(x) * (2 * share) - y * share) * x_dot),),
+    (
+        (lambda x, x_dot, share, y: _if_finite(x) * x_dot, lambda x, x_dot, share, y: 2 * share),
+        (lambda x, x_dot, share, y: jnp.where(x <= 0, 0, x_dot), lambda x, x_dot, share, y: -share * y),
+    ),
+)
 
 
 @partial(jax.jit, static_argnums=(3, 4))

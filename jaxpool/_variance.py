@@ -1,24 +1,26 @@
-"""The variance and the standard deviation of every window. What merges them is in `_moments/variances`."""
+"""The variance and the standard deviation of every window."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule, check_number
-from jaxpool._call import core, in_floats, padding_counts, sliding
-from jaxpool._derivatives.in_turn import without_uncovered
-from jaxpool._derivatives.moderate_sums import pool_by_sums_of_cells
-from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._call import core, padding_counts, sliding, widened
+from jaxpool._derivatives.rules import custom_rule, with_rule
+from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.operations import Arrays
 from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
-from jaxpool._moments.moderate_variances import Variances
-from jaxpool._moments.variances_by_sums import VariancesBySums, sums_are_exact
+from jaxpool._windows.pairs import finite, in_turn, sum_over_cells
 
 
 def var_pool(
@@ -98,9 +100,9 @@ def std_pool(
 ) -> jax.Array:
     """Standard deviation pooling: that of the cells of every window, as in statistics pooling.
 
-    Formula along an axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j <
-    kernel_size, with n[o] the cells that take part and m[o] their mean: the root of `var_pool`. Squares are scaled, so
-    that y overflows only if it is too large itself. If n ≤ c and all cells are finite, y is 0.
+    Formula along an axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j < kernel_size, with
+    n[o] the cells that take part and m[o] their mean: the root of `var_pool`. If n ≤ c and all cells are finite, y is
+    0.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -164,15 +166,20 @@ def _pool(
     return _variances(array, mask, window, include_pad, number or 0.0, function == "std_pool", rule)
 
 
-# Notation: x(i) the n cells of one window with mean m, c the correction, v = Σ (x(i) - m)²/(n - c), y = √v. Then
+# Notation: x(i) the n cells of one window, c the correction, C one of the cells, R the mean of the cells less C, e(i) =
+# x(i) - C - R the deviation from the mean, S = Σ e(i)², v = S/(n - c), y = √v. Then
 #
-#     ∂v/∂x(i) = 2·(x(i) - m)/(n - c)                     as Σ (x(i) - m) = 0, so that m adds nothing
-#     ∂²v/∂x(i)∂x(k) = 2·([i = k] - 1/n)/(n - c)          and nothing of higher order
-#     ∂y/∂x(i) = (x(i) - m)/((n - c)·y)
+#     R = Σ (x(i) - C)/n        ∂S/∂x(i) = 2·e(i)        as Σ e(i) = 0, so that R adds nothing
+#     ∂v/∂x(i) = 2·e(i)/(n - c)        ∂y/∂x(i) = e(i)/((n - c)·y)
 #
-# The derivatives of v are those of `variances`, whose first one is a sum over pairs. y = 0 is a corner, where the
-# subgradient 0 is taken at every order: a window without deviations is left out of the root. A window of n ≤ c cells
-# has the factor 0, which NaN survives.
+# C is constant under differentiation, as nothing depends on it. As it is a cell of the window, S is 0 if all cells are
+# equal, and a mean far from 0 costs no digits. Axes may be taken in turn: then i are parts with n(i) cells,
+# and with C(i), R(i) and S(i) of their own,
+#
+#     R = Σ n(i)·(C(i) - C + R(i))/n        e(i) = C(i) - C + R(i) - R        S = Σ (S(i) + n(i)·e(i)²)
+#
+# whose tangent is Ṡ = Σ (Ṡ(i) + 2·n(i)·e(i)·Ṙ(i)). y = 0 is a corner, where the subgradient 0 is taken at every order.
+# A window of n ≤ c cells has the factor 0, which NaN survives.
 
 
 @core
@@ -185,11 +192,117 @@ def _variances(
     root: bool,
     rule: str,
 ) -> jax.Array:
-    x, mask, window, dtype = in_floats(x, mask, window)
+    x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:
         x, mask, window = with_zeros_in_padding(x, mask, window)
-    pool = Variances(window, correction, root)
-    if mask is None and sums_are_exact(dtype, window):
-        return pool_by_sums_of_cells(VariancesBySums(window, pool), rule, x)
-    x = without_uncovered(x.astype(accumulation_dtype(dtype)), window, learnt=False)
-    return pool(x, mask, rule).astype(dtype)
+    return with_rule(rule, partial(_values, window=window, correction=correction, root=root))(x, mask).astype(dtype)
+
+
+def _values(x: jax.Array, mask: jax.Array | None, *, window: Window, correction: float, root: bool) -> jax.Array:
+    squares, count = _squares_about_mean(x, mask, window)
+    left = count - correction
+    variance = squares * jnp.where(left > 0, 1 / jnp.where(left > 0, left, 1), 0)
+    return _root(variance) if root else variance
+
+
+@custom_rule()
+def _root(variance: jax.Array) -> jax.Array:
+    """The root, with derivative 0 at 0, of every order."""
+    return jnp.sqrt(variance)
+
+
+@_root.defjvp
+def _root_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    root = _root(*primals)
+    return root, jnp.where(root == 0, 0, 0.5 / jnp.where(root == 0, 1, root)) * tangents[0]
+
+
+def _squares_about_mean(x: jax.Array, present: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array]:
+    """S and n of every window."""
+    first, *others = in_turn(window)
+    count = None if present is None else present.astype(x.dtype)
+    number = _count(count, first, x)
+    top = _one_cell(lax.stop_gradient(x), present, first)
+    mean = sum_over_cells(_gap, (x,), (top,), first, present)[0] / jnp.maximum(number, 1)
+    squares = _squares(first, (x,), top, mean, present)
+    for part in others:
+        inner = jnp.broadcast_to(number, squares.shape)
+        number = reduce_windows(inner, part, lax.add)
+        near, top = top, finite(reduce_windows(top, part, lax.max))
+        cells = near, mean, inner
+        mean = sum_over_cells(_gap_of_part, cells, (top,), part)[0] / jnp.maximum(number, 1)
+        squares = _squares(part, (*cells, squares), top, mean, None)
+    return squares, number
+
+
+def _one_cell(x: jax.Array, present: jax.Array | None, window: Window) -> jax.Array:
+    """A cell of every window: the one at an offset that is real in all windows, or else the largest."""
+    offsets = [offset for axis in window.axes if (offset := axis.offset_in_all()) is not None]
+    if present is not None or window.has_bins or window.has_footprint or len(offsets) < len(window.axes):
+        return finite(reduce_windows(x if present is None else jnp.where(present, x, -jnp.inf), window, lax.max))
+    for axis, offset in zip(window.axes, offsets, strict=True):
+        first = offset * axis.dilation - axis.low
+        last = first + (axis.output - 1) * axis.stride
+        x = lax.slice_in_dim(x, first, last + 1, axis.stride if axis.output > 1 else 1, axis.axis)
+    return x
+
+
+def _count(count: jax.Array | None, window: Window, x: jax.Array) -> jax.Array:
+    if count is None:
+        return jnp.asarray(window.counts(x.ndim, padding=False), x.dtype)
+    return reduce_windows(count, window, lax.add)
+
+
+def _gap(x: jax.Array, top: jax.Array) -> Arrays:
+    return (x - top,)
+
+
+def _gap_of_part(near: jax.Array, mean: jax.Array, count: jax.Array, top: jax.Array) -> Arrays:
+    return (count * (near - top + mean),)
+
+
+@custom_rule((0,))
+def _squares(window: Window, cells: Arrays, top: jax.Array, mean: jax.Array, present: jax.Array | None) -> jax.Array:
+    """S of every window, of cells, or of parts with C, R, n and S."""
+    term = _square if len(cells) == 1 else _square_of_part
+    return sum_over_cells(term, cells, (top, mean), window, present)[0]
+
+
+@_squares.defjvp
+def _squares_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (cells, top, mean, present), (dots, *_) = primals, tangents
+    if len(cells) == 1:
+        term, arrays, linear = _square_dot, (*cells, *dots), (1,)
+    else:
+        (near, excess, count, _), (_, excess_dot, _, squares_dot) = cells, dots
+        term, arrays, linear = _square_of_part_dot, (near, excess, count, excess_dot, squares_dot), (3, 4)
+    (squares_dot,) = sum_over_cells(term, arrays, (top, mean), window, present, linear=linear)
+    return _squares(window, *primals), squares_dot
+
+
+def _square(x: jax.Array, top: jax.Array, mean: jax.Array) -> Arrays:
+    deviation = x - top - mean
+    return (deviation * deviation,)
+
+
+def _square_dot(x: jax.Array, x_dot: jax.Array, top: jax.Array, mean: jax.Array) -> Arrays:
+    return (2 * (x - top - mean) * x_dot,)
+
+
+def _square_of_part(
+    near: jax.Array, excess: jax.Array, count: jax.Array, squares: jax.Array, top: jax.Array, mean: jax.Array
+) -> Arrays:
+    deviation = near - top + excess - mean
+    return (squares + count * deviation * deviation,)
+
+
+def _square_of_part_dot(
+    near: jax.Array,
+    excess: jax.Array,
+    count: jax.Array,
+    excess_dot: jax.Array,
+    squares_dot: jax.Array,
+    top: jax.Array,
+    mean: jax.Array,
+) -> Arrays:
+    return (squares_dot + 2 * count * (near - top + excess - mean) * excess_dot,)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, check_array, core, fit_to_cells, in_floats, sliding
-from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
+from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
-from jaxpool._moments.means_by_sums import weighted_means
-from jaxpool._sharding import vary_together
+from jaxpool._windows.pairs import Product, Term, finite, in_turn, sum_over_cells
 
 
 def weighted_pool(
@@ -42,7 +45,7 @@ def weighted_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         weights: Weights w ≥ 0, in any unit: floats, integers or bool that broadcast to x.shape, and may be learnt. Only
-            their ratios matter, at any size. A negative one is used as it is.
+            their ratios matter. A negative one is used as it is.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
             `bins`, `whole` or a `footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
@@ -155,14 +158,14 @@ def _pool(
     return _means(array, (mask, given), window, name == "logits", rule)
 
 
-# Notation: x(i) the cells of one window, w(i) their weights, S = Σ w(i), y = Σ w(i)·x(i)/S, and for logits l(i) weights
-# exp(l(i)). Then
+# Notation: x(i) the cells of one window, w(i) their weights, S = Σ w(i), y = Σ w(i)·x(i)/S. Logits l(i) are relative to
+# their largest one L, which is constant: w(i) = exp(l(i) - L). A dot marks a tangent. Then
 #
-#     ∂y/∂x(i) = w(i)/S        ∂y/∂w(i) = (x(i) - y)/S        ∂y/∂l(i) = w(i)·(x(i) - y)/S
+#     ẏ = Σ (w(i)·ẋ(i) + ẇ(i)·(x(i) - y))/S        ẇ(i) = w(i)·l̇(i) for logits
 #
-# All are evaluated with ratios of weights, in `weighted_means`: of the largest weight of a window no sum overflows, and
-# no weight that counts vanishes. S = 0 passes nothing to x, nor to the weights, of which y is no function there. What a
-# cell of weight 0 holds does not reach y. A weight that is NaN makes its windows NaN, which pass nothing to cells.
+# which is a sum over pairs, whose derivatives are those of w, S and y. S = 0 passes nothing to x, nor to the weights,
+# of which y is no function there. What a cell of weight 0 holds does not reach y. A weight that is NaN makes its
+# windows NaN, which pass nothing to cells. Axes may be taken in turn: parts have means, and weights S, or log S + L.
 
 
 @core
@@ -175,9 +178,124 @@ def _means(
     if not jnp.issubdtype(weights.dtype, jnp.inexact):
         weights = weights.astype(accumulation_dtype(dtype))
     weights, _, _, _ = in_floats(jnp.broadcast_to(weights, x.shape), None, window)
-    cells, weights = vary_together(cells, weights)
-    sums = [accumulation_dtype(each.dtype) for each in (cells, weights)]
-    if sums[0] != sums[1]:
-        # Logits may be far apart only in their own dtype.
-        cells, weights = (each.astype(np.promote_types(*sums)) for each in (cells, weights))
-    return weighted_means(cells, weights, mask, windows, exponents, rule).astype(dtype)
+    # Logits may be far apart only in their own dtype.
+    wide = np.promote_types(*(accumulation_dtype(each.dtype) for each in (cells, weights)))
+    pool = with_rule(rule, partial(_values, window=windows, exponents=exponents))
+    return pool(cells.astype(wide), weights.astype(wide), mask).astype(dtype)
+
+
+def _values(
+    x: jax.Array, weights: jax.Array, present: jax.Array | None, *, window: Window, exponents: bool
+) -> jax.Array:
+    for part in in_turn(window):
+        if exponents:
+            logits = lax.stop_gradient(weights if present is None else jnp.where(present, weights, -jnp.inf))
+            top = finite(reduce_windows(logits, part, lax.max))
+            (mass,) = sum_over_cells(_OF_LOGITS.mass, (weights,), (top,), part, present)
+            x = _mean(part, _OF_LOGITS, x, weights, (top,), mass, present)
+            weights = jnp.where(mass == 0, -jnp.inf, top + jnp.log(jnp.where(mass == 0, 1, mass)))
+        else:
+            (mass,) = sum_over_cells(_OF_WEIGHTS.mass, (weights,), (), part, present)
+            x, weights = _mean(part, _OF_WEIGHTS, x, weights, (), mass, present), mass
+        present = None
+    return x
+
+
+class _Terms(NamedTuple):
+    """The terms of Σ w, Σ w·x, and of what ẋ and the tangent of weights, or logits, add to ẏ."""
+
+    mass: Term
+    moment: Term
+    of_cells: Term
+    of_weights: Term
+
+
+@custom_rule((0, 1))
+def _mean(
+    window: Window,
+    terms: _Terms,
+    x: jax.Array,
+    weights: jax.Array,
+    top: Arrays,
+    mass: jax.Array,
+    present: jax.Array | None,
+) -> jax.Array:
+    """The mean of every window, given S."""
+    (moment,) = sum_over_cells(terms.moment, (x, weights), top, window, present)
+    return jnp.where(mass == 0, 0, moment / jnp.where(mass == 0, 1, mass))
+
+
+@partial(_mean.defjvp, symbolic_zeros=True)
+def _mean_jvp(window: Window, terms: _Terms, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (x, weights, top, mass, present), (x_dot, weights_dot, *_) = primals, tangents
+    y = _mean(window, terms, *primals)
+    share = jnp.where((mass == 0) | jnp.isnan(mass), 0, 1 / jnp.where(mass == 0, 1, mass))
+    dots = list[jax.Array]()
+    if not is_symbolic_zero(x_dot):
+        dots += sum_over_cells(terms.of_cells, (weights, x_dot), (*top, share), window, present, linear=(1,))
+    if not is_symbolic_zero(weights_dot):
+        cells = x, weights, weights_dot
+        dots += sum_over_cells(terms.of_weights, cells, (*top, share, y), window, present, linear=(2,))
+    return y, sum(dots[1:], dots[0])
+
+
+def _gap(x: jax.Array, y: jax.Array) -> jax.Array:
+    """The difference x - y, or 0: infinities and NaN pass no derivative to weights."""
+    gap = x - y
+    return jnp.where(jnp.isfinite(gap), gap, 0)
+
+
+def _weighed(weight: jax.Array, x: jax.Array) -> jax.Array:
+    """Their product; what has no weight adds nothing, whatever it is."""
+    return weight * jnp.where((weight == 0) & ~jnp.isfinite(x), 0, x)
+
+
+def _with_share(weight: jax.Array, share: jax.Array) -> jax.Array:
+    """The share of a weight in S; 0 where nothing is passed on, whatever the weight."""
+    return jnp.where(share == 0, 0, weight) * share
+
+
+_OF_WEIGHTS = _Terms(
+    lambda weight: (weight,),
+    lambda x, weight: (_weighed(weight, x),),
+    lambda weight, x_dot, share: (_with_share(weight, share) * x_dot,),
+    lambda x, weight, weight_dot, share, y: (share * _gap(x, y) * weight_dot,),
+)
+
+
+def _exponential(logit: jax.Array, top: jax.Array) -> Arrays:
+    return (jnp.exp(logit - top),)
+
+
+# Products of exp(l) and exp(-L).
+_OF_LOGITS = _Terms(
+    Product(
+        _exponential,
+        ((lambda logit, top: jnp.exp(logit), lambda logit, top: jnp.exp(-top)),),
+        lambda logit, top: jnp.abs(top) <= 40,
+    ),
+    Product(
+        lambda x, logit, top: (_weighed(jnp.exp(logit - top), x),),
+        ((lambda x, logit, top: _weighed(jnp.exp(logit), x), lambda x, logit, top: jnp.exp(-top)),),
+        lambda x, logit, top: jnp.abs(top) <= 40,
+    ),
+    Product(
+        lambda logit, dot, top, share: (_with_share(jnp.exp(logit - top), share) * dot,),
+        ((lambda logit, dot, top, share: jnp.exp(logit) * dot, lambda logit, dot, top, share: jnp.exp(-top) * share),),
+        lambda logit, dot, top, share: jnp.abs(top) <= 40,
+    ),
+    Product(
+        lambda x, logit, dot, top, share, y: (_with_share(jnp.exp(logit - top), share) * _gap(x, y) * dot,),
+        (
+            (
+                lambda x, logit, dot, top, share, y: _weighed(jnp.exp(logit), x) * dot,
+                lambda x, logit, dot, top, share, y: jnp.exp(-top) * share,
+            ),
+            (
+                lambda x, logit, dot, top, share, y: jnp.exp(logit) * dot,
+                lambda x, logit, dot, top, share, y: -jnp.exp(-top) * share * y,
+            ),
+        ),
+        lambda x, logit, dot, top, share, y: (jnp.abs(top) <= 40) & jnp.isfinite(y),
+    ),
+)

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxpool._call import core, extended
 from jaxpool._derivatives.rules import (
@@ -33,7 +32,6 @@ from jaxpool._engine.maps import (
     reduce_windows,
 )
 from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.parts import Parts
 from jaxpool._engine.winners import Masked, composed, has_winner, winner_positions
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import default_platform
@@ -71,27 +69,7 @@ def _format_of_offsets(window: Window) -> WinnerFormat:
     return WinnerFormat((cpu.windows_in_turn if default_platform() == "cpu" else gpu.order)(window))
 
 
-def _extremes_by_parts(
-    x: jax.Array,
-    mask: jax.Array | None,
-    parts: Parts,
-    window: Window,
-    op: Operation,
-    rule: str,
-    narrow: Any = None,
-) -> jax.Array:
-    """The extremes as those of the parts of windows that each device has."""
-    # The first winner is in the first of the rows that have one, which the parts of one device do not tell.
-    late = [axis for axis in window.axes if axis.axis < parts.along.axis]
-    first, second = parts.steps(window, late)
-    present = parts.present(x, mask, first)
-    values, given = parts.join(extremes(x, present, first, op, rule, narrow), second)
-    if mask is not None:
-        given &= parts.join(extremes(present, None, first, lax.max, rule), second)[0]
-    return extremes(values, given, second, op, rule, narrow)
-
-
-@partial(core, by_parts=_extremes_by_parts)
+@core
 def extremes(
     x: jax.Array, mask: jax.Array | None, window: Window, op: Operation, rule: str, narrow: Any = None
 ) -> jax.Array:

@@ -9,8 +9,6 @@ respect to the residuals; JAX derives these.
 A pool whose values are selected cells is linear wherever the selection is constant. Its rules follow from the selection
 and from the linear map that reads the selected cells, whose transpose sends cotangents to them. The same map reads
 tangents; the arguments that only determine the selection have none. Portable programs leave all rules to JAX.
-
-The last rule is of a difference that is clipped and yet has the derivative of a difference.
 """
 
 import abc
@@ -179,22 +177,3 @@ def _select_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[Va
     values, residuals = _select(selector, *primals)
     values_dot = apply_linear_map(selector.read, tangents[0], *residuals, like=values)
     return (values, residuals), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, residuals))
-
-
-@custom_rule((2,))
-def difference(cells: jax.Array, shift: jax.Array, above: bool) -> jax.Array:
-    """The distance of cells from a shift, clipped to the range of the dtype, and to at most 0 unless `above`.
-
-    A cell whose distance overflows has no weight. A cell above the largest cell of a window is outside it, or inf.
-    """
-    largest = jnp.finfo(cells.dtype).max
-    if is_portable():
-        # Where a cell equals a bound, JAX halves the derivative of a clipped one.
-        gap = jnp.where(cells - shift < -largest, -largest, cells - shift)
-        return gap if above else jnp.where(gap > 0, 0, gap)
-    return jnp.clip(cells - shift, -largest, largest if above else 0)
-
-
-@difference.defjvp
-def _difference_jvp(above: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    return difference(*primals, above), tangents[0] - tangents[1]

@@ -124,16 +124,6 @@ def _stretches(cells: int) -> tuple[int, int] | None:
     return next((each for each in choices if cells % math.prod(each) == 0 and math.prod(each) < cells), None)
 
 
-def fills_vectors(window: Window) -> bool:
-    """Whether slices of the cells of a single window, if these are adjacent in memory, are long enough for vectors.
-
-    Terms that are computed while such slices are added take 0.3 to 1 times as long as terms in memory; in shorter
-    slices up to six times as long.
-    """
-    stretches = _stretches(window.cells)
-    return window.is_single and window.cells >= 2048 and (stretches is None or stretches[1] == 32)
-
-
 def _fold_shards(array: jax.Array, axis: int, op: Operation, devices: int) -> jax.Array:
     """Combine the cells of an axis on each device, and keep one result from each."""
     each = split_axis(array, axis, array.shape[axis] // devices)

@@ -14,10 +14,10 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import MOST_COMBINED, reduce_blocks
+from jaxpool._engine.loops import reduce_footprint, route_to_chosen, select_footprint, spread_footprint
 from jaxpool._engine.operations import Operation, identity, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
-from jaxpool._engine.runs import reduce_footprint, route_footprint, select_footprint, spread_footprint
 from jaxpool._engine.slices import Numbers, Winner, route_by_comparison, select_by_blocks, select_by_slices
 from jaxpool._engine.stages import barrier, in_full_rows, marked, materialize, stage
 from jaxpool._engine.window_offsets import is_innermost, pad_windows, slices_at_offsets
@@ -171,7 +171,7 @@ def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) ->
     if part.has_bins and by_table(part):
         return route_by_comparison([materialize(array)], [materialize(offsets)], part, op)
     if isinstance(part, FootprintWindow):
-        return stage(partial(route_footprint, window=part), array, offsets)
+        return stage(partial(route_to_chosen, window=part), [array], [offsets])
     if routes_in_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     if len(part.axes) == 1 and part.cells > 8 * part.axes[0].stride:

@@ -14,6 +14,7 @@ from jax import lax
 
 from jaxpool._engine import winners
 from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
+from jaxpool._engine.loops import reduce_footprint, route_to_chosen, select_footprint, spread_footprint
 from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import (
@@ -22,7 +23,6 @@ from jaxpool._engine.reductions import (
     spread_by_reduce_window,
     spread_by_windows,
 )
-from jaxpool._engine.runs import reduce_footprint, route_footprint, select_footprint, spread_footprint
 from jaxpool._engine.slices import (
     Numbers,
     Winner,
@@ -156,7 +156,7 @@ def select_by_axes(x: jax.Array, numbers: Numbers, part: Window, op: Operation) 
 
 def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
     if isinstance(part, FootprintWindow):
-        return route_footprint(array, offsets, part)
+        return route_to_chosen([array], [offsets], part)
     if takes_pieces(part):
         return route_in_pieces(array, offsets, part, op)
     return route_by_comparison([array], [offsets], part, op)

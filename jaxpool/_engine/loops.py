@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity, merge_axis, pad, split_axis
-from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
+from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison, select_by_slices
 from jaxpool._engine.stages import many_kernels, materialize
 from jaxpool._engine.window_offsets import at_offset, is_looped, offsets_in, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
@@ -81,6 +81,25 @@ def select_in_loop(x: jax.Array, part: Window, op: Operation) -> Winner:
     start = jnp.full(shape, fill), jnp.full(shape, part.numbers[0], np.int32)
     values, offsets = fold_offsets(take_better, start, (pad_windows(x, part, fill),), part)
     return values, offsets.astype(number_dtype(None, part))
+
+
+def reduce_footprint(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Combine the cells of every window by `op`, one of `lax.max`, `lax.min` and `lax.add`, one after the other."""
+    fill = identity(op, x.dtype)
+    padded = pad_windows(x, window, fill)
+    start = materialize(jnp.full(window.output_shape(x.shape), fill), padded)
+    return fold_offsets(lambda total, cells, _: op(total, cells[0]), start, (padded,), window)
+
+
+def spread_footprint(cotangent: jax.Array, window: Window) -> jax.Array:
+    """Send each output's cotangent to every cell of its window."""
+    between = pad(cotangent, {axis.axis: (0, 0, axis.stride - 1) for axis in window.axes}, 0)
+    return reduce_footprint(between, window.holders(), lax.add)
+
+
+def select_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> Winner:
+    """The extreme of every window by `op`, and its row-major offset."""
+    return select_in_loop(x, window, op) if is_looped(window) else select_by_slices(x, None, window, op)
 
 
 def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.Array) -> jax.Array:

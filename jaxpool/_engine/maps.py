@@ -18,19 +18,15 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxpool._derivatives.rules import LinearMap
-from jaxpool._engine import cpu, gather, gpu, loops, reductions, slices, tpu, winners
-from jaxpool._engine.gather import Covered
-from jaxpool._engine.operations import Arrays, Operation, divided, reduction_dtype
+from jaxpool._engine import cpu, gpu, loops, reductions, slices, tpu, winners
+from jaxpool._engine.operations import Operation, divided, reduction_dtype
 from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.reductions import Weights
 from jaxpool._engine.stages import stage
-from jaxpool._engine.window_offsets import is_looped
 from jaxpool._engine.winners import Masked, Offsets, Winners
-from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import PORTABLE
 
@@ -158,51 +154,6 @@ def on_every_platform(
     on the CPU, under a `mark`. Its results are like `like`, if that is known.
     """
     return by_platform(*arrays, cpu=partial(stage, step, mark=mark) if in_stage else step, gpu=step, like=like)
-
-
-def gather_windows(
-    contribution: Callable[[Covered, Arrays, Arrays], jax.Array],
-    outputs: Sequence[tuple[jax.Array, Any]],
-    window: Window,
-    inputs: Sequence[tuple[jax.Array, Any]] = (),
-) -> jax.Array:
-    """For every input cell, add the contributions of the windows that hold it, which do not depend on its number.
-
-    See `gather.gather_windows`. Those of a large footprint are a footprint themselves, and are added in a loop.
-    """
-    fills = [fill for _, fill in outputs], [fill for _, fill in inputs]
-    holders = window.holders() if isinstance(window, FootprintWindow) and is_looped(window) else None
-
-    def gathered(outputs: Sequence[jax.Array], inputs: Sequence[jax.Array]) -> jax.Array:
-        if holders is not None:
-            # An array that is constant along the pooled axes has size 1 there.
-            outputs = [jnp.broadcast_to(each, window.output_shape(each.shape)) for each in outputs]
-            around = list(zip(outputs, fills[0], strict=True))
-            return reductions.sum_over_offsets(lambda *found: contribution(True, found, tuple(inputs)), around, holders)
-        around, cells = (list(zip(*pair, strict=True)) for pair in zip((outputs, inputs), fills, strict=True))
-        return gather.gather_windows(lambda _, *found: contribution(*found), around, window, cells)
-
-    return on_every_platform(gathered, [array for array, _ in outputs], [array for array, _ in inputs])
-
-
-def sum_terms(
-    term: Callable[..., Any],
-    cells: Sequence[tuple[jax.Array, float]],
-    window: Window,
-    multiplicity: jax.Array | None = None,
-    windows: Sequence[jax.Array | None] = (),
-    *,
-    in_stage: bool = False,
-    like: Any = None,
-) -> Any:
-    """Σ multiplicity·term(cells, windows) over every window; see `reductions.sum_terms`, and `on_every_platform`."""
-    fills = [fill for _, fill in cells]
-
-    def summed(arrays: Sequence[jax.Array], multiplicity: jax.Array | None, others: Sequence[Any]) -> Any:
-        return reductions.sum_terms(term, list(zip(arrays, fills, strict=True)), window, multiplicity, others)
-
-    arrays = [array for array, _ in cells]
-    return on_every_platform(summed, arrays, multiplicity, list(windows), in_stage=in_stage, like=like)
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:

@@ -7,6 +7,7 @@ are registered in one attempt. If anything fails in it, `AVAILABLE` is false, an
 calls: the same results, from programs that JAX differentiates itself.
 """
 
+import abc
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -223,19 +224,109 @@ def _device_count(context: Any) -> int:
         return 0
 
 
-def _registered() -> Any:
-    """The primitive, with all its rules."""
-    primitive = jax.extend.core.Primitive("platform_call")
+def _registered(name: str, impl: Any, differentiate: Any, transpose: Any, batch: Any, lower: Any) -> Any:
+    """A primitive, with all its rules; its results have the `types` among its parameters."""
+    primitive = jax.extend.core.Primitive(name)
     primitive.multiple_results = True
-    primitive.def_impl(_impl)
-    primitive.def_abstract_eval(lambda *_, call, types: types)
-    ad.primitive_jvps[primitive] = _differentiate
-    ad.primitive_transposes[primitive] = _transpose
-    batching.primitive_batchers[primitive] = _batch
+    primitive.def_impl(impl)
+    primitive.def_abstract_eval(lambda *_, types, **__: types)
+    ad.primitive_jvps[primitive] = differentiate
+    ad.primitive_transposes[primitive] = transpose
+    batching.primitive_batchers[primitive] = batch
     for platform in PLATFORMS:
         # A lowering registered without a platform serves all others.
-        mlir.register_lowering(primitive, partial(_lower, platform), platform=None if platform == "gpu" else platform)
+        mlir.register_lowering(primitive, partial(lower, platform), platform=None if platform == "gpu" else platform)
     return primitive
+
+
+class ClosedMap(abc.ABC):
+    """A map of arrays that comes with its tangent, its transpose and its batched form, which are such maps again.
+
+    So derivatives of every order are maps of the same kind, and JAX differentiates none of their programs. A map is
+    static in the traced program. `linear` are the numbers of the arrays in which it is linear, taken together.
+    """
+
+    linear: tuple[int, ...]
+
+    @abc.abstractmethod
+    def evaluate(self, platform: str, *arrays: jax.Array) -> Sequence[jax.Array]:
+        """The results, in operations for a platform."""
+
+    @abc.abstractmethod
+    def tangent(self, active: tuple[int, ...]) -> "ClosedMap":
+        """The tangent as a map of the arrays, and then of the tangents of the active ones, in which it is linear."""
+
+    @abc.abstractmethod
+    def transposed(self, number: int, given: tuple[int, ...], shape: Sequence[int]) -> "ClosedMap":
+        """The cotangent, of this shape, of one of the arrays in which it is linear.
+
+        It is a map of the arrays in which this one is not linear, and then of the cotangents of the results given.
+        """
+
+    @abc.abstractmethod
+    def batched(self, size: int) -> "ClosedMap":
+        """The map of arrays with a new first axis of this size, or of size 1 where they are the same for a batch."""
+
+
+def apply_closed_map(closed: ClosedMap, *arrays: jax.Array, like: Sequence[Any]) -> Sequence[jax.Array]:
+    """Apply a map, whose results are like these; without primitives and in portable programs JAX differentiates it."""
+    if not available():
+        if (known := known_platform()) is not None:
+            return _inside(closed.evaluate, known, *arrays)
+        cpu, gpu, tpu = (partial(_inside, closed.evaluate, platform) for platform in PLATFORMS)
+        return lax.platform_dependent(*arrays, cpu=cpu, tpu=tpu, default=gpu)
+    return _bind_closed(closed, arrays, _types_of(closed, arrays, like))
+
+
+def _types_of(closed: ClosedMap, arrays: Sequence[Any], like: Sequence[Any]) -> Sequence[Any]:
+    return _types(partial(_inside, closed.evaluate, known_platform() or "gpu"), *arrays, like=list(like))
+
+
+def _bind_closed(closed: ClosedMap, arrays: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
+    return _CLOSED.bind(*arrays, closed=closed, known=known_platform(), types=tuple(types))
+
+
+def _impl_closed(*arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Sequence[Any]:
+    found = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
+    platform = next((one for one in PLATFORMS if one in found), _platforms.default_platform())
+    return _inside(closed.evaluate, known or platform, *arrays)
+
+
+def _differentiate_closed(primals: Any, tangents: Any, *, closed: ClosedMap, known: str | None, types: Any) -> Any:
+    results = _bind_closed(closed, primals, types)
+    active = tuple(number for number, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero))
+    dots = [tangents[number] for number in active]
+    return results, _bind_closed(closed.tangent(active), (*primals, *dots), types)
+
+
+def _transpose_closed(bars: Sequence[Any], *arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Any:
+    given = tuple(number for number, bar in enumerate(bars) if not isinstance(bar, ad.Zero))
+    constants = [array for number, array in enumerate(arrays) if number not in closed.linear]
+    sent: list[Any] = [None] * len(arrays)
+    for number in closed.linear if given else ():
+        if ad.is_undefined_primal(arrays[number]):
+            type_of = arrays[number].aval
+            back = closed.transposed(number, given, type_of.shape)
+            (sent[number],) = _bind_closed(back, (*constants, *(bars[each] for each in given)), [type_of])
+    return sent
+
+
+def _batch_closed(
+    arrays: Sequence[Any], axes: Sequence[int | None], *, closed: ClosedMap, known: str | None, types: Any
+) -> Any:
+    size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
+    arrays = [
+        lax.expand_dims(array, (0,)) if axis is None else jnp.moveaxis(array, axis, 0)
+        for array, axis in zip(arrays, axes, strict=True)
+    ]
+    like = [jax.ShapeDtypeStruct((size, *each.shape), each.dtype) for each in types]
+    batched = closed.batched(size)
+    return _bind_closed(batched, arrays, _types_of(batched, arrays, like)), [0] * len(types)
+
+
+def _lower_closed(platform: str, context: Any, *arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Any:
+    with inside(known or platform, _device_count(context)):
+        return mlir.lower_fun(partial(closed.evaluate, known or platform))(context, *arrays)
 
 
 try:
@@ -244,7 +335,11 @@ try:
 
     # Those that are used later than here.
     _USED = ad.Zero, ad.instantiate_zeros, ad.is_undefined_primal, mlir.lower_fun
-    _PRIMITIVE, AVAILABLE = _registered(), True
+    _PRIMITIVE = _registered("platform_call", _impl, _differentiate, _transpose, _batch, _lower)
+    _CLOSED = _registered(
+        "closed_map", _impl_closed, _differentiate_closed, _transpose_closed, _batch_closed, _lower_closed
+    )
+    AVAILABLE = True
 except Exception:  # whatever a version of JAX raises
-    ad = batching = mlir = _PRIMITIVE = cast(Any, None)
+    ad = batching = mlir = _PRIMITIVE = _CLOSED = cast(Any, None)
     AVAILABLE = False

@@ -17,15 +17,12 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import in_tiles
-from jaxpool._engine.blocks import fold, most_sharing, reduce_blocks
 from jaxpool._engine.gather import Covered, gather_windows, where_covered
-from jaxpool._engine.loops import fold_offsets
-from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity, split_axis
-from jaxpool._engine.stages import in_one_row, materialize, private_copy, separate_term
-from jaxpool._engine.window_offsets import at_offset, cells_at_offsets, is_looped, keeps_terms, offsets_in, pad_windows
+from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity
+from jaxpool._engine.stages import materialize, private_copy, separate_term
+from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
-from jaxpool._platforms import is_portable, known_platform, on_one_device
-from jaxpool._sharding import vary_with
+from jaxpool._platforms import known_platform, on_one_device
 
 # The weights along each axis of a window, by offset.
 Weights = Sequence[Sequence[float]]
@@ -124,82 +121,6 @@ def adds_offsets(window: Window) -> bool:
     strides_are_1 = all(axis.stride == 1 for axis in window.axes)
     few_cells = len(window.axes) > 1 and window.cells <= 4 and not window.has_bins
     return strides_are_1 and few_cells and known_platform() == "cpu" and on_one_device()
-
-
-def terms_of_cells(terms: Callable[..., Arrays], cells: Arrays, window: Window) -> Arrays:
-    """The terms of all cells, in memory if that is faster than to evaluate them in the loop that sums them."""
-    if keeps_terms(window, cells[0].shape):
-        return tuple(map(materialize, in_one_row(terms, *cells)))
-    return terms(*cells)
-
-
-def sum_terms(
-    term: Callable[[Arrays, Arrays], Any],
-    cells: Sequence[tuple[jax.Array, float]],
-    window: Window,
-    multiplicity: jax.Array | None,
-    windows: Sequence[Any],
-) -> Any:
-    """Σ multiplicity·term(cells, windows) over every window, one offset at a time.
-
-    The term gets one cell of every window, from each array that comes with its padding value, and arrays of windows. It
-    may be several arrays. Where the multiplicity is 0, it gets inf for the last of the cells, and its result is left
-    out.
-    """
-
-    def plain(*cells: jax.Array) -> Any:
-        return term(cells, tuple(windows))
-
-    def weighed(multiplicity: jax.Array, *cells: jax.Array) -> Any:
-        # JAX, which differentiates portable programs, would multiply infinities by 0.
-        added = plain(*cells[:-1], jnp.where(multiplicity > 0, cells[-1], 0.0 if is_portable() else jnp.inf))
-        return jax.tree.map(lambda one: jnp.where(multiplicity > 0, multiplicity * one, 0), added)
-
-    if multiplicity is None:
-        return sum_over_offsets(plain, cells, window)
-    return sum_over_offsets(weighed, ((multiplicity, float(window.zeros)), *cells), window)
-
-
-def sum_over_offsets(term: Callable[..., Any], cells: Sequence[tuple[jax.Array, float]], window: Window) -> Any:
-    """Σ term(*cells) over every window; each array comes with its padding value, and the term may be several arrays.
-
-    Large windows that tile an array are not unrolled, nor is a single one that devices share: the term is evaluated for
-    all cells together. Other large windows are summed in a loop.
-    """
-    devices = [most_sharing(axis) for axis in reversed(window.axes)] if window.tiles else []
-    if devices and (window.cells > (16 if window.is_single else 64) or max(devices) > 1):
-        blocks = [pad_windows(array, window, fill) for array, fill in cells]
-        if window.is_single:
-            terms = term(*blocks)
-            if keeps_terms(window, blocks[0].shape):
-                terms = jax.tree.map(materialize, terms)
-            return jax.tree.map(lambda each: reduce_blocks(each, window, lax.add), terms)
-        blocks = [_cells_first(array, window) for array in blocks]
-        for _ in window.axes:
-            term = jax.vmap(term)
-        axes = range(len(window.axes))
-        return jax.tree.map(lambda each: lax.squeeze(fold(each, axes, lax.add, devices), axes), term(*blocks))
-    # Traced once for all offsets.
-    term = jax.jit(term, inline=True)
-    if is_looped(window):
-        padded = tuple(pad_windows(array, window, fill) for array, fill in cells)
-        first = term(*(at_offset(array, window, next(offsets_in(window))) for array in padded))
-        start = jax.tree.map(lambda each: vary_with(jnp.zeros_like(each), each), first)
-        return fold_offsets(lambda total, cells, _: jax.tree.map(jnp.add, total, term(*cells)), start, padded, window)
-    total = None
-    for at_one in zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True):
-        added = term(*at_one)
-        total = added if total is None else jax.tree.map(jnp.add, total, added)
-    assert total is not None
-    return total
-
-
-def _cells_first(array: jax.Array, window: Window) -> jax.Array:
-    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first."""
-    for number, axis in enumerate(window.axes):
-        at = axis.axis + number
-        array = jnp.moveaxis(split_axis(array, at, axis.kernel), at + 1, 0)
-    return array
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:

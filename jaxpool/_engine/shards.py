@@ -23,8 +23,11 @@ from jaxpool._geometry.window import WindowAxis
 
 
 @dataclass(frozen=True)
-class Shared:
-    """An axis of windows whose cells so many devices share along mesh axes of this name, or these names."""
+class Halo:
+    """An axis of windows that so many devices along mesh axes of this name, or these names, share.
+
+    Each evaluates windows on its own cells and some of its neighbours.
+    """
 
     along: WindowAxis
     devices: int
@@ -53,11 +56,6 @@ class Shared:
             array = jax.sharding.reshard(array, PartitionSpec(*spec))
         # Not a gather, whose type has no rule for axes that are sharded, and which would be transposed into a scatter.
         return lax.concatenate([lax.slice_in_dim(array, first, first + count, 1, axis) for first, count in runs], axis)
-
-
-@dataclass(frozen=True)
-class Halo(Shared):
-    """Windows that each device evaluates on its own cells and some of its neighbours."""
 
     @property
     def divides(self) -> bool:

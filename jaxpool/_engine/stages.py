@@ -13,13 +13,11 @@ stage          steps are one loop: each again for every reader         max gradi
 materialize    so is a result that two loops read                      max gradients of 7×7/7 0.08 to 0.1     CPU
   of a source  each slice that a loop reads computes it again          2×2/1 maxima behind a gelu 0.1         CPU
   with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
-marked         steps share what they compute: it is kept in memory     31×31 soft means 0.15                  CPU
+marked         steps share what they compute: it is kept in memory     one gather of bins in memory at a time  CPU
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
 in_full_rows   short rows of selections go cell by cell, all of them   max gradients of 14×14 planes 0.4      CPU
 barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
-in_slabs       a branch that is not taken has its memory reserved      smooth 5×5 gradients 8.3 to 4 inputs   all
-  for time     temporaries above 32 MiB are cleared in every call      gradients of 5×5/1 variances 0.3       CPU
-many_kernels   a loop is one kernel, which runs on one core            draws 0.6, attention compiles in 0.2   CPU
+many_kernels   a loop is one kernel, which runs on one core            draws 0.6                              CPU
 private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
 separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
 numbers_along  an iota is a kernel of its own                          3 to 7 kernels fewer                   GPU
@@ -43,9 +41,6 @@ from jax import lax
 from jaxpool._engine.primitives import available, call
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
-
-# The fewest bytes of a slab, to save memory, and to save time on a CPU, where smaller slabs take as long or longer.
-_LEAST_FOR_MEMORY, _LEAST_FOR_TIME = 2**16, 2**19
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
@@ -86,13 +81,13 @@ def marked(array: jax.Array, mark: str) -> jax.Array:
 
 
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Evaluate an elementwise function of arrays in memory: as long rows if those of the first do not fill vectors.
+    """Evaluate an elementwise function of arrays in memory: as long rows if theirs do not fill vectors.
 
-    The others broadcast to it. On a CPU exponentials, logarithms and powers are computed in vectors, but cell by cell
-    at the end of a row, and of cells that are read with a stride. Arrays in a mesh stay as they are, as a reshape might
-    have to gather them.
+    The arrays broadcast against each other. On a CPU exponentials, logarithms and powers are computed in vectors, but
+    cell by cell at the end of a row, and of cells that are read with a stride. Arrays in a mesh stay as they are, as a
+    reshape might have to gather them.
     """
-    shape = arrays[0].shape
+    shape = jnp.broadcast_shapes(*(array.shape for array in arrays))
     if not on_one_cpu(*arrays):
         return function(*arrays)
     arrays = tuple(map(materialize, arrays))
@@ -207,38 +202,6 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
     if may_be_cpu() or shape[axis] > 64:
         return lax.broadcasted_iota(np.int32, shape, axis)
     return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
-
-
-def in_slabs(
-    function: Callable[..., Any], window: Window, *arrays: Any, for_time: bool = False, strided: bool = False
-) -> Any:
-    """The function of the arrays, for one slab of the first axis after the other, unless that is pooled.
-
-    Memory is reserved for the branch of a condition that is not taken, too. In up to 8 slabs exact pools hardly need
-    more than the sums. On a CPU windows of up to 64 cells at strides need little without slabs, and get them only if
-    `strided`: with weights or a learnt number they need much. With `for_time` a function gets slabs on one CPU alone,
-    whatever its strides: above 32 MiB memory is mapped and cleared anew in every call.
-    """
-    if for_time and not on_one_cpu():
-        return function(*arrays)
-    first, *_ = jax.tree.leaves(arrays)
-    size, *_ = shape = first.shape
-    count, least = 1, _LEAST_FOR_TIME if for_time else _LEAST_FOR_MEMORY
-    has_strides = any(axis.stride > 1 for axis in window.axes)
-    needs_little = known_platform() == "cpu" and window.cells <= 64 and has_strides and not (strided or for_time)
-    # Sizes are symbols in programs exported for any size.
-    if not needs_little and 0 not in window.pooled_axes and all(isinstance(each, int) for each in shape):
-        most = min(8, first.dtype.itemsize * math.prod(shape) // least)
-        count = max((count for count in range(1, most + 1) if size % count == 0), default=1)
-    if count == 1:
-        return function(*arrays)
-    slabs = jax.tree.map(lambda array: array.reshape(count, size // count, *array.shape[1:]), arrays)
-
-    def of_slab(number: jax.Array) -> Any:
-        number = many_kernels(number)
-        return function(*jax.tree.map(lambda slab: lax.dynamic_index_in_dim(slab, number, keepdims=False), slabs))
-
-    return jax.tree.map(lambda each: lax.collapse(each, 0, 2), lax.map(of_slab, jnp.arange(count)))
 
 
 def many_kernels(number: jax.Array) -> jax.Array:

@@ -6,7 +6,7 @@ at a time, so what there is to know of all windows are sums of products of one m
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -95,15 +95,8 @@ class FootprintWindow(Window):
         """The windows themselves, which are no product of windows along each axis."""
         return (self,)
 
-    def holders(self) -> "FootprintWindow | None":
-        """The windows that hold each cell, as a window of cells among the outputs: mirrored. None at strides over 1."""
-        if any(axis.stride > 1 for axis in self.axes):
-            return None
-        axes = tuple(
-            replace(axis, size=axis.output, output=axis.size, low=axis.extent - 1 - axis.low, high=axis.extent - 1)
-            for axis in self.axes
-        )
-        return FootprintWindow(axes, footprint=self.footprint.mirrored())
+    def holders(self) -> "FootprintWindow":
+        return FootprintWindow(super().holders().axes, footprint=self.footprint.mirrored())
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         counts = self._counts_of_kinds(padding=padding)

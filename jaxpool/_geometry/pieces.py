@@ -121,7 +121,7 @@ def _divide(window: Window, factors: tuple[int, ...]) -> Division:
         first, low, high = max(0, skipped), max(0, -skipped), max(0, end - pieces.size)
         end = min(end, pieces.size)
         along = WindowAxis(pieces.axis, end - first, count, stride, spacing, low, high, output)
-        made = Window((along,), zeros=not kind and window.zeros)
+        made = Window((along,))
         return Pieces(kind, first, end, made, width, start)
 
     kinds: list[Pieces] = []
@@ -138,9 +138,4 @@ def _divide(window: Window, factors: tuple[int, ...]) -> Division:
             groups.append(windows(kind, done, count, _stride(axis), axis.output))
             done += count * width
     # Others hold padding only.
-    return Division(tuple(kinds), tuple(group for group in groups if group.first < group.end or window.zeros))
-
-
-def stacked(count: int) -> Window:
-    """The windows of so many arrays stacked along a new first axis."""
-    return Window((WindowAxis(0, count, count, count, 1, 0, 0, 1),))
+    return Division(tuple(kinds), tuple(group for group in groups if group.first < group.end))

@@ -143,6 +143,12 @@ class WindowAxis:
         """The same for every cell, along this axis of an array of `rank` axes."""
         return self.is_covered(self._numbers(self.size, rank))
 
+    def offset_in_all(self) -> int | None:
+        """The offset of a cell that is real in every window, the middle one if possible; None if there is none."""
+        first = -(-self.low // self.dilation)
+        last = min(self.kernel, -((self.start(self.output - 1) - self.size) // self.dilation)) - 1
+        return min(max(self.kernel // 2, first), last) if first <= last else None
+
     def first_real_offsets(self, rank: int) -> Any:
         """The offset in each window of its first cell that is not low padding."""
         return _steps(-self.starts(rank), self.dilation)
@@ -219,13 +225,9 @@ def _steps(distance: Any, step: int) -> Any:
 
 @dataclass(frozen=True)
 class Window:
-    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes.
-
-    With `zeros` the padded cells are zeros, which count like real cells in weighted pools.
-    """
+    """The windows of one pooling call: a `WindowAxis` per pooled axis, in the order of the array's own axes."""
 
     axes: tuple[WindowAxis, ...]
-    zeros: bool = False
 
     # Whether windows have only some of the cells of their boxes; then all axes are taken together.
     has_footprint: ClassVar[bool] = False
@@ -282,11 +284,19 @@ class Window:
 
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
-        return tuple(Window((axis,), zeros=self.zeros) for axis in reversed(self.axes))
+        return tuple(Window((axis,)) for axis in reversed(self.axes))
+
+    def holders(self) -> "Window":
+        """The windows that hold each cell, as a window on the outputs, with stride - 1 places between any two."""
+        axes = []
+        for axis in self.axes:
+            size, low = (axis.output - 1) * axis.stride + 1, axis.extent - 1 - axis.low
+            axes.append(replace(axis, size=size, stride=1, output=axis.size, low=low, high=axis.extent - 1))
+        return Window(tuple(axes))
 
     def after_padding(self) -> "Window":
         """The same windows, on the array that already has the declared padding."""
-        return replace(self, axes=tuple(a.after_padding() for a in self.axes), zeros=False)
+        return replace(self, axes=tuple(a.after_padding() for a in self.axes))
 
     def after_copies(self) -> "Window":
         """The same windows, on the array that already has the copies; padding without copies remains."""

@@ -123,11 +123,10 @@ def test_forward_laplacian(name: str) -> None:
 
 
 # Cells beyond the array, which the pool reads as its nearest cells, are errors there; so are keys made of the bits of
-# floats. And a number that stands beside an array of float32 in `jnp.where` becomes a float64.
+# floats.
 NOT_IN_ONNX = {
     "roi_pool": "ONNX Runtime clips no indices",
     **dict.fromkeys(("top_k_pool", "top_k_pool_with_indices"), "ONNX Runtime has no bit casts"),
-    **dict.fromkeys(("weighted_pool", "attention_pool"), "the converter promotes numbers to float64"),
 }
 
 

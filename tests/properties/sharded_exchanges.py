@@ -40,10 +40,7 @@ LONGER = np.zeros((2, 64, 9, 8), np.float32)
 
 
 class Exchange(NamedTuple):
-    """A pool of windows along the first pooled axis, and the bytes of every window that its gradient reads.
-
-    Without a kernel the windows are bins.
-    """
+    """A pool of windows along the first pooled axis, and the bytes of every window that its gradient reads."""
 
     pool: Pool
     kernel: int
@@ -67,7 +64,7 @@ def exchange(name: str, kernel: int, stride: int, padding: int, window_bytes: in
 # its norm, its log-sum-exp as excess and shift, the shift and the denominator of its mean, or two norms, each with its
 # cotangent.
 WINDOW_BYTES = {"max_pool": 5, "min_pool": 5, "avg_pool": 4, "sum_pool": 4, "blur_pool": 4, "lp_pool": 8, "gem_pool": 8}
-WINDOW_BYTES |= {"smooth_max_pool": 12, "mellowmax_pool": 12, "soft_pool": 12, "stochastic_pool": 16, "median_pool": 6}
+WINDOW_BYTES |= {"smooth_max_pool": 12, "mellowmax_pool": 12, "soft_pool": 16, "stochastic_pool": 16, "median_pool": 6}
 EXCHANGES = {
     name: Exchange(partial(RECORDS[name].values, axis=(1, 2)), 3, 2, 1, window_bytes)
     for name, window_bytes in WINDOW_BYTES.items()
@@ -82,14 +79,12 @@ EXCHANGES = {
     "max 3/1, no padding": exchange("max_pool", 3, 1, 0, 5),
     "lp 3/2, no padding": exchange("lp_pool", 3, 2, 0, 8, 2.5),
     "smooth 3/3": exchange("smooth_max_pool", 3, 3, 0, 12, 2.0),
-    "soft 3/3": exchange("soft_pool", 3, 3, 0, 12, 2.0),
+    "soft 3/3": exchange("soft_pool", 3, 3, 0, 16, 2.0),
     "median 3/3": exchange("median_pool", 3, 3, 0, 5),
     "max 3/3": exchange("max_pool", 3, 3, 0, 5),
     "avg 3/3": exchange("avg_pool", 3, 3, 0, 4),
-    # Windows of one and a half shards, and bins.
+    # Windows of one and a half shards.
     "max 12/12": exchange("max_pool", 12, 12, 0, 5),
-    "max of 5 bins": Exchange(lambda x: jaxpool.adaptive_max_pool(x, (5, 3), axis=(1, 2)), 0, 0, 0, 5),
-    "avg of 7 bins": Exchange(lambda x: jaxpool.adaptive_avg_pool(x, (7, 3), axis=(1, 2)), 0, 0, 0, 4),
     # Along one axis after the other, and made of pieces.
     "smooth 9/1": exchange("smooth_max_pool", 9, 1, 4, 12, 2.0),
     "max 9/1": exchange("max_pool", 9, 1, 4, 5),
@@ -100,12 +95,8 @@ def border_bytes(exchange: Exchange, x: np.ndarray, devices: int) -> int:
     """The bytes of the cells of its neighbours that a device's windows hold, and of the windows that hold its cells."""
     shape = jax.eval_shape(exchange.pool, x).shape
     cells, windows = np.arange(x.shape[1]), np.arange(shape[1])[:, None]
-    if exchange.kernel:
-        first = windows * exchange.stride - exchange.padding
-        end = first + exchange.kernel
-    else:
-        first, end = windows * cells.size // windows.size, -(-(windows + 1) * cells.size // windows.size)
-    holds = (cells >= first) & (cells < end)
+    first = windows * exchange.stride - exchange.padding
+    holds = (cells >= first) & (cells < first + exchange.kernel)
 
     def rows(reads: np.ndarray) -> int:
         """How many rows of the second kind those of the first kind read, on the devices below and above."""

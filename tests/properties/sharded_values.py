@@ -51,9 +51,9 @@ POOLS: dict[str, Pool] = {
     "max beside min": lambda x: jaxpool.max_pool(x, **DENSE) - jaxpool.min_pool(x, **DENSE),
 }
 # Indices and samples may point to any shard, the levels of a pyramid are concatenated, and a maximum to blur has fewer
-# cells than the array, so devices that divide one number do not divide the other.
+# cells than the array, and one with zeros in its padding more, so devices that divide one do not divide the other.
 COLLECTED = ("max_unpool", "fractional_max_pool", "fractional_max_pool_with_indices", "spatial_pyramid_pool")
-COLLECTED += ("max_blur_pool",)
+COLLECTED += ("max_blur_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool")
 # Outputs that the devices do not divide, windows that cross from shard to shard without overlap, or copied cells.
 BINS: Pool = partial(jaxpool.adaptive_max_pool, output_size=(5, 7), axis=(1, 2))
 UNEVEN: dict[str, Pool] = {

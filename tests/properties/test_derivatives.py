@@ -97,5 +97,5 @@ def test_selecting_pools_keep_one_offset_per_output(function: str, kernel: int, 
 )
 def test_sums_of_cells_keep_no_array_of_windows(pool: Any, copies: int, numbers: int, rule: str) -> None:
     x = jnp.ones((2, 20, 21), jnp.float32)
-    values, arrays = kept(partial(pool, kernel_size=(5, 5), stride=1, padding=1, rule=rule), x)
-    assert sum(one.size for one in arrays) <= copies * x.size + numbers * values.size + 1
+    values, arrays = kept(partial(pool, kernel_size=(5, 5), stride=1, rule=rule), x)
+    assert sum(one.size for one in arrays) <= copies * x.size + numbers * values.size + 3

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import check_parameter
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._geometry.sizes import Sizes
-from jaxpool._lp import norms
+from jaxpool._norms import norms
 from jaxpool.compat.torch._arguments import per_axis, window_call
 
 
@@ -42,8 +42,8 @@ def lp_pool2d(
 ) -> jax.Array:
     """As `torch.nn.functional.lp_pool2d`; see `jaxpool.lp_pool`.
 
-    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), large norms (no overflow on the
-    way), `norm_type` (may be a learnt array; p ≤ 0 is refused), dtypes (any real one), channels (may be 0) and errors.
+    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), `norm_type` (may be a learnt
+    array; p ≤ 0 is refused), dtypes (any real one), channels (may be 0) and errors.
 
     Example:
         >>> import jaxpool.compat.torch as F

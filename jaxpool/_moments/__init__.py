@@ -1,1 +1,0 @@
-"""Means with weights of another array, and variances: merged from those of parts of windows, with derivatives."""

@@ -1,0 +1,403 @@
+"""Norms and power means of windows and of whole axes, with a number or a learnt array as exponent."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+
+from jaxpool._adaptive import keep_axes
+from jaxpool._arguments import Rule, check_least, check_parameter
+from jaxpool._average import cells_counted, divide
+from jaxpool._call import Call, axis_by_name, core, over_whole_axes, padding_counts, sliding, widened
+from jaxpool._derivatives.extremes import extremes
+from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
+from jaxpool._engine.maps import reduce_windows
+from jaxpool._engine.operations import Arrays, in_range
+from jaxpool._geometry.sizes import Axes, Padding, Sizes
+from jaxpool._geometry.window import Window
+from jaxpool._kernels import KernelSize
+from jaxpool._windows.pairs import Product, Term, finite, in_turn, sum_over_cells
+
+
+def lp_pool(
+    x: ArrayLike,
+    norm_type: float | ArrayLike,
+    kernel_size: KernelSize,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    *,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    axis: Axes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Lp pooling: the Lp norm of the cells of every window.
+
+    Formula along an axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p)^(1/p), 0 ≤ j < kernel_size, padded and masked
+    cells adding 0. p = 1 sums magnitudes, p = 2 is the Euclidean norm, p = inf the largest magnitude.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
+            output (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train raw in 1 +
+            jax.nn.softplus(raw).
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+
+    Returns:
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
+
+    Raises:
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: arguments do not fit x, `norm_type` is not positive, or `rule` is unknown.
+
+    Derivative:
+        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order. A cell of 0
+        has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or emptied
+        by `where` is 0; it and, for finite p, an infinite norm have derivative 0 at every order. Ties: for p = inf, the
+        first of the largest magnitudes in row-major order takes all. NaN stays in its windows.
+
+    Example:
+        >>> jaxpool.lp_pool(jnp.array([3.0, -4.0, 0.0, 0.0]), 2, (2,))
+        Array([5., 0.], dtype=float32)
+
+    Source: Sermanet, Chintala and LeCun, "Convolutional neural networks applied to house numbers digit classification",
+    ICPR 2012; learnt exponents: the source of `gem_pool`.
+    """
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    array, mask, window = sliding("lp_pool", x, sizes, where, rule)
+    fix = "use 1 for the sum of magnitudes, 2 for the Euclidean norm, float('inf') for the largest magnitude"
+    shape = window.output_shape(array.shape)
+    p, number = check_parameter("lp_pool", "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
+    return norms(array, mask, p, window, number, rule)
+
+
+def gem_pool(
+    x: ArrayLike,
+    norm_type: float | ArrayLike,
+    kernel_size: KernelSize,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    *,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    axis: Axes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Generalized-mean pooling (GeM): the power mean of the magnitudes in every window.
+
+    Formula along an axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p/n[o])^(1/p), 0 ≤ j < kernel_size, with n[o]
+    the cells taking part: mean magnitude for p = 1, largest for p = inf. It is `lp_pool`/n^(1/p).
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
+            output (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train raw in 1 +
+            jax.nn.softplus(raw).
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
+            `bins`, `whole` or a `footprint`.
+        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
+        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
+        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        count_include_pad: Whether padded cells take part, as zeros.
+        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+
+    Returns:
+        Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
+        `ceil_mode`, and x's dtype (integers and bool: float32). 16-bit floats are computed in float32 and rounded once.
+
+    Raises:
+        TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: arguments do not fit x, `norm_type` is not positive, `rule` is unknown, or a window holds only
+            padding, without `count_include_pad`.
+
+    Derivative:
+        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, of every order. A cell
+        of 0 has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or
+        emptied by `where` is 0; it and, for finite p, an infinite mean have derivative 0 at every order. Ties: for
+        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in its windows.
+
+    Example:
+        >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
+        >>> [jaxpool.gem_pool(x, p, (4,)).round(3).item() for p in (1, 3, float("inf"))]
+        [2.5, 2.924, 4.0]
+
+    Source: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2018.
+    """
+    include_pad, only_padding = padding_counts("gem_pool", count_include_pad)
+    sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
+    call = sliding("gem_pool", x, sizes, where, rule, only_padding=only_padding)
+    return _means("gem_pool", call, norm_type, include_pad, None, rule)
+
+
+@axis_by_name
+def global_gem_pool(
+    x: ArrayLike,
+    norm_type: float | ArrayLike,
+    *,
+    axis: Axes,
+    eps: float | None = 1e-6,
+    keepdims: bool = True,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Global generalized-mean pooling (GeM): the power mean of whole axes, a descriptor used in image retrieval.
+
+    Formula: y = (Σ max(x[i], ε)^p/n)^(1/p) over all i along `axis`, n of them: the mean for p = 1, the largest for
+    p = inf. Without ε it is that of the magnitudes, as in `gem_pool`.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
+        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
+            output with `keepdims` (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train
+            raw in 1 + jax.nn.softplus(raw).
+        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
+        eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
+        keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+
+    Returns:
+        Array of x's dtype (integers and bool: float32); the pooled axes have size 1, or are dropped without `keepdims`.
+        16-bit floats are computed in float32 and rounded once.
+
+    Raises:
+        TypeError: x is complex or not an array, an axis is not an int, or another argument has the wrong type.
+        ValueError: arguments do not fit x, `norm_type` is not positive, `eps` is negative or not finite, a pooled axis
+            has no cells, or `rule` is unknown.
+
+    Derivative:
+        That of `gem_pool` for cells above ε, else 0. Ties: for p = inf, the first of the largest cells in row-major
+        order takes all. Zeros are below ε. NaN makes y NaN. Where `where` leaves no cell, y is 0 with derivative 0.
+
+    Example:
+        >>> x = jnp.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 8.0]])
+        >>> jaxpool.global_gem_pool(x, 3, axis=-1, keepdims=False).tolist()
+        [2.28943, 5.54689]
+
+    Source: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2018.
+    """
+    call = over_whole_axes("global_gem_pool", x, axis, where, rule)
+    least = check_least("global_gem_pool", "eps", eps)
+    means = _means("global_gem_pool", call, norm_type, True, least, rule)
+    return keep_axes("global_gem_pool", means, call[2], keepdims)
+
+
+def _means(
+    function: str, call: Call, norm_type: float | ArrayLike, include_pad: bool, least: float | None, rule: Rule
+) -> jax.Array:
+    x, mask, window = call
+    shape = window.output_shape(x.shape)
+    fix = "use 1 for the mean magnitude, float('inf') for the largest magnitude"
+    p, number = check_parameter(function, "norm_type", norm_type, shape, lambda p: p > 0, "positive", fix)
+    return norms(x, mask, p, window, number, rule, include_pad, least)
+
+
+# Notation: x(i) the cells of one window, n = 1 for norms and the number of cells for means, y = (Σ |x(i)|^p/n)^(1/p),
+# r(i) = x(i)/y, so that Σ |r(i)|^p = n. A dot marks a tangent. From log y = log(Σ |x(i)|^p/n)/p,
+#
+#     ẏ = Σ sign(x(i))·|r(i)|^(p-1)·ẋ(i)/n + ṗ·y/p·Σ |r(i)|^p·log|r(i)|/n
+#
+# which are sums over pairs, whose derivatives are those of x, p and y: only these are kept. A y of 0 is a corner, where
+# 0 is a subgradient for p ≥ 1; there, and where y is infinite, 1/y counts as 0, so that every derivative is 0.
+#
+# For a number p ≤ 3 all powers are those of cells, and |r|^(p-1) is a product of |x|^(p-1) and y^(1-p). Others are of
+# ratios to the largest magnitude of the window. A norm of norms is a norm, so then axes may be taken in turn, if p is
+# one number along them; means are over whole boxes of cells first, and over n in the end.
+
+
+@core
+def norms(
+    x: jax.Array,
+    mask: jax.Array | None,
+    p: jax.Array | None,
+    window: Window,
+    number: float | None,
+    rule: str,
+    include_pad: bool | None = None,
+    least: float | None = None,
+) -> jax.Array:
+    """The norm of every window for the exponent `number`, or for the array `p` if `number` is None.
+
+    It is a mean if `include_pad` tells whether padding counts. Cells below `least`, if given, count as that.
+    """
+    x, mask, window, dtype = widened(x, mask, window)
+    if least is not None:
+        # ε need not be a number of the dtype.
+        least = in_range(least, x.dtype)
+        x = jnp.where(x <= least, np.array(least, x.dtype), x)
+    # A cell in no window has the cotangent 0, whose product with NaN is NaN.
+    for present in (*window.covered(x.ndim), *([] if mask is None else [mask])):
+        x = jnp.where(present, x, 0)
+    if number is not None and number > float(jnp.finfo(x.dtype).max):
+        # Not jnp.abs, whose derivative at 0 is 1. Windows of padding are below 0.
+        return jnp.maximum(extremes(x * jnp.sign(x), None, window, lax.max, rule), 0).astype(dtype)
+    # Exponents are in the range of the dtype, and so are their reciprocals.
+    number = None if number is None else in_range(number, x.dtype)
+    if p is not None:
+        # NaN where it is not positive, by a product, whose derivative is NaN too.
+        p, least = lax.expand_dims(p, range(x.ndim - p.ndim)), float(jnp.finfo(x.dtype).tiny)
+        p = jnp.clip(p.astype(x.dtype) * jnp.where(p > 0, 1, jnp.nan).astype(x.dtype), least, 1 / least)
+    n = None if include_pad is None else jnp.asarray(cells_counted(mask, window, include_pad, x.ndim), x.dtype)
+    return with_rule(rule, partial(_values, window=window, number=number))(x, p, n).astype(dtype)
+
+
+def _values(
+    x: jax.Array, p: jax.Array | None, n: jax.Array | None, *, window: Window, number: float | None
+) -> jax.Array:
+    differs = p is not None and any(p.shape[axis] != 1 for axis in window.pooled_axes)
+    parts = (window,) if differs or _is_of_cells(number) else in_turn(window)
+    if len(parts) == 1:
+        return _norm(window, number, x, p, n)
+    for part in parts:
+        x = _norm(part, number, x, p, None if n is None else jnp.asarray(part.cells, x.dtype))
+    if n is None:
+        return x
+    share = jnp.where(x == 0, 1, window.cells / n)
+    exponent: Any = number if p is None else p
+    return x * jnp.exp(jnp.log(share) / exponent)
+
+
+def _is_of_cells(number: float | None) -> bool:
+    """Whether powers of cells are representable."""
+    return number is not None and number <= 3
+
+
+@custom_rule((0, 1))
+def _norm(window: Window, number: float | None, x: jax.Array, p: jax.Array | None, n: jax.Array | None) -> jax.Array:
+    """The norm, or the mean, of every window."""
+    scale = None
+    if number is not None and _is_of_cells(number):
+        total = reduce_windows(_power(x, number), window, lax.add)
+    else:
+        scale = finite(reduce_windows(lax.stop_gradient(jnp.abs(x)), window, lax.max))
+        scale = jnp.where(scale == 0, 1, scale)
+        (total,) = sum_over_cells(_terms(number).powers, (x,), (scale, *_given(p)), window)
+    if n is not None:
+        total = divide(total, jnp.broadcast_to(n, total.shape))
+    is_zero = total == 0
+    total = jnp.where(is_zero, 1, total)
+    root = _power(total, 1 / number) if number is not None else jnp.exp(jnp.log(total) / cast(jax.Array, p))
+    # A product, for an exponent of NaN.
+    root *= jnp.where(is_zero, 0, 1)
+    return root if scale is None else scale * root
+
+
+@partial(_norm.defjvp, symbolic_zeros=True)
+def _norm_jvp(window: Window, number: float | None, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (x, p, n), (x_dot, p_dot, _) = primals, tangents
+    y = _norm(window, number, *primals)
+    passes = (y != 0) & ~jnp.isinf(y)
+    alive = jnp.where(passes, y, 1)
+    inverse, dots = jnp.where(passes, 1 / alive, 0), []
+    if not is_symbolic_zero(x_dot):
+        factor = inverse
+        if number is not None and _is_of_cells(number):
+            factor = jnp.where(passes, _power(inverse, number - 1), 0)
+        dots += sum_over_cells(_terms(number).of_cells, (x, x_dot), (factor, *_given(p)), window, linear=(1,))
+    if p is not None and not is_symbolic_zero(p_dot):
+        (slopes,) = sum_over_cells(_terms(number).of_exponents, (x,), (inverse, p), window)
+        dots.append(alive / p * slopes * p_dot)
+    y_dot = sum(dots[1:], dots[0])
+    return y, y_dot if n is None else y_dot / n
+
+
+def _given(p: jax.Array | None) -> Arrays:
+    return () if p is None else (p,)
+
+
+class _Terms(NamedTuple):
+    """The terms of Σ |x|^p, and of what ẋ and ṗ add to ẏ."""
+
+    powers: Term
+    of_cells: Term
+    of_exponents: Term
+
+
+@cache
+def _terms(number: float | None) -> _Terms:
+    def exponent(p: Arrays) -> Any:
+        return p[0] if number is None else number
+
+    def powers(x: jax.Array, scale: jax.Array, *p: jax.Array) -> Arrays:
+        return (_power(x / scale, exponent(p)),)
+
+    def of_ratios(x: jax.Array, x_dot: jax.Array, inverse: jax.Array, *p: jax.Array) -> Arrays:
+        return (_signed_power(_ratio(x, inverse), exponent(p) - 1) * x_dot,)
+
+    def of_exponents(x: jax.Array, inverse: jax.Array, p: jax.Array) -> Arrays:
+        ratio = _ratio(x, inverse)
+        return (_power(ratio, p) * _log(ratio),)
+
+    def slope(x: jax.Array, x_dot: jax.Array, _: jax.Array) -> jax.Array:
+        return _signed_power(jnp.where(jnp.isinf(x), 0, x), exponent(()) - 1) * x_dot
+
+    product = Product(lambda *arrays: (slope(*arrays) * arrays[2],), ((slope, lambda *arrays: arrays[2]),))
+    return _Terms(powers, product if _is_of_cells(number) else of_ratios, of_exponents)
+
+
+def _ratio(x: jax.Array, inverse: jax.Array) -> jax.Array:
+    """The product; 0 where the inverse is, whatever x."""
+    return jnp.where(inverse == 0, 0, x) * inverse
+
+
+def _power(x: jax.Array, exponent: float | jax.Array) -> jax.Array:
+    """|x|^exponent, and 0 with derivatives 0 at 0, unless they are finite."""
+    if not isinstance(exponent, float):
+        return _real_power(x, exponent, False)
+    if exponent in range(65):
+        return lax.integer_pow(x if exponent % 2 == 0 else jnp.abs(x), int(exponent))
+    magnitude = jnp.where(x == 0, 1, jnp.abs(x))
+    if exponent % 1 == 0.5 and abs(exponent) < 65:
+        power = lax.integer_pow(magnitude, int(exponent // 1)) * jnp.sqrt(magnitude)
+    else:
+        power = jnp.exp(exponent * jnp.log(magnitude))
+    return jnp.where(x == 0, 0, power)
+
+
+def _signed_power(x: jax.Array, exponent: float | jax.Array) -> jax.Array:
+    """sign(x)·|x|^exponent."""
+    if not isinstance(exponent, float):
+        return _real_power(x, exponent, True)
+    if exponent % 2 == 1 and exponent <= 64:
+        return lax.integer_pow(x, int(exponent))
+    return jnp.sign(x) * _power(x, exponent)
+
+
+@custom_rule((2,))
+def _real_power(x: jax.Array, exponent: jax.Array, signed: bool) -> jax.Array:
+    """|x|^q, or sign(x)·|x|^q, whose derivatives are q times the other of them; where they are infinite, they are 0."""
+    power = jnp.exp(exponent * _log(x))
+    return jnp.sign(x) * power if signed else jnp.where((x == 0) & (exponent != 0), 0, power)
+
+
+@_real_power.defjvp
+def _real_power_jvp(signed: bool, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (x, exponent), (x_dot, exponent_dot) = primals, tangents
+    power = _real_power(x, exponent, signed)
+    power_dot = exponent * _real_power(x, exponent - 1, not signed) * x_dot
+    return power, power_dot + _log(x) * power * exponent_dot
+
+
+def _log(x: jax.Array) -> jax.Array:
+    return jnp.log(jnp.where(x == 0, 1, jnp.abs(x)))

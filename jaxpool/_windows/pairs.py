@@ -1,0 +1,373 @@
+"""Sums over the pairs of a window and a cell in it: of any elementwise term, closed under differentiation.
+
+A term is a function of arrays of cells and arrays of windows. Its sum over the cells of every window is a pool; its sum
+over the windows of every cell is what a backward pass sends to the cells. The tangent of either is the same sum of the
+tangent of the term, and the transpose of one is the other, of the transposed term. So a pool that is written as such
+sums has derivatives of every order, in every nesting of modes, which are such sums again. No program is differentiated:
+no fill, no gather and no mask, so there is neither a scatter nor a NaN from a pair that does not exist.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxpool._engine.blocks import fold
+from jaxpool._engine.gather import Covered, gather_windows, where_covered
+from jaxpool._engine.loops import fold_offsets
+from jaxpool._engine.maps import reduce_windows, spread
+from jaxpool._engine.operations import Arrays, if_all, pad, split_axis
+from jaxpool._engine.primitives import ClosedMap, apply_closed_map
+from jaxpool._engine.stages import in_one_row, materialize
+from jaxpool._engine.window_offsets import (
+    at_offset,
+    cells_at_offsets,
+    holds_all_cells,
+    is_looped,
+    offsets_in,
+    pad_windows,
+)
+from jaxpool._geometry.window import Window
+from jaxpool._platforms import on_one_device
+from jaxpool._sharding import vary_together, vary_with
+
+# The most cells of a window that are added at once; of larger windows axes are taken in turn.
+MOST_AT_ONCE = 64
+
+# An elementwise function, which is static in the traced program: hashable, and equal to others that do the same.
+Term = Callable[..., Arrays]
+Elementwise = Callable[..., jax.Array]
+
+# Notation: c are arrays of cells and w arrays of windows; W(o) are the cells of window o, a dot marks a tangent and a
+# bar a cotangent. With the term t,
+#
+#     y(o) = Σ_{i ∈ W(o)} t(c(i), w(o))        ẏ(o) = Σ_{i ∈ W(o)} ṫ,  ṫ = ∂t/∂c·ċ(i) + ∂t/∂w·ẇ(o)
+#     c̄(i) = Σ_{o : i ∈ W(o)} ∂t/∂c·ȳ(o)       w̄(o) = Σ_{i ∈ W(o)} ∂t/∂w·ȳ(o)
+#
+# The term ṫ is linear in the dots, and ∂t/∂c·ȳ and ∂t/∂w·ȳ are its transposes: terms of the same arrays and of ȳ. The
+# sum over the windows of a cell has the same derivatives, with cells and windows exchanged.
+
+
+def sum_over_cells(
+    term: Term,
+    cells: Arrays,
+    windows: Arrays,
+    window: Window,
+    present: jax.Array | None = None,
+    *,
+    results: int = 1,
+    linear: Sequence[int] = (),
+) -> Arrays:
+    """Σ term(*cells, *windows) over the cells of every window, for each of the results of the term.
+
+    Cells have full size along the pooled axes; other sizes may be 1. Absent cells, and padding, add nothing. The term
+    is linear in the arrays with the numbers `linear`, taken together: in tangents, if it is a rule's own.
+    """
+    cells, windows = _of_one_kind(cells, windows)
+    outputs = [window.output_shape(array.shape) for array in cells]
+    shape = jnp.broadcast_shapes(*outputs, *(array.shape for array in windows))
+    masks = () if present is None else (present,)
+    sides = len(cells) * (False,) + len(windows) * (True,)
+    numbers = tuple(number + len(masks) for number in linear)
+    closed = PairSum(term, sides, window, True, bool(masks), shape, results, numbers)
+    like = [jax.ShapeDtypeStruct(shape, cells[0].dtype)] * results
+    return tuple(apply_closed_map(closed, *masks, *cells, *windows, like=like))
+
+
+def in_turn(window: Window) -> tuple[Window, ...]:
+    """The windows that a pool is taken over one after the other: all axes at once, or the first axis first.
+
+    At once for up to 64 cells, for windows that share none, which are a reduction, and for footprints.
+    """
+    at_once = window.cells <= MOST_AT_ONCE or window.tiles or window.has_footprint
+    return (window,) if at_once else window.split()[::-1]
+
+
+def finite(extremes: jax.Array) -> jax.Array:
+    """The extremes, or 0 where they are infinite, as those of windows without a cell."""
+    return jnp.where(jnp.isinf(extremes), 0, extremes)
+
+
+def _of_one_kind(cells: Arrays, windows: Arrays) -> tuple[Arrays, Arrays]:
+    """The arrays in the rank of the cells; inside `jax.shard_map` with types that vary over the same devices."""
+    arrays = vary_together(*cells, *windows)
+    arrays = [lax.expand_dims(array, range(cells[0].ndim - array.ndim)) for array in arrays]
+    return tuple(arrays[: len(cells)]), tuple(arrays[len(cells) :])
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """The tangent of a term of so many arrays: of these, and then of the tangents of the active ones."""
+
+    term: Term
+    arrays: int
+    active: tuple[int, ...]
+
+    def __call__(self, *arrays: jax.Array) -> Arrays:
+        shape = jnp.broadcast_shapes(*(array.shape for array in arrays))
+
+        def varying(*some: jax.Array) -> Arrays:
+            return self.term(*_with(arrays[: self.arrays], dict(zip(self.active, some, strict=True))))
+
+        primals = [jnp.broadcast_to(arrays[number], shape) for number in self.active]
+        return jax.jvp(varying, primals, [jnp.broadcast_to(dot, shape) for dot in arrays[self.arrays :]])[1]
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """The cotangent of one array of a term that is linear in some of its arrays, taken together.
+
+    It is a function of the others, and then of the cotangents of the results given.
+    """
+
+    term: Term
+    arrays: int
+    linear: tuple[int, ...]
+    of: int
+    given: tuple[int, ...]
+
+    def __call__(self, *arrays: jax.Array) -> Arrays:
+        shape = jnp.broadcast_shapes(*(array.shape for array in arrays))
+        zero, known = jnp.zeros(shape, arrays[-1].dtype), iter(arrays)
+        at_zero = [zero if number in self.linear else next(known) for number in range(self.arrays)]
+
+        def linear(one: jax.Array) -> Arrays:
+            results = self.term(*_with(at_zero, {self.of: one}))
+            return tuple(jnp.broadcast_to(results[number], shape) for number in self.given)
+
+        return jax.linear_transpose(linear, zero)(tuple(jnp.broadcast_to(bar, shape) for bar in known))
+
+
+@dataclass(frozen=True)
+class Product:
+    """A term with one result, Σ u·v over its factors, of cells and of windows, which may be summed as v·Σ u.
+
+    So it is where windows overlap, and not on GPUs: each u is then evaluated once for a cell, not once for every pair.
+    It is linear in at most one array, which is one of cells, and so is every u. All functions take the arrays of the
+    term; u may depend on arrays of windows that are one number along the pooled axes. `direct` is the same for any
+    data; the factors neither overflow nor vanish where all entries of `are_moderate` are true, or without it.
+    """
+
+    direct: Term
+    factors: tuple[tuple[Elementwise, Elementwise], ...]
+    are_moderate: Elementwise | None = None
+
+    def __call__(self, *arrays: jax.Array) -> Arrays:
+        return self.direct(*arrays)
+
+
+def _with(arrays: Sequence[jax.Array], others: dict[int, jax.Array]) -> list[jax.Array]:
+    return [others.get(number, array) for number, array in enumerate(arrays)]
+
+
+@dataclass(frozen=True)
+class PairSum(ClosedMap):
+    """A sum over pairs, of a mask of the cells that are present, if it is `masked`, and of the arrays of the term.
+
+    `of_windows` tells which of these are arrays of windows. The result has this shape: where it is 1 along an axis, as
+    for the cotangent of a number that many windows share, it is the sum along that axis.
+    """
+
+    term: Term
+    of_windows: tuple[bool, ...]
+    window: Window
+    per_window: bool
+    masked: bool
+    shape: tuple[Any, ...]
+    results: int = 1
+    linear: tuple[int, ...] = ()
+
+    def tangent(self, active: tuple[int, ...]) -> "PairSum":
+        count = len(self.of_windows)
+        varying = tuple(number - self.masked for number in active)
+        return replace(
+            self,
+            term=Tangent(self.term, count, varying),
+            of_windows=self.of_windows + tuple(self.of_windows[number] for number in varying),
+            linear=tuple(range(self.masked + count, self.masked + count + len(active))),
+        )
+
+    def transposed(self, number: int, given: tuple[int, ...], shape: Sequence[int]) -> "PairSum":
+        linear = tuple(each - self.masked for each in self.linear)
+        term = Transposed(self.term, len(self.of_windows), linear, number - self.masked, given)
+        known = tuple(side for each, side in enumerate(self.of_windows) if each not in linear)
+        of_windows, bars = self.of_windows[number - self.masked], (self.per_window,) * len(given)
+        return PairSum(term, known + bars, self.window, of_windows, self.masked, tuple(shape))
+
+    def batched(self, size: int) -> "PairSum":
+        axes = tuple(replace(axis, axis=axis.axis + 1) for axis in self.window.axes)
+        return replace(self, window=replace(self.window, axes=axes), shape=(size, *self.shape))
+
+    def evaluate(self, platform: str, *arrays: jax.Array) -> Arrays:
+        present, arrays = (arrays[0], arrays[1:]) if self.masked else (None, arrays)
+        cells, windows = (
+            tuple(array for array, side in zip(arrays, self.of_windows, strict=True) if side == of_windows)
+            for of_windows in (False, True)
+        )
+        exact, given = self._over_cells if self.per_window else self._over_windows, (present, cells, windows)
+        by_sums = self._by_sums(cells, windows) if platform in ("cpu", "tpu") and _overlap(self.window) else None
+        quick, are_moderate = by_sums or (exact, None)
+        if are_moderate is None:
+            sums = quick(*given)
+        else:
+            # Devices would have to agree.
+            sums = if_all(are_moderate, quick, exact, *given) if on_one_device() else exact(*given)
+        return tuple(map(self._shaped, sums))
+
+    def _by_sums(self, cells: Arrays, windows: Arrays) -> tuple[Callable[..., Arrays], jax.Array | None] | None:
+        """How to add a product up by plain sums, and where that loses nothing; None for other terms."""
+        term = self.term
+        if isinstance(term, Product) and self.per_window:
+            quick, product, arrays = partial(self._products_of_sums, term), term, (*cells, *windows)
+        elif isinstance(term, Transposed) and isinstance(term.term, Product) and not self.per_window:
+            quick, product = partial(self._spread_products, term, term.term), term.term
+            arrays = self._with_linear(term, cells, windows)
+        else:
+            return None
+        return quick, None if product.are_moderate is None else product.are_moderate(*arrays)
+
+    def _with_linear(self, term: Transposed, cells: Arrays, windows: Arrays) -> Arrays:
+        """The arrays of the term that is transposed, with zeros for the one in which it is linear."""
+        zero = jnp.zeros(self.shape, windows[-1].dtype)
+        return (*cells[: term.of], zero, *cells[term.of :], *windows[:-1])
+
+    def _shaped(self, total: jax.Array) -> jax.Array:
+        shared = [axis for axis, size in enumerate(self.shape) if size == 1 and total.shape[axis] != 1]
+        return jnp.broadcast_to(total.sum(shared, keepdims=True) if shared else total, self.shape)
+
+    def _in_order(self, cells: Arrays, windows: Arrays) -> Arrays:
+        """The arrays in the order in which the term takes them."""
+        of_cells, of_windows = iter(cells), iter(windows)
+        return tuple(next(of_windows if side else of_cells) for side in self.of_windows)
+
+    def _products_of_sums(self, product: Product, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
+        """Σ v·S(u), with the windowed sum S."""
+        total: Any = 0
+        for of_cells, of_windows in product.factors:
+            factor = of_cells(*cells, *windows)
+            factor = materialize(factor if present is None else jnp.where(present, factor, 0))
+            total += of_windows(*cells, *windows) * reduce_windows(factor, self.window, lax.add)
+        return (total,)
+
+    def _spread_products(
+        self, term: Transposed, product: Product, present: jax.Array | None, cells: Arrays, windows: Arrays
+    ) -> Arrays:
+        """Its transpose: Σ ∂u/∂c times the transpose of S at v·ȳ."""
+        arrays, total = self._with_linear(term, cells, windows), None
+        for of_cells, of_windows in product.factors:
+            sent = materialize(spread(materialize(of_windows(*arrays) * windows[-1]), self.window))
+            shape = jnp.broadcast_shapes(sent.shape, *(array.shape for array in cells))
+
+            def linear(one: jax.Array, of_cells: Elementwise = of_cells, shape: Any = shape) -> jax.Array:
+                return jnp.broadcast_to(of_cells(*_with(arrays, {term.of: one})), shape)
+
+            (added,) = jax.linear_transpose(linear, jnp.zeros(shape, sent.dtype))(jnp.broadcast_to(sent, shape))
+            total = added if total is None else total + added
+        assert total is not None, "a product has factors"
+        return (total if present is None else jnp.where(present, total, 0),)
+
+    def _over_cells(self, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
+        window = self.window
+        if present is None and not window.is_full:
+            present = _ones({axis.axis: axis.size for axis in window.axes}, cells[0].ndim)
+
+        def summed(number: int, cells: Arrays) -> jax.Array:
+            if window.is_single:
+                # Of all cells, and one reduction.
+                whole = in_one_row(lambda *arrays: self.term(*arrays)[number], *self._in_order(cells, windows))
+                whole = whole if present is None else jnp.where(present, whole, 0)
+                return reduce_windows(whole, window, lax.add)
+
+            def added(*given: jax.Array) -> jax.Array:
+                one = self.term(*self._in_order(given[: len(cells)], windows))[number]
+                return one if present is None else jnp.where(given[-1], one, 0)
+
+            filled = [*((array, 0) for array in cells), *([] if present is None else [(present, False)])]
+            return _sum_over_offsets(added, filled, window)
+
+        sums: Arrays = ()
+        windows = tuple(map(materialize, windows))
+        for number in range(self.results):
+            # A loop of its own, that shares no terms with others: a compiler would store them.
+            cells = tuple(materialize(array, *windows, *sums) for array in cells)
+            sums += (materialize(summed(number, cells)),)
+        return sums
+
+    def _over_windows(self, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
+        window = self.window
+        windows = tuple(map(materialize, windows))
+        cells = tuple(materialize(array, *windows) for array in cells)
+        exists = _ones({axis.axis: axis.output for axis in window.axes}, windows[0].ndim)
+        term = jax.jit(lambda cells, windows: self.term(*self._in_order(cells, windows))[0])
+
+        def sent(_: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+            added = term(cells, windows[:-1])
+            return jnp.where(where_covered(covered, windows[-1], False), added, jnp.zeros_like(added))
+
+        around = [*((array, 0) for array in windows), (exists, False)]
+        if holds_all_cells(window):
+            total = in_one_row(lambda *arrays: self.term(*arrays)[0], *self._in_order(cells, windows))
+        elif not window.has_bins and _most_holders(window) > MOST_AT_ONCE:
+            # In a loop over the places of a cell in windows.
+            around = [(_between(array, window, fill), fill) for array, fill in around]
+            total = _sum_over_offsets(lambda *windows: sent(0, True, windows, cells), around, window.holders())
+        else:
+            total = gather_windows(sent, around, window, [(array, 0) for array in cells])
+        return (total if present is None else jnp.where(present, total, 0),)
+
+
+def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]], window: Window) -> jax.Array:
+    """Σ term(*cells) over every window; each array comes with its padding value.
+
+    Of large windows that tile an array the term is evaluated for all cells together; others are summed in a loop.
+    """
+    if window.tiles and window.cells > MOST_AT_ONCE:
+        blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
+        for _ in window.axes:
+            term = jax.vmap(term)
+        axes = range(len(window.axes))
+        return lax.squeeze(fold(term(*blocks), axes, lax.add), axes)
+    # Traced once for all offsets.
+    term = jax.jit(term)
+    if not is_looped(window):
+        return reduce(lax.add, (term(*at_one) for at_one in _cells_at_offsets(cells, window)))
+    padded = tuple(pad_windows(array, window, fill) for array, fill in cells)
+    first = term(*(at_offset(array, window, next(offsets_in(window))) for array in padded))
+    start = vary_with(jnp.zeros_like(first), first)
+    return fold_offsets(lambda total, cells, _: total + term(*cells), start, padded, window)
+
+
+def _cells_at_offsets(cells: Sequence[tuple[jax.Array, Any]], window: Window) -> Iterator[Arrays]:
+    return zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True)
+
+
+def _cells_first(array: jax.Array, window: Window) -> jax.Array:
+    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first."""
+    for number, axis in enumerate(window.axes):
+        at = axis.axis + number
+        array = jnp.moveaxis(split_axis(array, at, axis.kernel), at + 1, 0)
+    return array
+
+
+def _overlap(window: Window) -> bool:
+    return any(axis.output > 1 and axis.extent > axis.stride for axis in window.axes)
+
+
+def _most_holders(window: Window) -> int:
+    """The most windows that hold a cell."""
+    return math.prod(-(-axis.extent // axis.stride) for axis in window.axes)
+
+
+def _between(array: jax.Array, window: Window, fill: Any) -> jax.Array:
+    """The windows along the pooled axes, with fills between them, as `Window.holders` has them."""
+    array = jnp.broadcast_to(array, window.output_shape(array.shape))
+    return pad(array, {axis.axis: (0, 0, axis.stride - 1) for axis in window.axes}, fill)
+
+
+def _ones(sizes: dict[int, int], rank: int) -> jax.Array:
+    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
