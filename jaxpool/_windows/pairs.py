@@ -133,7 +133,7 @@ class Transposed:
 
     def __call__(self, *arrays: jax.Array) -> Arrays:
         shape = jnp.broadcast_shapes(*(array.shape for array in arrays))
-        zero, known = jnp.zeros(shape, arrays[-1].dtype), iter(arrays)
+        zero, known = vary_with(jnp.zeros(shape, arrays[-1].dtype), *arrays), iter(arrays)
         at_zero = [zero if number in self.linear else next(known) for number in range(self.arrays)]
 
         def linear(one: jax.Array) -> Arrays:
@@ -233,7 +233,7 @@ class PairSum(ClosedMap):
 
     def _with_linear(self, term: Transposed, cells: Arrays, windows: Arrays) -> Arrays:
         """The arrays of the term that is transposed, with zeros for the one in which it is linear."""
-        zero = jnp.zeros(self.shape, windows[-1].dtype)
+        zero = vary_with(jnp.zeros(self.shape, windows[-1].dtype), *cells, *windows)
         return (*cells[: term.of], zero, *cells[term.of :], *windows[:-1])
 
     def _shaped(self, total: jax.Array) -> jax.Array:
@@ -266,7 +266,8 @@ class PairSum(ClosedMap):
             def linear(one: jax.Array, of_cells: Elementwise = of_cells, shape: Any = shape) -> jax.Array:
                 return jnp.broadcast_to(of_cells(*_with(arrays, {term.of: one})), shape)
 
-            (added,) = jax.linear_transpose(linear, jnp.zeros(shape, sent.dtype))(jnp.broadcast_to(sent, shape))
+            bar = jnp.broadcast_to(sent, shape)
+            (added,) = jax.linear_transpose(linear, vary_with(jnp.zeros_like(bar), bar, *cells))(bar)
             total = added if total is None else total + added
         assert total is not None, "a product has factors"
         return (total if present is None else jnp.where(present, total, 0),)
