@@ -275,8 +275,8 @@ def _pool(
 # All are sums over pairs, and so are their derivatives. As e(i) is the product of exp(β·x(i)) and exp(-β·c), they may
 # be added up as plain sums where neither factor is large or small. ∂m/∂β has no cancellation: with z = β·(x - m), for
 # which mean exp(z) = 1, it is mean z·exp(z)/β² = mean (z·exp(z) - exp(z) + 1)/β² = mean (x - m)²·μ(z), where μ(z) is
-# the integral of t·exp(t·z) over t from 0 to 1. An infinite cell that is not c has weight 0. If c is infinite, so is the
-# value, and all derivatives are 0.
+# the integral of t·exp(t·z) over t from 0 to 1. An infinite cell that is not c has weight 0. If c is infinite, so is
+# the value, and all derivatives are 0.
 
 
 def _most_weighty(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
