@@ -6,6 +6,7 @@ which are kept, or found again among the cells in the same way.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,7 +35,7 @@ from jaxpool._engine.maps import (
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.winners import Masked, composed, has_winner, winner_positions
 from jaxpool._geometry.window import Window
-from jaxpool._platforms import default_platform
+from jaxpool._platforms import default_platform, is_portable
 
 # Which windows have an unmasked cell, broadcastable against the output, and the mask in the form the engine expects.
 Present = tuple[jax.Array, Masked]
@@ -55,18 +56,18 @@ class WinnerFormat:
     keeps_cells: bool = False
 
 
-def winner_format(window: Window, dtype: Any, masked: bool) -> WinnerFormat:
+def winner_format(window: Window, x: jax.Array, masked: bool) -> WinnerFormat:
     """The format for the named platform or JAX's default one."""
-    if default_platform() == "tpu" and not masked and tpu.keeps_cells(window, dtype):
+    if default_platform() == "tpu" and not masked and tpu.keeps_cells(window, x.dtype):
         return WinnerFormat((window,), keeps_cells=True)
-    return _format_of_offsets(window)
+    return _format_of_offsets(window, x.shape)
 
 
-def _format_of_offsets(window: Window) -> WinnerFormat:
-    if window.cells > 2**32:
-        # JAX has no wider offsets unless x64 is enabled.
+def _format_of_offsets(window: Window, shape: Sequence[int]) -> WinnerFormat:
+    # JAX has no wider offsets than 32 bits unless x64 is enabled.
+    if is_portable() or window.cells > 2**32:
         return WinnerFormat(window.split())
-    return WinnerFormat((cpu.windows_in_turn if default_platform() == "cpu" else gpu.order)(window))
+    return WinnerFormat(cpu.selection_order(window, shape) if default_platform() == "cpu" else gpu.order(window))
 
 
 @core
@@ -79,7 +80,7 @@ def extremes(
     """
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
-    kept = winner_format(window, x.dtype, mask is not None)
+    kept = winner_format(window, x, mask is not None)
     selector = _Winners(kept, op, x.dtype if narrow is None else narrow)
     return selected_values(selector, rule, x, _present(mask, kept)).astype(dtype)
 
@@ -91,7 +92,7 @@ def extremes_with_indices(
     """The extreme of every window and its winner's row-major position in the pooled axes; 0 and -1 if it is empty."""
     dtype, given = x.dtype, window
     x, mask, window = extended(x, mask, window)
-    kept = _format_of_offsets(window)
+    kept = _format_of_offsets(window, x.shape)
     present = _present(mask, kept)
     values, ((offsets, *others),) = values_and_residuals(_Winners(kept, op, x.dtype), rule, x, present)
     if others:

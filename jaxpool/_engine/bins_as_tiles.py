@@ -23,7 +23,7 @@ from jax import lax
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, merge_axis, split_axis
-from jaxpool._engine.stages import barrier, materialize
+from jaxpool._engine.stages import materialize
 from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
@@ -122,7 +122,7 @@ def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
-            array = _read_in_periods(barrier(array), axis, _CellsOfBins, fill)
+            array = _read_in_periods(materialize(array), axis, _CellsOfBins, fill)
     return array
 
 

@@ -7,7 +7,6 @@ of about log n levels, so its rounding error grows slowly with n.
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +16,6 @@ from jax import lax
 from jaxpool._engine.operations import (
     Operation,
     combine,
-    decode,
-    encode,
     identity,
     keys_of,
     merge_axis,
@@ -26,7 +23,7 @@ from jaxpool._engine.operations import (
     split_axis,
     values_of,
 )
-from jaxpool._engine.stages import materialize, stage
+from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._platforms import known_platform, most_devices
 
@@ -43,37 +40,16 @@ def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array
     return join_blocks(fold(cells, axes, op, devices_of(window)), axes, window)
 
 
-def first_in_blocks(
-    padded: jax.Array, numbers: jax.Array | None, window: Window, op: Operation
-) -> tuple[jax.Array, jax.Array]:
-    """The extreme of windows that tile an array, and the lowest number of a cell that has it.
-
-    The number of a cell is its offset, added to its entry in `numbers` if there is one.
-    """
+def first_in_blocks(padded: jax.Array, window: Window, op: Operation) -> tuple[jax.Array, jax.Array]:
+    """The extreme of windows that tile an array, and the lowest number of a cell that has it."""
     cells, axes = split_blocks(padded, window)
-    best = stage(lambda cells: fold(cells, axes, op, devices_of(window)), cells)
-    added = None if numbers is None else split_blocks(numbers, window)[0]
-    first, sign = stage(partial(_first_of_best, axes), cells, best, added)
-    if jnp.issubdtype(cells.dtype, jnp.floating):
-        zeros = np.array([0.0, -0.0], cells.dtype)
-        best = jnp.where(best == 0, jnp.where(sign == 1, zeros[1], zeros[0]), best)
-    first = first.astype(np.min_scalar_type(window.cells - 1) if numbers is None else numbers.dtype)
-    return join_blocks(best, axes, window), join_blocks(first, axes, window)
-
-
-def _first_of_best(
-    axes: tuple[int, ...], cells: jax.Array, best: jax.Array, added: jax.Array | None
-) -> tuple[jax.Array, jax.Array]:
-    """The lowest number of the cells that equal the best, and the sign of that cell: 1 if it is negative."""
-    # In 32 bits: their minimum compiles to faster code than that of bytes.
-    numbers = numbers_of(cells.shape, axes, np.uint32) + (0 if added is None else added.astype(np.uint32))
-    # A last digit for the sign, which an extreme of -0 and 0 does not keep.
-    signs = jnp.signbit(cells).astype(np.uint32) if jnp.issubdtype(cells.dtype, jnp.floating) else np.uint32(0)
-    # The best of a window that holds NaN is NaN.
-    found = (cells == best) | (cells != cells)
-    keys = jnp.where(found, encode((numbers, signs), (2,)), np.uint32(np.iinfo(np.uint32).max))
-    first, sign = decode(keys.min(axes, keepdims=True), (2,))
-    return first, sign
+    best = materialize(fold(cells, axes, op, devices_of(window)))
+    # In 32 bits: their minimum compiles to faster code than that of bytes. The best of a window that holds NaN is NaN.
+    numbers, found = numbers_of(cells.shape, axes, np.uint32), (cells == best) | (cells != cells)
+    first = jnp.where(found, numbers, np.uint32(np.iinfo(np.uint32).max)).min(axes, keepdims=True)
+    return join_blocks(best, axes, window), join_blocks(first, axes, window).astype(
+        np.min_scalar_type(window.cells - 1)
+    )
 
 
 def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence[int] = ()) -> jax.Array:

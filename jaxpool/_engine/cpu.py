@@ -9,19 +9,17 @@ from collections.abc import Sequence
 from functools import partial, reduce
 
 import jax
-import numpy as np
 from jax import lax
 
 from jaxpool._engine.bins_as_tiles import by_table, in_periods
 from jaxpool._engine.blocks import MOST_COMBINED, reduce_blocks
 from jaxpool._engine.loops import reduce_footprint, route_to_chosen, select_footprint, spread_footprint
-from jaxpool._engine.operations import Operation, identity, reduction_dtype
+from jaxpool._engine.operations import Operation, accumulation_dtype, identity, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
 from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices, spread_by_windows
-from jaxpool._engine.slices import Numbers, Winner, route_by_comparison, select_by_blocks, select_by_slices
-from jaxpool._engine.stages import barrier, in_full_rows, marked, materialize, stage
+from jaxpool._engine.slices import Winner, route_by_comparison, select_by_blocks, select_by_slices
+from jaxpool._engine.stages import materialize, stage
 from jaxpool._engine.window_offsets import is_innermost, pad_windows, slices_at_offsets
-from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import on_one_device
@@ -34,7 +32,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         return reduce_footprint(x, window, op)
     for number, part in enumerate(reduction_order(window, op, x.shape)):
         if part.has_bins and by_table(part):
-            x = barrier(in_periods(partial(reduce_by_slices, op=op), part, x))
+            x = materialize(in_periods(partial(reduce_by_slices, op=op), part, x))
         elif part.tiles:
             # A dozen slices of the cells of all windows at a time.
             x = materialize(x) if number else x
@@ -136,95 +134,59 @@ def spreads_pieces(part: Window) -> bool:
     )
 
 
-@in_full_rows("output")
-def _select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
-    if part.has_bins and by_table(part):
-        select_cells = partial(select_by_slices, op=op)
-        # Two loops with separate gathers: the results of gathers that both loops read would be stored.
-        values, offsets = (
-            materialize(in_periods(select_cells, part, marked(x, mark), numbers)[number])
-            for number, mark in enumerate(("values of bins", "offsets in bins"))
-        )
-        return values, offsets
-    if isinstance(part, FootprintWindow):
-        return stage(partial(select_footprint, window=part, op=op), x)
-    if part.tiles and (part.cells > 64 or part.is_single):
+def select(x: jax.Array, window: Window, op: Operation) -> Winner:
+    """The extreme of every window by `op`, and the offset of the first cell that has it."""
+    if window.has_bins and by_table(window):
+        values, offsets = in_periods(partial(select_by_slices, op=op), window, materialize(x))
+        return materialize(values), materialize(offsets)
+    if isinstance(window, FootprintWindow):
+        return stage(partial(select_footprint, window=window, op=op), x)
+    if window.tiles and (window.cells > 64 or window.is_single):
         # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
         lowering = select_by_blocks
     else:
-        lowering = select_in_pieces if folds_pieces(part) else select_by_slices
-    step = partial(lowering, part=part, op=op)
-    if is_stage(part, x.shape):
-        return stage(step, x, numbers)
-    values, offsets = step(x, numbers)
-    if (len(part.axes) == 1 or part.tiles) and part.cells > 2:
+        lowering = select_in_pieces if folds_pieces(window) else select_by_slices
+    step = partial(lowering, window=window, op=op)
+    if is_stage(window, x.shape):
+        return stage(step, x)
+    values, offsets = step(x)
+    if (len(window.axes) == 1 or window.tiles) and window.cells > 2:
         # A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times
         # as long. So does one that selects again for every cell of windows that share none.
-        return (materialize if part.tiles else barrier)(values), materialize(offsets)
-    return barrier(values), offsets
+        return materialize(values), materialize(offsets)
+    return materialize(values), offsets
 
 
-@in_full_rows("size")
-def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
+def route(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Send each window's cotangent to the cell at its offset."""
     # Widened once, not for every window that holds a cell.
-    array = array.astype(reduction_dtype(op, array.dtype))
-    if part.has_bins and by_table(part):
-        return route_by_comparison([materialize(array)], [materialize(offsets)], part, op)
-    if isinstance(part, FootprintWindow):
-        return stage(partial(route_to_chosen, window=part), [array], [offsets])
-    if routes_in_pieces(part):
-        return route_in_pieces(array, offsets, part, op)
-    if len(part.axes) == 1 and part.cells > 8 * part.axes[0].stride:
+    cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
+    if window.has_bins and by_table(window):
+        return route_by_comparison([materialize(cotangent)], [materialize(offsets)], window)
+    if isinstance(window, FootprintWindow):
+        return stage(partial(route_to_chosen, window=window), [cotangent], [offsets])
+    if routes_in_pieces(window):
+        return route_in_pieces(cotangent, offsets, window)
+    if len(window.axes) == 1 and window.cells > 8 * window.axes[0].stride:
         # Padded before the winners are found, it would fill memory until then. Other windows take longer this way.
-        array = materialize(array, offsets)
+        cotangent = materialize(cotangent, offsets)
     # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
-    step = partial(route_by_comparison, part=part, op=op)
-    if is_stage(part, array.shape):
-        return stage(step, [array], [offsets])
-    return barrier(step([array], [offsets]))
+    step = partial(route_by_comparison, window=window)
+    if is_stage(window, cotangent.shape):
+        return stage(step, [cotangent], [offsets])
+    return materialize(step([cotangent], [offsets]))
 
 
 def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
-    """The windows that a selection applies one after the other: all axes at once, or each in turn.
+    """The windows that a selection takes one after the other: all axes at once, or one at a time, the last one first.
 
     All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window. With 6 channels last
     or more, it is 1.3 to 4 times as fast for windows of up to 27 cells that share few of them.
     """
-    share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes)) and not window.has_bins
-    at_once = selects_at_once(window) or (share_few and not is_innermost(window, shape, channels=6))
-    if at_once:
-        return (window,)
-    # With the first axis first, rows of cells are compared in vectors, and only the rows that are left cell by cell: a
-    # third to two thirds of the time, if at most a quarter of the rows is left.
-    rows_first = is_innermost(window, shape) and math.prod(axis.size / axis.output for axis in window.axes[:-1]) >= 4
-    return window.split()[::-1] if rows_first else window.split()
-
-
-def selects_at_once(window: Window) -> bool:
-    """Whether a selection applies all axes at once, whatever the layout."""
-    return not window.has_bins and (window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64)))
-
-
-def windows_in_turn(window: Window) -> tuple[Window, ...]:
-    """The windows that a selection takes in turn, the last axes first, each with offsets of its own.
-
-    An axis by itself needs an offset for each of its outputs, at every cell of the axes before it. That is faster than
-    carrying offsets along, and allowed up to about two bytes per output if all strides are 1, or four.
-    """
-    if selects_at_once(window) or window.has_footprint:
-        return (window,)
-    limit = 2.25 if all(axis.stride == 1 for axis in window.axes) else 4
-    for rest in range(len(window.axes)):
-        windows = (*Window(window.axes[rest:]).split(), *([Window(window.axes[:rest])] if rest else []))
-        if sum(_bytes(own, windows[number + 1 :]) for number, own in enumerate(windows)) <= limit:
-            return windows
-    return (window,)
-
-
-def _bytes(window: Window, later: Sequence[Window]) -> float:
-    """Bytes per output for the offsets of a window that is taken before others."""
-    cells = math.prod(axis.size / axis.output for each in later for axis in each.axes)
-    return cells * np.min_scalar_type(window.cells - 1).itemsize
+    few = window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64))
+    share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes))
+    at_once = few or (share_few and not is_innermost(window, shape, channels=6))
+    return (window,) if window.has_footprint or (at_once and not window.has_bins) else window.split()
 
 
 def is_stage(part: Window, shape: Sequence[int]) -> bool:
@@ -245,6 +207,3 @@ def routes_in_pieces(part: Window) -> bool:
     """
     axis, *others = part.axes
     return not (others or part.has_footprint) and axis.kernel > 8 and axis.extent > 16 * axis.stride
-
-
-SELECTION = PlatformSelection(selection_order, _select, _route)

@@ -24,7 +24,7 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, by_table, combine_copies, copy_to_tiles, gather_from_bins
 from jaxpool._engine.operations import Arrays, Operation, merge_axis, pad, split_axis
-from jaxpool._engine.stages import barrier, numbers_along
+from jaxpool._engine.stages import materialize, numbers_along
 from jaxpool._geometry.footprint import Footprint, FootprintWindow
 from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._platforms import known_platform
@@ -240,4 +240,4 @@ def _merge(array: jax.Array, axes: Sequence[_Rows]) -> jax.Array:
 
 def _pad(array: jax.Array, widths: dict[int, tuple[int, ...]], fill: Any) -> jax.Array:
     """Pad the array, followed by a barrier on the CPU."""
-    return barrier(pad(array, widths, fill)) if any(map(any, widths.values())) else array
+    return materialize(pad(array, widths, fill)) if any(map(any, widths.values())) else array

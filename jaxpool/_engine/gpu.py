@@ -24,17 +24,15 @@ from jaxpool._engine.reductions import (
     spread_by_windows,
 )
 from jaxpool._engine.slices import (
-    Numbers,
     Winner,
     better,
     number_dtype,
-    pad_winners,
     route_by_comparison,
     select_by_slices,
     select_present_by_slices,
 )
 from jaxpool._engine.window_offsets import pad_windows
-from jaxpool._engine.winners import Masked, PlatformSelection, Winners
+from jaxpool._engine.winners import Masked, Winners
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window
 
@@ -110,37 +108,32 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     return cotangent
 
 
-def first_winners(
-    x: jax.Array, masked: Masked | None, selection: PlatformSelection, windows: Sequence[Window], op: Operation
-) -> Winners:
+def first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window], op: Operation) -> Winners:
     """The extreme of every window by `op` and the offset of its cell; see `winners.first_winners`.
 
     Small windows read a mask at every cell, instead of filling masked cells beforehand.
     """
     if masked is None or len(windows) > 1 or windows[0].cells > MOST_READS:
-        return winners.first_winners(x, masked, selection, windows, op)
+        return winners.first_winners(x, masked, select, windows, op)
     (window,) = windows
     values, offsets = select_present_by_slices(x, masked[0], winners.no_offset(window), window, op)
     return values, (offsets,)
 
 
-def select(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
-    """The extreme of every window, and its offset, added to the entry of the cell in `numbers`."""
-    if reduces_whole_axes(part):
-        return select_by_axes(x, numbers, part, op)
-    if isinstance(part, FootprintWindow):
-        return select_footprint(x, part, op)
-    return (select_in_pieces if takes_pieces(part) else select_by_slices)(x, numbers, part, op)
+def select(x: jax.Array, window: Window, op: Operation) -> Winner:
+    """The extreme of every window, and the offset of the first cell that has it."""
+    if reduces_whole_axes(window):
+        return select_by_axes(x, window, op)
+    if isinstance(window, FootprintWindow):
+        return select_footprint(x, window, op)
+    return (select_in_pieces if takes_pieces(window) else select_by_slices)(x, window, op)
 
 
-def select_by_axes(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+def select_by_axes(x: jax.Array, window: Window, op: Operation) -> Winner:
     """Reduce whole axes of pairs of a cell and its number, for windows that share no cells."""
-    padded, added = pad_winners(x, numbers, part, op)
-    cells, axes = split_blocks(padded, part)
+    cells, axes = split_blocks(pad_windows(x, window, identity(op, x.dtype)), window)
     # Zeros with the sharding of the cells, which vary over the same devices.
     found = (cells != cells).astype(np.int32) * np.int32(0) + numbers_of(cells.shape, axes, np.int32)
-    if added is not None:
-        found += split_blocks(added, part)[0].astype(np.int32)
 
     def first(one: Arrays, other: Arrays) -> Winner:
         # Whatever the order of the pairs, the one with the lower number counts as the first.
@@ -151,15 +144,13 @@ def select_by_axes(x: jax.Array, numbers: Numbers, part: Window, op: Operation) 
 
     start = (identity(op, x.dtype), np.int32(np.iinfo(np.int32).max))
     values, found = (lax.expand_dims(each, axes) for each in lax.reduce((cells, found), start, first, axes))
-    return join_blocks(values, axes, part), join_blocks(found, axes, part).astype(number_dtype(numbers, part))
+    return join_blocks(values, axes, window), join_blocks(found, axes, window).astype(number_dtype(window))
 
 
-def _route(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    if isinstance(part, FootprintWindow):
-        return route_to_chosen([array], [offsets], part)
-    if takes_pieces(part):
-        return route_in_pieces(array, offsets, part, op)
-    return route_by_comparison([array], [offsets], part, op)
-
-
-SELECTION = PlatformSelection(lambda window, _: order(window), select, _route)
+def route(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Send each window's cotangent to the cell at its offset."""
+    if isinstance(window, FootprintWindow):
+        return route_to_chosen([cotangent], [offsets], window)
+    if takes_pieces(window):
+        return route_in_pieces(cotangent, offsets, window)
+    return route_by_comparison([cotangent], [offsets], window)

@@ -21,7 +21,7 @@ from jax import lax
 
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity, merge_axis, pad, split_axis
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison, select_by_slices
-from jaxpool._engine.stages import many_kernels, materialize
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, is_looped, offsets_in, pad_windows
 from jaxpool._geometry.footprint import FootprintWindow
 from jaxpool._geometry.window import Window, WindowAxis
@@ -80,7 +80,7 @@ def select_in_loop(x: jax.Array, part: Window, op: Operation) -> Winner:
 
     start = jnp.full(shape, fill), jnp.full(shape, part.numbers[0], np.int32)
     values, offsets = fold_offsets(take_better, start, (pad_windows(x, part, fill),), part)
-    return values, offsets.astype(number_dtype(None, part))
+    return values, offsets.astype(number_dtype(part))
 
 
 def reduce_footprint(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -99,7 +99,7 @@ def spread_footprint(cotangent: jax.Array, window: Window) -> jax.Array:
 
 def select_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> Winner:
     """The extreme of every window by `op`, and its row-major offset."""
-    return select_in_loop(x, window, op) if is_looped(window) else select_by_slices(x, None, window, op)
+    return select_in_loop(x, window, op) if is_looped(window) else select_by_slices(x, window, op)
 
 
 def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.Array) -> jax.Array:
@@ -152,7 +152,7 @@ class _Blocks:
             first = number * (kernels[cut] * inner)
 
             def whole_block(index: Any, result: Any) -> Any:
-                return step(result, first + many_kernels(index) * (size * inner), self._block(size))
+                return step(result, first + index * (size * inner), self._block(size))
 
             result = lax.fori_loop(0, whole, whole_block, result)
             return step(result, first + whole * size * inner, self._block(left)) if left else result
@@ -233,7 +233,7 @@ def _lies_in_stride(axis: WindowAxis, cells: int) -> bool:
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
     if not is_looped(window) or window.tiles:
-        return route_by_comparison(cotangents, offsets, window, lax.add)
+        return route_by_comparison(cotangents, offsets, window)
     shape = list(cotangents[0].shape)
     for axis in window.axes:
         shape[axis.axis] = axis.low + axis.size + axis.overhang
@@ -242,7 +242,7 @@ def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array
     def route_to_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
         # An offset in another block is the number of no cell in this one.
         within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
-        return blocks.add(total, first, block, route_by_comparison(cotangents, within, block, lax.add))
+        return blocks.add(total, first, block, route_by_comparison(cotangents, within, block))
 
     dtype = accumulation_dtype(cotangents[0].dtype)
     total = vary_with(zeros_after(shape, dtype, window, *offsets), *cotangents, *offsets)

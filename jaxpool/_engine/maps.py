@@ -13,7 +13,7 @@ is a plain call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,11 +37,8 @@ _REDUCTIONS = {
     "tpu": tpu.reduce_windows,
     PORTABLE: slices.reduce_by_comparison,
 }
-_SELECTIONS = {
-    "cpu": cpu.SELECTION,
-    "gpu": gpu.SELECTION,
-    PORTABLE: replace(gpu.SELECTION, order=lambda window, _: window.split(), select=slices.select_by_slices),
-}
+_SELECTIONS = {"cpu": cpu.select, "gpu": gpu.select, PORTABLE: slices.select_by_slices}
+_ROUTES = {"cpu": cpu.route, "gpu": gpu.route}
 # One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
 _CORRELATION_ORDERS = {"cpu": Window.split, "gpu": gpu.correlation_order, "tpu": Window.split}
 
@@ -77,8 +74,8 @@ def first_winners(x: jax.Array, windows: Sequence[Window], op: Operation, masked
     and its `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an
     offset to which no cotangent is sent.
     """
-    lowerings = _on_each(partial(winners.first_winners, windows=tuple(windows), op=op), selection=_SELECTIONS)
-    on_gpu = partial(gpu.first_winners, windows=tuple(windows), op=op, selection=gpu.SELECTION)
+    lowerings = _on_each(partial(winners.first_winners, windows=tuple(windows), op=op), select=_SELECTIONS)
+    on_gpu = partial(gpu.first_winners, windows=tuple(windows), op=op)
     dtypes = [np.min_scalar_type(window.cells - 1) for window in windows]
     like = winners.winners_like(x, windows, dtypes if masked is None else [first.dtype for first in masked[1]])
     return by_platform(x, masked, **(lowerings | {"gpu": on_gpu, "tpu": lowerings["gpu"]}), like=like)
@@ -88,7 +85,7 @@ def first_present(mask: jax.Array, windows: Sequence[Window]) -> tuple[jax.Array
     """Which windows hold a cell of a mask, and the offsets of the first; without any, those of no cell."""
     find = partial(winners.first_present, windows=tuple(windows))
     dtypes = [np.min_scalar_type(window.cells - (window != windows[-1])) for window in windows]
-    return by_platform(mask, **_on_each(find, selection=_SELECTIONS), like=winners.winners_like(mask, windows, dtypes))
+    return by_platform(mask, **_on_each(find, select=_SELECTIONS), like=winners.winners_like(mask, windows, dtypes))
 
 
 def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
@@ -97,7 +94,7 @@ def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[W
     16-bit cotangents are added in float32 and rounded once.
     """
     route = partial(winners.route_to_winners, windows=tuple(windows))
-    return by_platform(cotangent, offsets, **_on_each(route, selection=_SELECTIONS))
+    return by_platform(cotangent, offsets, **_on_each(route, route=_ROUTES))
 
 
 @dataclass(frozen=True)
@@ -141,19 +138,21 @@ class FindWinners(LinearMap):
         return ReadWinners((self.window,)).forward(vector, offsets)
 
     def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
-        exact, native = (partial(each.send_to_winners, window=self.window, op=self.op) for each in (winners, tpu))
-        return by_platform(cotangent, x, values, **(_on_each(exact, selection=_SELECTIONS) | {"tpu": native}))
+        def exact(cotangent: jax.Array, x: jax.Array, _: jax.Array) -> jax.Array:
+            _, offsets = first_winners(x, (self.window,), self.op)
+            return route_to_winners(cotangent, offsets, (self.window,))
+
+        native = partial(tpu.send_to_winners, exact=exact, window=self.window, op=self.op)
+        return by_platform(cotangent, x, values, cpu=exact, gpu=exact, tpu=native)
 
 
-def on_every_platform(
-    step: Callable[..., Any], *arrays: Any, in_stage: bool = False, mark: str | None = None, like: Any = None
-) -> Any:
+def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, like: Any = None) -> Any:
     """Evaluate `step(*arrays)`, made of slices, gathers and other entry points, defined once for all platforms.
 
     Its barriers and stages act only on the CPU; elsewhere it may become one loop. With `in_stage` it is a single stage
-    on the CPU, under a `mark`. Its results are like `like`, if that is known.
+    on the CPU. Its results are like `like`, if that is known.
     """
-    return by_platform(*arrays, cpu=partial(stage, step, mark=mark) if in_stage else step, gpu=step, like=like)
+    return by_platform(*arrays, cpu=partial(stage, step) if in_stage else step, gpu=step, like=like)
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:

@@ -17,9 +17,9 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.gather import Covered, gather_windows
-from jaxpool._engine.operations import Arrays, Operation, combine, identity, merge_axis, reduction_dtype
+from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, combine, identity, merge_axis
 from jaxpool._engine.reductions import spread_by_windows
-from jaxpool._engine.slices import Numbers, Winner, better, number_dtype, pad_winners, route_by_comparison
+from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.pieces import Pieces, divide_window
@@ -36,23 +36,21 @@ def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return result
 
 
-def select_in_pieces(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+def select_in_pieces(x: jax.Array, window: Window, op: Operation) -> Winner:
     """Take the best of the winners of the pieces."""
-    padded, added = pad_winners(x, numbers, part, op)
-    if added is None:
-        added = jnp.zeros_like(padded, number_dtype(numbers, part))
-    join = partial(join_winners, op=op, by_number=numbers is not None)
-    values, winners = _join_pieces(join, (padded, added), part)
-    return values, winners
+    padded = pad_windows(x, window, identity(op, x.dtype))
+    first = jnp.zeros_like(padded, number_dtype(window))
+    values, offsets = _join_pieces(partial(join_winners, op=op), (padded, first), window)
+    return values, offsets
 
 
 def join_cells(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
     return (combine(op, [cells for _, (cells,) in pieces]),)
 
 
-def join_winners(pieces: Sequence[tuple[int, Arrays]], op: Operation, by_number: bool) -> Arrays:
+def join_winners(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
     winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
-    return reduce(partial(better, op=op, by_number=by_number), winners)
+    return reduce(partial(better, op=op), winners)
 
 
 def _join_pieces(join: Join, padded: Arrays, window: Window) -> Arrays:
@@ -95,17 +93,17 @@ def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
     return result
 
 
-def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Operation) -> jax.Array:
-    """Send each window's entry to the cell at its offset: first to the piece that holds it, then to a piece of that.
+def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Send each window's cotangent to the cell at its offset: to the piece that holds it, then to a piece of that.
 
     Several windows share a piece. Those with their winner in it agree on which of its cells that is, so one offset per
     piece is enough. Here pieces start at every cell, and the last one in a window may overlap the one before: if it
     reached beyond the window, other windows could have a better cell of it.
     """
-    (axis,) = part.axes
-    array = array.astype(reduction_dtype(op, array.dtype))
+    (axis,) = window.axes
+    cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
     if axis.stride > 1:
-        array, offsets = (_interleave_zeros(each, axis.axis, axis.stride) for each in (array, offsets))
+        cotangent, offsets = (_interleave_zeros(each, axis.axis, axis.stride) for each in (cotangent, offsets))
     kernel = axis.kernel
     # Up to 8 pieces per step cost less than two, as every step reads and writes whole arrays.
     count = next(count for count in itertools.count(1) if 8**count >= kernel)
@@ -115,10 +113,10 @@ def route_in_pieces(array: jax.Array, offsets: jax.Array, part: Window, op: Oper
         starts = [min(start, kernel - width) for start in range(0, kernel, width)]
         # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
         route = partial(route_to_pieces, starts=starts, width=width, axis=axis)
-        array, offsets = stage(partial(route, op=op), offsets, array), stage(partial(route, op=lax.max), offsets)
-        kernel = width
-    cells = replace(axis, kernel=kernel, stride=1, output=array.shape[axis.axis])
-    return stage(partial(route_by_comparison, part=Window((cells,)), op=op), [array], [offsets])
+        sent = stage(partial(route, op=lax.add), offsets, cotangent)
+        cotangent, offsets, kernel = sent, stage(partial(route, op=lax.max), offsets), width
+    cells = replace(axis, kernel=kernel, stride=1, output=cotangent.shape[axis.axis])
+    return stage(partial(route_by_comparison, window=Window((cells,))), [cotangent], [offsets])
 
 
 def route_to_pieces(

@@ -9,7 +9,6 @@ calls: the same results, from programs that JAX differentiates itself.
 
 import abc
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -20,7 +19,7 @@ from jax import lax
 from jax.core import ShapedArray
 
 from jaxpool import _platforms
-from jaxpool._platforms import PLATFORMS, inside, known_platform, most_devices, repeat_along
+from jaxpool._platforms import PLATFORMS, inside, known_platform, repeat_along
 
 
 def available() -> bool:
@@ -47,7 +46,6 @@ def call(
     like: Any = None,
     transposed: Callable[..., Any] | None = None,
     others_vary: bool = True,
-    apart: bool = False,
 ) -> Any:
     """Add a call of `function(platform, *trees)` to the traced program, with the other arguments of `PlatformCall`.
 
@@ -55,7 +53,7 @@ def call(
     """
     (vectors, first), (arrays, others) = jax.tree.flatten(trees[0]), jax.tree.flatten(trees[1:])
     types = _types(partial(_inside, function, known_platform() or "gpu"), *trees, like=like)
-    static = PlatformCall(function, first, others, jax.tree.structure(types), transposed, others_vary, apart)
+    static = PlatformCall(function, first, others, jax.tree.structure(types), transposed, others_vary)
     return jax.tree.unflatten(static.result, _bind(static, [*vectors, *arrays], jax.tree.leaves(types)))
 
 
@@ -68,7 +66,6 @@ class PlatformCall:
         first, others, result: The structures of its first tree, of the tuple of the others, and of its result.
         transposed: The transpose, if the function is linear in its first tree: of cotangents in place of this tree.
         others_vary: Whether JAX derives a function with a transpose in its other trees; else they are constants.
-        apart: Whether the CPU compiler must keep the function apart from the rest of the program.
         known: The only platform that the program is for, if one is named.
         batches: The axes along which arrays are batched, in turn; 0 for results, and for what the call is linear in.
     """
@@ -79,7 +76,6 @@ class PlatformCall:
     result: Any
     transposed: Callable[..., Any] | None
     others_vary: bool
-    apart: bool
     known: str | None = field(default_factory=known_platform)
     batches: tuple[tuple[int | None, ...], ...] = ()
 
@@ -192,26 +188,7 @@ def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformC
 def _lower(platform: str, context: Any, *arrays: Any, call: PlatformCall, types: Any) -> Any:
     function = partial(call.evaluate, platform)
     with inside(platform, _device_count(context)):
-        # Where devices do not divide an axis that they share, every device would get the whole array for a call.
-        if call.apart and platform == "cpu" and most_devices() == 1:
-            # JAX's representation of a program being lowered may change with any version.
-            with suppress(AttributeError, IndexError, TypeError):
-                return _lower_apart(function, context, *arrays)
-            return mlir.lower_fun(lambda *arrays: function(*lax.optimization_barrier(arrays)))(context, *arrays)
         return mlir.lower_fun(function)(context, *arrays)
-
-
-def _lower_apart(function: Callable[..., Any], context: Any, *arrays: Any) -> Any:
-    """Lower to a call of a function of the program, which the compiler must not inline."""
-    program = jax.make_jaxpr(function)(*context.avals_in)
-    results = mlir.core_call_lowering(context, *arrays, name="stage", call_jaxpr=program)
-    operation = results[0].owner
-    # In an explicit mesh, a later operation gives the result its sharding.
-    while operation.name != "func.call":
-        operation = operation.operands[0].owner
-    attributes = mlir.ir.DictAttr.get({"inlineable": mlir.ir.StringAttr.get("false")})
-    operation.attributes["mhlo.frontend_attributes"] = attributes
-    return results
 
 
 def _device_count(context: Any) -> int:

@@ -19,7 +19,7 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity
-from jaxpool._engine.stages import materialize, private_copy, separate_term
+from jaxpool._engine.stages import materialize, private_copy
 from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform, on_one_device
@@ -132,8 +132,6 @@ def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> j
         table = of_cells.astype(dtype)
         cells = (each.astype(dtype) for each in cells_at_offsets(x, part, 0))
         terms = [each * weight for each, weight in zip(cells, table, strict=True)]
-        if len(set(of_cells)) == 1:
-            terms = list(map(separate_term, terms))
         x = reduce(lax.add, terms)
     return x
 

@@ -8,7 +8,6 @@ cotangents to these cells. Both compare the offsets with the numbers of the cell
 data along sharded axes stays in place.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -22,28 +21,32 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import in_tiles
 from jaxpool._engine.blocks import first_in_blocks, join_blocks, split_blocks
 from jaxpool._engine.gather import Covered, gather_windows
-from jaxpool._engine.operations import Arrays, Operation, decode, identity, numbers_of, reduction_dtype
+from jaxpool._engine.operations import (
+    Arrays,
+    Operation,
+    accumulation_dtype,
+    decode,
+    identity,
+    numbers_of,
+    reduction_dtype,
+)
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.window import Window
 
-# The extreme of a window, and its number: its offset, added to the entry of the cell in an array of numbers, if any.
+# The extreme of every window, and the row-major offset of the first cell that has it.
 Winner = tuple[jax.Array, jax.Array]
-Numbers = jax.Array | None
 # With more cells, reading at a position that is data is faster than a comparison for each cell.
 _MOST_COMPARISONS = 64
 
 
-def select_by_slices(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+def select_by_slices(x: jax.Array, window: Window, op: Operation) -> Winner:
     """Compare one shifted slice per cell of the window with the winner of those before it."""
-    values, dtype = cells_at_offsets(x, part, identity(op, x.dtype)), number_dtype(numbers, part)
-    added = itertools.repeat(None, part.held) if numbers is None else cells_at_offsets(numbers, part, 0)
-    offsets = (np.array(offset, dtype)[()] for offset in part.numbers)
+    values, dtype = cells_at_offsets(x, window, identity(op, x.dtype)), number_dtype(window)
     candidates = (
-        (cells, jnp.full_like(cells, offset, dtype) if number is None else number + offset)
-        for cells, number, offset in zip(values, added, offsets, strict=True)
+        (cells, jnp.full_like(cells, number, dtype)) for cells, number in zip(values, window.numbers, strict=True)
     )
-    return reduce(partial(better, op=op, by_number=numbers is not None), candidates)
+    return reduce(partial(better, op=op), candidates)
 
 
 def reduce_by_comparison(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -62,9 +65,9 @@ def reduce_by_comparison(x: jax.Array, window: Window, op: Operation) -> jax.Arr
     return x
 
 
-def number_dtype(numbers: Numbers, part: Window) -> np.dtype:
-    """The dtype of the numbers of cells: the smallest for their offsets alone."""
-    return np.min_scalar_type(part.cells - 1) if numbers is None else numbers.dtype
+def number_dtype(window: Window) -> np.dtype:
+    """The smallest dtype that numbers the cells of a window."""
+    return np.min_scalar_type(window.cells - 1)
 
 
 def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
@@ -87,28 +90,15 @@ def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Win
     return best
 
 
-def pad_winners(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> tuple[jax.Array, Numbers]:
-    return pad_windows(x, part, identity(op, x.dtype)), None if numbers is None else pad_windows(numbers, part, 0)
-
-
-def select_by_blocks(x: jax.Array, numbers: Numbers, part: Window, op: Operation) -> Winner:
+def select_by_blocks(x: jax.Array, window: Window, op: Operation) -> Winner:
     """Find the extreme, then the lowest number of the cells that equal it; for windows that share no cells."""
-    padded, added = pad_winners(x, numbers, part, op)
-    if part.has_bins:
-        # Read more than once: for the extreme, and again for the cell that has it.
-        padded = materialize(padded)
-    return first_in_blocks(padded, added, part, op)
+    # Read more than once: for the extreme, and again for the cell that has it.
+    return first_in_blocks(materialize(pad_windows(x, window, identity(op, x.dtype))), window, op)
 
 
-def better(first: Winner, later: Winner, op: Operation, *, by_number: bool = False) -> Winner:
-    """The winner of an earlier and a later candidate: only a strictly better one replaces the first.
-
-    With `by_number`, for cells that are not visited in the order of their numbers, so does an equal one with a lower
-    number.
-    """
+def better(first: Winner, later: Winner, op: Operation) -> Winner:
+    """The winner of an earlier and a later candidate: only a strictly better one replaces the first."""
     is_better = replaces(first[0], later[0], op)
-    if by_number:
-        is_better |= is_equal(first[0], later[0]) & (later[1] < first[1])
     return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
 
 
@@ -119,12 +109,6 @@ def replaces(first: jax.Array, later: jax.Array, op: Operation) -> jax.Array:
         return ordered(later, first)
     unordered = lax.le if op is lax.max else lax.ge
     return ~unordered(later, first) & (first == first)
-
-
-def is_equal(first: jax.Array, later: jax.Array) -> jax.Array:
-    """Whether two cells are equal, as NaN and NaN are."""
-    equal = first == later
-    return equal | ((first != first) & (later != later)) if jnp.issubdtype(first.dtype, jnp.floating) else equal
 
 
 def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[Window]) -> jax.Array:
@@ -170,21 +154,19 @@ def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) ->
     return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))
 
 
-def route_by_comparison(
-    arrays: Sequence[jax.Array], offsets: Sequence[jax.Array], part: Window, op: Operation
-) -> jax.Array:
-    """Send each window's entries to the cells at its offsets, combined by a sum or a maximum.
+def route_by_comparison(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
+    """Send each window's cotangents to the cells at its offsets; 16-bit floats are added in float32.
 
-    Every offset of a window that holds a cell is compared with the number of the cell in that window. Sums of 16-bit
-    floats are float32.
+    Every offset of a window that holds a cell is compared with the number of the cell in that window.
     """
 
     def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
         sent = []
-        for offset, array in zip(windows[: len(offsets)], windows[len(offsets) :], strict=True):
+        for offset, cotangent in zip(windows[: len(offsets)], windows[len(offsets) :], strict=True):
             chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
             # Widened after it is sliced: on a TPU a wider array would be in memory.
-            sent.append(jnp.where(chosen, array, jnp.zeros_like(array)).astype(reduction_dtype(op, array.dtype)))
-        return reduce(op, sent)
+            term = jnp.where(chosen, cotangent, jnp.zeros_like(cotangent))
+            sent.append(term.astype(accumulation_dtype(cotangent.dtype)))
+        return reduce(lax.add, sent)
 
-    return gather_windows(contribution, [(each, 0) for each in (*offsets, *arrays)], part, combine=op)
+    return gather_windows(contribution, [(each, 0) for each in (*offsets, *cotangents)], window)

@@ -1,36 +1,26 @@
-"""What keeps compilers from fusing, moving, sharing or confusing steps of a program: a remedy for each trap.
+"""What keeps compilers from fusing, moving or confusing steps of a program: a remedy for each trap.
 
 The CPU compiler fuses elementwise operations, padding and slicing into every consumer. A chain of windowed steps then
 becomes one loop that evaluates the first step again for each cell of the last one, with a branch for each cell of
-padding. A call that the compiler may not inline ends a loop; the calls here return their argument and copy nothing.
-Barriers end loops only since 0.11.2, so they take the place of calls only where JAX has none. On GPUs and TPUs every
-barrier is a kernel, and what calls cost is not known, so only what changes numbers is done there.
+padding. A barrier ends a loop there. On GPUs and TPUs every barrier is a kernel.
 
 =============  ======================================================  =====================================  =========
 remedy         trap: symptom                                           time with it / without, or its effect  compilers
 =============  ======================================================  =====================================  =========
-stage          steps are one loop: each again for every reader         max gradients of 3×3/1 0.14 to 0.42    CPU
-materialize    so is a result that two loops read                      max gradients of 7×7/7 0.08 to 0.1     CPU
+materialize    steps are one loop: each again for every reader         max gradients of 3×3/1 0.14 to 0.42    CPU
   of a source  each slice that a loop reads computes it again          2×2/1 maxima behind a gelu 0.1         CPU
   with others  a pad moves ahead of other work: memory is full longer  one padded array at a time             CPU
-marked         steps share what they compute: it is kept in memory     one gather of bins in memory at a time  CPU
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
-in_full_rows   short rows of selections go cell by cell, all of them   max gradients of 14×14 planes 0.4      CPU
-barrier        a pad is merged with its readers: a branch for a cell   gradients of 5×5 bins 0.6 to 0.9       CPU
-many_kernels   a loop is one kernel, which runs on one core            draws 0.6                              CPU
 private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
 separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
 numbers_along  an iota is a kernel of its own                          3 to 7 kernels fewer                   GPU
 =============  ======================================================  =====================================  =========
 
-Figures are for JAX 0.12.0.1; benchmarks/README.md has more of them, and those of 0.10.2.
+Figures are for JAX 0.12.0.1; before jaxlib 0.11.2 the CPU compiler drops barriers, and programs are slower.
 """
 
-import functools
 import math
-import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -38,46 +28,34 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.primitives import available, call
-from jaxpool._geometry.window import Window
+from jaxpool._engine.primitives import available, by_platform
 from jaxpool._platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
 
 
-def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:
+def stage(step: Callable[..., Any], *arrays: Any) -> Any:
     """Evaluate `step(*arrays)` as a separate stage: neither its inputs nor its consumers are fused into it.
 
     Its floats, often cotangents, wait for its integers, often offsets: otherwise padding would fill memory long before
-    it is needed. Stages with different marks share nothing: otherwise the compiler would keep in memory what two of
-    them compute from the same arrays.
+    it is needed.
     """
-    if not may_be_cpu():
-        return step(*arrays)
     leaves, structure = jax.tree.flatten(arrays)
-    marks = [] if mark is None else [_number(mark)]
     numbers = [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    finished = [
-        materialize(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ()), *marks) for leaf in leaves
-    ]
+    finished = [materialize(leaf, *(numbers if jnp.issubdtype(leaf.dtype, jnp.inexact) else ())) for leaf in leaves]
     return jax.tree.map(materialize, step(*jax.tree.unflatten(structure, finished)))
 
 
 def materialize(array: Any, *others: jax.Array) -> Any:
-    """Materialize the array, together with the others, which do not depend on it, before anything reads it.
+    """On a CPU, have the array and the others, which do not depend on it, in memory before anything reads it.
 
     Arrays of NumPy, and numbers, are constants of the program, which are in memory.
     """
-    if not (available() and may_be_cpu()) or not isinstance(array, jax.Array):
+    if not isinstance(array, jax.Array) or not available():
         return array
-    return call(_first, array, *others, like=array, transposed=_first, others_vary=False, apart=True)
+    return by_platform((array, *others), cpu=_in_memory, gpu=lambda arrays: arrays[0], like=array)
 
 
-def _first(platform: str, array: jax.Array, *others: jax.Array) -> jax.Array:
-    return array
-
-
-def marked(array: jax.Array, mark: str) -> jax.Array:
-    """Materialize the array under a mark: results computed from it are not shared with those under another mark."""
-    return materialize(array, _number(mark))
+def _in_memory(arrays: Sequence[jax.Array]) -> jax.Array:
+    return lax.optimization_barrier(tuple(arrays))[0]
 
 
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
@@ -105,56 +83,6 @@ def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     # After the reshape too, so that results share work.
     results = function(*(materialize(rows(array)) for array in arrays))
     return jax.tree.map(lambda result: materialize(result).reshape(shape), results)
-
-
-def in_full_rows(lengths: str) -> Callable[..., Any]:
-    """Let a step of a selection compute rows that fill vectors, and crop them: for short rows along the innermost axis.
-
-    `lengths` is the attribute of a window's axis that is the length of the rows: "size" if a result is a cell, or
-    "output". The step is called with two arrays, the window and the reduction.
-    """
-
-    def decorated(step: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(step)
-        def in_rows(array: jax.Array, others: jax.Array | None, part: Window, op: Any) -> Any:
-            last = part.axes[-1]
-            is_in_rows = last.axis == array.ndim - 1 and on_one_cpu(array)
-            full = _with_full_rows(part, lengths) if is_in_rows else part
-            results = step(array, others, full, op)
-            if full == part:
-                return results
-            end = getattr(last, lengths)
-            return jax.tree.map(lambda each: lax.slice_in_dim(materialize(each), 0, end, axis=last.axis), results)
-
-        return in_rows
-
-    return decorated
-
-
-def _with_full_rows(part: Window, lengths: str) -> Window:
-    """The windows with rows of 8 or 16 results, if theirs are of 5 to 15.
-
-    Shorter rows would gain nothing, nor would bins, footprints and windows along one axis that move by more than a
-    cell. Of windows that share no cells, those of more than 4 cells along several axes gain, in their selection.
-    """
-    *before, last = part.axes
-    length = getattr(last, lengths)
-    if part.tiles:
-        gains = before and part.cells > 4 and lengths == "output"
-    else:
-        gains = part.cells <= 16 and (before or last.stride == 1)
-    if not (gains and 4 < length < 16) or part.has_bins or part.has_footprint:
-        return part
-    return replace(part, axes=(*before, replace(last, **{lengths: -(-length // 8) * 8})))
-
-
-def _number(mark: str) -> jax.Array:
-    return jnp.int32(zlib.crc32(mark.encode()) % 2**31)
-
-
-def barrier(array: Any) -> Any:
-    """On the CPU, a barrier for the compiler's simplifier; elsewhere nothing, as a barrier would end a kernel."""
-    return lax.optimization_barrier(array) if may_be_cpu() else array
 
 
 def private_copy(array: jax.Array, fill: Any) -> jax.Array:
@@ -202,12 +130,3 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
     if may_be_cpu() or shape[axis] > 64:
         return lax.broadcasted_iota(np.int32, shape, axis)
     return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])
-
-
-def many_kernels(number: jax.Array) -> jax.Array:
-    """The same number of a step of a loop, read in a way that leaves each step's operations kernels of their own.
-
-    The CPU compiler makes one kernel of a loop, which runs on one core and takes many times as long to compile, unless
-    there is an operation in it that it has no kernel for, such as a sort.
-    """
-    return lax.sort(jnp.stack([number, number]))[0] if known_platform() == "cpu" else number

@@ -4,6 +4,7 @@ Bins of unequal sizes are sliced one by one. Copies of all bins side by side tak
 """
 
 import itertools
+from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine import gpu, winners
+from jaxpool._engine import gpu
 from jaxpool._engine.operations import Operation, accumulation_dtype, identity, if_all, reduction_dtype
 from jaxpool._engine.reductions import (
     native_reduce_window,
@@ -111,12 +112,18 @@ def keeps_cells(window: Window, dtype: Any) -> bool:
 
 
 def send_to_winners(
-    cotangent: jax.Array, x: jax.Array, values: jax.Array, *, window: Window, op: Operation
+    cotangent: jax.Array,
+    x: jax.Array,
+    values: jax.Array,
+    *,
+    exact: Callable[..., jax.Array],
+    window: Window,
+    op: Operation,
 ) -> jax.Array:
     """Send each output's cotangent to its winner by `select-and-scatter`, where that keeps the contract.
 
     It picks the first of equal cells, but the cell after a NaN in place of the NaN, and padding in place of a cell that
-    is as low. So if any extreme is NaN or infinite, winners are found and routed to as without this lowering. The same
+    is as low. So if any extreme is NaN or infinite, the `exact` lowering finds winners and routes to them. The same
     holds where devices may share an axis, unless windows overlap only their neighbours: it would be wrong at the edges.
     """
 
@@ -125,7 +132,6 @@ def send_to_winners(
         _, pull_back = jax.vjp(partial(native_reduce_window, window=window, op=op), x.astype(wide))
         return pull_back(cotangent.astype(wide))[0].astype(cotangent.dtype)
 
-    exact = partial(winners.send_to_winners, x=x, selection=gpu.SELECTION, window=window, op=op)
     if not (on_one_device() or all(axis.extent < 2 * axis.stride for axis in window.axes)):
-        return exact(cotangent)
-    return if_all(jnp.isfinite(values), native, exact, cotangent)
+        return exact(cotangent, x, values)
+    return if_all(jnp.isfinite(values), native, lambda cotangent: exact(cotangent, x, values), cotangent)

@@ -17,7 +17,7 @@ from jax import lax
 
 from jaxpool._engine.bins_as_tiles import as_tiles, by_table, cells_at_place, copy_to_tiles
 from jaxpool._engine.operations import Arrays, pad
-from jaxpool._engine.stages import barrier
+from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
 
@@ -56,10 +56,10 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     crops = known_platform() != "tpu" or window.tiles
     above = {axis.axis: axis.overhang if crops else max(axis.overhang, 0) for axis in window.axes}
     if window.has_bins:
-        x = barrier(x) if by_table(window) else copy_to_tiles(x, window, fill)
+        x = materialize(x) if by_table(window) else copy_to_tiles(x, window, fill)
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
-    return barrier(padded) if grown else padded
+    return materialize(padded) if grown else padded
 
 
 def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tuple[Arrays, Window]:

@@ -4,13 +4,11 @@ A selection takes windows in turn, the last axes first: the first winner of a wi
 the first row that has the best winner. Each of these windows records the row-major offset of the winner in it, in the
 smallest unsigned dtype that numbers its cells: one byte per output up to 256 cells.
 
-A platform may take a window of several axes one axis after the other in the same way, and compose their offsets. Or it
-starts with the first axis and carries along what is known of the offset: equal cells are compared by it, and each
-further axis appends its own. Routing takes the axes in the opposite order, and each takes its own offset off.
+All windows that pick the same row share its winner, and so does the way back: cotangents go from the last of these
+windows to the first, each along its own offsets.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -33,27 +31,10 @@ Winners = tuple[jax.Array, Offsets]
 Masked = tuple[jax.Array, Offsets]
 
 
-@dataclass(frozen=True)
-class PlatformSelection:
-    """How a platform selects and routes.
-
-    Attributes:
-        order: The windows, of one axis or of all, that a window is split into for arrays of a shape, the last axis
-            first or the first one.
-        select: The extreme of every window, and its number: its offset, added to the entry of the cell in an array of
-            numbers if there is one. Among equal cells the one with the lowest number wins.
-        route: What the windows send to the cells at their offsets, combined by a sum or a maximum.
-    """
-
-    order: Callable[[Window, Sequence[int]], tuple[Window, ...]]
-    select: Callable[..., Winner]
-    route: Callable[..., jax.Array]
-
-
 def first_winners(
     x: jax.Array,
     masked: Masked | None,
-    selection: PlatformSelection,
+    select: Callable[[jax.Array, Window, Operation], Winner],
     windows: Sequence[Window],
     op: Operation,
 ) -> Winners:
@@ -70,7 +51,7 @@ def first_winners(
         if recorded and known_platform() == "gpu":
             # These are separate kernels. Without this, one would write all cells of a window for the next.
             x, recorded[-1] = lax.optimization_barrier((x, recorded[-1]))
-        x, offsets = _select(selection, x, window, op)
+        x, offsets = select(x, window, op)
         # Low padding and leading masked cells win only if no cell is better.
         if first is not None:
             offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
@@ -81,10 +62,10 @@ def first_winners(
 
 
 def first_present(
-    mask: jax.Array, selection: PlatformSelection, windows: Sequence[Window]
+    mask: jax.Array, select: Callable[..., Winner], windows: Sequence[Window]
 ) -> tuple[jax.Array, Offsets]:
     """Which windows hold a cell of a mask, and the offsets of the first, in the form that `first_winners` expects."""
-    nonempty, (*inner, first) = first_winners(mask, None, selection, windows, lax.max)
+    nonempty, (*inner, first) = first_winners(mask, None, select, windows, lax.max)
     none = no_offset(windows[-1])
     return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
 
@@ -100,57 +81,13 @@ def no_offset(window: Window) -> Any:
 
 
 def route_to_winners(
-    cotangent: jax.Array, offsets: Sequence[jax.Array], selection: PlatformSelection, windows: Sequence[Window]
+    cotangent: jax.Array, offsets: Offsets, route: Callable[..., jax.Array], windows: Sequence[Window]
 ) -> jax.Array:
     """Send each output's cotangent to the cell at its winner's offsets, from the last window back to the first."""
     dtype = cotangent.dtype
     for window, own in zip(reversed(windows), reversed(offsets), strict=True):
-        cotangent = _route(selection, cotangent, own, window)
+        cotangent = route(cotangent, own, window)
     return cotangent.astype(dtype)
-
-
-def send_to_winners(
-    cotangent: jax.Array, x: jax.Array, _: Any = None, *, selection: PlatformSelection, window: Window, op: Operation
-) -> jax.Array:
-    """Send each output's cotangent to its winner, found again among the cells x; the extremes are not needed."""
-    _, offsets = first_winners(x, None, selection, (window,), op)
-    return route_to_winners(cotangent, offsets, selection, (window,))
-
-
-def _select(selection: PlatformSelection, x: jax.Array, window: Window, op: Operation) -> Winner:
-    """The extreme of every window and its row-major offset."""
-    parts = selection.order(window, x.shape)
-    in_order, zero = _starts_with_first_axis(parts), np.zeros((), np.min_scalar_type(window.cells - 1))
-    recorded: list[jax.Array] = []
-    for part in parts:
-        numbers = encode((recorded[-1], zero), (part.cells,)) if in_order and recorded else None
-        x, offsets = selection.select(x, numbers, part, op)
-        recorded.append(offsets)
-    return x, recorded[-1] if in_order else composed(*recorded, windows=parts)
-
-
-def _route(selection: PlatformSelection, cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    """Undo `_select`, one axis at a time in the opposite order.
-
-    All windows that picked the same row, or column, at the same place share its winner, and so agree on the offset
-    along the axes taken before. The maximum over them, or 0 if there are none, carries it there.
-    """
-    first, *others = parts = selection.order(window, cotangent.shape)
-    cells = window.cells
-    for part in reversed(others):
-        cells //= part.cells
-        if _starts_with_first_axis(parts):
-            before, own = decode(offsets, (part.cells,))
-        else:
-            own, before = decode(offsets, (cells,))
-        cotangent, offsets = (
-            selection.route(array, own, part, op) for array, op in ((cotangent, lax.add), (before, lax.max))
-        )
-    return selection.route(cotangent, offsets, first, lax.add)
-
-
-def _starts_with_first_axis(parts: Sequence[Window]) -> bool:
-    return parts[0].axes[0].axis < parts[-1].axes[0].axis
 
 
 def _may_start_with_padding(window: Window) -> bool:

@@ -14,7 +14,6 @@ from jax import lax
 
 from jaxpool._engine.maps import on_every_platform, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.stages import many_kernels
 from jaxpool._engine.window_offsets import pad_in_tiles
 from jaxpool._geometry.window import Window
 
@@ -112,6 +111,6 @@ def route_along_last(cotangents: jax.Array, offsets: jax.Array, window: Window) 
         return route_to_chosen([cotangent], [offset], window)
 
     def add_rank(number: jax.Array, total: jax.Array) -> jax.Array:
-        return total + route(many_kernels(number))
+        return total + route(number)
 
     return lax.fori_loop(1, offsets.shape[-1], add_rank, route(0))

@@ -7,7 +7,6 @@ ways of their own for large windows and few cells, which are at the end.
 
 import itertools
 import math
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -64,10 +63,6 @@ def last_first(window: Any, *_: Any) -> Any:
     return window.split()
 
 
-def first_first(window: Any, *_: Any) -> Any:
-    return window.split()[::-1]
-
-
 AT_ONCE, PIECES = (
     ("folds_at_once", "reduces_at_once", "adds_at_once"),
     ("folds_pieces", "spreads_pieces", "routes_in_pieces"),
@@ -77,18 +72,13 @@ EACH_AXIS, NO_PIECES = dict.fromkeys(AT_ONCE, never), dict.fromkeys(PIECES, neve
 CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
     "at once": (
         "cpu",
-        dict.fromkeys(AT_ONCE, always) | NO_PIECES | {"selection_order": whole, "windows_in_turn": whole},
+        dict.fromkeys(AT_ONCE, always) | NO_PIECES | {"selection_order": whole},
     ),
     "pieces, the last axis first": (
         "cpu",
-        EACH_AXIS
-        | dict.fromkeys(PIECES, of_one_axis)
-        | {"selection_order": last_first, "windows_in_turn": last_first, "is_stage": always},
+        EACH_AXIS | dict.fromkeys(PIECES, of_one_axis) | {"selection_order": last_first, "is_stage": always},
     ),
-    "slices, the first axis first": (
-        "cpu",
-        EACH_AXIS | NO_PIECES | {"selection_order": first_first, "is_stage": never, "reduces_by_slices": always},
-    ),
+    "slices": ("cpu", EACH_AXIS | NO_PIECES | {"is_stage": never, "reduces_by_slices": always}),
     "reduce_window": ("cpu", EACH_AXIS | {"reduces_by_slices": never, "folds_pieces": never}),
     "gpu: reduce_window": ("gpu", {"MOST_READS": 0, "MOST_TERMS": 0, "takes_pieces": never}),
     "gpu: slices": ("gpu", {"MOST_READS": 0, "MOST_TERMS": 10**9, "takes_pieces": never}),
@@ -105,8 +95,6 @@ def test_every_choice_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch)
     module = {"cpu": maps.cpu, "gpu": maps.gpu, "tpu": maps.tpu}[platform]
     for predicate, choice in forced.items():
         monkeypatch.setattr(module, predicate, choice)
-        if predicate == "selection_order":
-            monkeypatch.setitem(maps._SELECTIONS, "cpu", replace(module.SELECTION, order=choice))
     jax.clear_caches()
     random = np.random.default_rng(0)
     given, expected = [], []

@@ -207,15 +207,3 @@ def test_batches_have_the_same_winners(platform: str) -> None:
     _, winners = sliding.first_winners(x, windows)
     cotangent = np.broadcast_to(np.arange(136.0).reshape(8, 17), winners.shape)
     np.testing.assert_array_equal(found, sliding.to_winners(cotangent, winners, windows, x.shape))
-
-
-@pytest.mark.parametrize("pool", ["max_pool_with_indices", "min_pool_with_indices"])
-def test_zeros_are_those_that_indices_name(pool: str) -> None:
-    zeros = np.random.default_rng(0).choice([0.0, -0.0], (9, 6, 8)).astype(np.float32)
-    windows: list[dict[str, Any]] = [{"kernel_size": (6, 8)}, {"kernel_size": (1, 4)}]
-    windows += [{"kernel_size": (3, 3), "stride": 1}, {"kernel_size": jaxpool.bins(5, 1)}]
-    found = compiled_fast(lambda x: [getattr(jaxpool, pool)(x, **window) for window in windows])(zeros)
-    for values, indices in found:
-        named = np.take_along_axis(zeros.reshape(9, -1), np.asarray(indices).reshape(9, -1), 1)
-        assert 0 < np.signbit(named).sum() < named.size
-        np.testing.assert_array_equal(np.signbit(values).reshape(9, -1), np.signbit(named))
