@@ -5,13 +5,13 @@ two at most if there are fewer bins than cells. A CPU's compiler fuses such gath
 If the numbers of bins and of cells have a common divisor, the pattern repeats, and each period is gathered separately,
 so that a sharded axis needs no cells from other shards if each shard holds whole periods.
 
-TPUs reduce bins one by one (`tpu`). In all other cases `copy_to_tiles` gives every bin a copy of its cells, side by
+In all other cases `copy_to_tiles` gives every bin a copy of its cells, side by
 side and filled up to the size of the largest bin. The bins are then windows that tile the axis, and any code for
 windows can evaluate them. `combine_copies` is the inverse. Each is one gather, at a cost linear in the cells.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,9 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule
 from jaxpool._engine.blocks import fold
-from jaxpool._engine.operations import Operation, merge_axis, split_axis
+from jaxpool._engine.operations import merge_axis, split_axis
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.bins import BinAxis
 from jaxpool._geometry.window import Window
@@ -58,7 +57,12 @@ def cells_at_place(array: jax.Array, window: Window, place: int, fill: Any) -> j
     """The cells at one place of all bins, along one axis; `fill` where a bin has fewer cells."""
     (axis,) = window.axes
     assert isinstance(axis, BinAxis)
-    return _read_in_periods(array, axis, lambda period: _CellsAtPlace(period, place), fill)
+
+    def positions(period: BinAxis) -> np.ndarray:
+        bins = period.kinds()
+        return np.where(place < period.held_by(bins, padding=False), period.start(bins) + place, period.size)
+
+    return _read_in_periods(array, axis, positions, fill)
 
 
 def gather_from_bins(
@@ -66,7 +70,6 @@ def gather_from_bins(
     outputs: Sequence[tuple[jax.Array, Any]],
     window: Window,
     inputs: Sequence[tuple[jax.Array, Any]],
-    combine: Operation,
     table: Callable[[Any], Any] | None,
 ) -> jax.Array:
     """Compute `gather.gather_windows` for bins along one axis: a term for each of the bins that may hold a cell."""
@@ -81,7 +84,7 @@ def gather_from_bins(
     for numbers, covered, bins_at in _holders(period, bins[0].ndim):
         windows = tuple(bins_at(array) if array.shape[axis.axis + 1] > 1 else array for array in bins)
         added = contribution(numbers if table is None else table(numbers), covered, windows, cells)
-        total = added if total is None else combine(total, added)
+        total = added if total is None else total + added
     assert total is not None, "every cell is in a bin"
     return merge_axis(total, axis.axis)
 
@@ -104,7 +107,7 @@ def _holders(period: BinAxis, rank: int) -> Iterator[tuple[Any, Any, Callable[[j
     along = replace(period, axis=entries)
     for number, (bins, held, places) in enumerate(zip(*map(materialize, period.holders()), strict=True)):
         covered = along.along(held, rank) if number else True
-        yield along.along(places, rank), covered, partial(_read_holders, along=along, bins=bins, held=held)
+        yield along.along(places, rank), covered, partial(take, positions=bins, axis=entries, fill=0, inside=True)
 
 
 def as_tiles(window: Window) -> Window:
@@ -122,143 +125,34 @@ def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
-            array = _read_in_periods(materialize(array), axis, _CellsOfBins, fill)
+            array = _read_in_periods(materialize(array), axis, lambda period: materialize(period.cells().ravel()), fill)
     return array
 
 
-def combine_copies(array: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Combine the copies of every cell by `op`: a sum, or a maximum of unsigned integers.
-
-    With a sum this is the transpose of `copy_to_tiles`.
-    """
+def combine_copies(array: jax.Array, window: Window) -> jax.Array:
+    """Add up the copies of every cell: the transpose of `copy_to_tiles`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
             period = replace(axis.period(), axis=axis.axis + 1)
+            bins, held, places = period.holders()
+            # All numbers must be distinct, including those beyond the array.
+            missing = period.output * period.kernel + lax.iota(np.int32, bins.size).reshape(bins.shape)
+            numbers = materialize(jnp.where(held, bins * period.kernel + places, missing))
             split = _split(array, axis, period.output * period.kernel)
-            if op is lax.add:
-                array = merge_axis(apply_linear_map(_SumOfCopies(period), split), axis.axis)
-            else:
-                array = merge_axis(_combine(split, period, op), axis.axis)
+            copied = take(split, numbers, period.axis, 0, inside=False, unique=True)
+            array = merge_axis(lax.squeeze(fold(copied, (period.axis,), lax.add), (period.axis,)), axis.axis)
     return array
 
 
-def _combine(copies: jax.Array, period: BinAxis, op: Operation) -> jax.Array:
-    bins, held, places = period.holders()
-    # All numbers must be distinct, including those beyond the array.
-    missing = period.output * period.kernel + lax.iota(np.int32, bins.size).reshape(bins.shape)
-    numbers = materialize(jnp.where(held, bins * period.kernel + places, missing))
-    copied = take(copies, numbers, period.axis, 0, inside=False, unique=True)
-    return lax.squeeze(fold(copied, (period.axis,), op), (period.axis,))
-
-
-# JAX would transpose these gathers into scatters, where derivatives of pools are differentiated. Their transposes are
-# gathers, too: of the cells of bins the sum over the bins that hold a cell, and the other way round.
-
-
-@dataclass(frozen=True)
-class _CellsOfBins(LinearMap):
-    """A copy of its cells for every bin, along the axis of a period."""
-
-    period: BinAxis
-
-    def read(self, cells: jax.Array, fill: Any) -> jax.Array:
-        positions = materialize(self.period.cells().ravel())
-        return take(cells, positions, self.period.axis, fill, inside=False)
-
-    def forward(self, cells: jax.Array, /) -> jax.Array:
-        return self.read(cells, 0)
-
-    def transpose(self, copies_bar: jax.Array, /) -> jax.Array:
-        return _combine(copies_bar, self.period, lax.add)
-
-
-@dataclass(frozen=True)
-class _SumOfCopies(LinearMap):
-    """The sum of the copies of every cell."""
-
-    period: BinAxis
-
-    def forward(self, copies: jax.Array, /) -> jax.Array:
-        return _combine(copies, self.period, lax.add)
-
-    def transpose(self, cells_bar: jax.Array, /) -> jax.Array:
-        return _CellsOfBins(self.period).read(cells_bar, 0)
-
-
-@dataclass(frozen=True)
-class _CellsAtPlace(LinearMap):
-    """The cells at one place of all bins, of which no two have the same one: there are no more bins than cells."""
-
-    period: BinAxis
-    place: int
-
-    def read(self, cells: jax.Array, fill: Any) -> jax.Array:
-        positions, held = _positions(self.period, self.place)
-        return take(cells, positions, self.period.axis, fill, inside=bool(held.all()))
-
-    def forward(self, cells: jax.Array, /) -> jax.Array:
-        return self.read(cells, 0)
-
-    def transpose(self, bins_bar: jax.Array, /) -> jax.Array:
-        along, total = self.period, None
-        for bins, held, places in zip(*map(materialize, along.holders()), strict=True):
-            sent = take(bins_bar, bins, along.axis, 0, inside=True)
-            sent = jnp.where(along.along(held & (places == self.place), sent.ndim), sent, 0)
-            total = sent if total is None else total + sent
-        assert total is not None, "every cell is in a bin"
-        return total
-
-
-@dataclass(frozen=True)
-class _HoldersOfCells(LinearMap):
-    """For each cell one of the bins that may hold it: their numbers, and whether they do; others pass nothing back."""
-
-    period: BinAxis
-
-    def forward(self, outputs: jax.Array, bins: jax.Array, held: jax.Array, /) -> jax.Array:
-        return take(outputs, bins, self.period.axis, 0, inside=True)
-
-    def transpose(self, cells_bar: jax.Array, bins: jax.Array, held: jax.Array, /) -> jax.Array:
-        along, total = self.period, None
-        for place in range(along.kernel):
-            positions, exists = _positions(along, place)
-            chosen = held.at[positions].get(mode="fill", fill_value=False) & exists
-            chosen &= bins.at[positions].get(mode="fill", fill_value=-1) == np.arange(along.output, dtype=np.int32)
-            sent = take(cells_bar, positions, along.axis, 0, inside=bool(exists.all()))
-            sent = jnp.where(along.along(chosen, sent.ndim), sent, 0)
-            total = sent if total is None else total + sent
-        assert total is not None, "every bin has a cell"
-        return total
-
-
-def _positions(period: BinAxis, place: int) -> tuple[np.ndarray, np.ndarray]:
-    """The cell at a place of every bin, `size` where it has none, and whether it has one."""
-    bins = period.kinds()
-    held = place < period.held_by(bins, padding=False)
-    return np.where(held, period.start(bins) + place, period.size), held
-
-
-def _read_holders(outputs: jax.Array, *, along: BinAxis, bins: jax.Array, held: jax.Array) -> jax.Array:
-    return apply_linear_map(_HoldersOfCells(along), outputs, bins, held)
-
-
-def _read_in_periods(array: jax.Array, axis: BinAxis, cells: Callable[[BinAxis], Any], fill: Any) -> jax.Array:
-    """The cells of every period by this map; `fill` where a bin has none."""
+def _read_in_periods(array: jax.Array, axis: BinAxis, positions: Callable[[BinAxis], Any], fill: Any) -> jax.Array:
+    """The cells at these positions in every period; `fill` at the position `size`."""
     period = axis.period()
+    along = positions(period)
+    inside = isinstance(along, np.ndarray) and bool((along < period.size).all())
     if period.size == axis.size:
-        return _filled(array, cells(period), fill)
+        return take(array, along, axis.axis, fill, inside=inside)
     split = _split(array, axis, period.size)
-    return merge_axis(_filled(split, cells(replace(period, axis=axis.axis + 1)), fill), axis.axis)
-
-
-@custom_rule((1, 2))
-def _filled(array: jax.Array, cells: _CellsOfBins | _CellsAtPlace, fill: Any) -> jax.Array:
-    return cells.read(array, fill)
-
-
-@_filled.defjvp
-def _filled_jvp(cells: Any, fill: Any, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    return _filled(*primals, cells, fill), apply_linear_map(cells, *tangents)
+    return merge_axis(take(split, along, axis.axis + 1, fill, inside=inside), axis.axis)
 
 
 def _split(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:

@@ -5,7 +5,6 @@ the slices, so NaN is kept at any size, where the platform's own reduction may d
 of about log n levels, so its rounding error grows slowly with n.
 """
 
-import math
 from collections.abc import Sequence
 
 import jax
@@ -25,50 +24,34 @@ from jaxpool._engine.operations import (
 )
 from jaxpool._engine.stages import materialize
 from jaxpool._geometry.window import Window, WindowAxis
-from jaxpool._platforms import known_platform, most_devices
+from jaxpool._platforms import most_devices
 
 # A loop that reads an activation in more places has it computed in a pass of its own, or again for every slice: global
 # averages then take 2 to 8 times as long.
 MOST_COMBINED = 15
-# Cells of rows whose slices are some cache lines long, but no pages.
-_LONG_ROWS = range(512, 8192)
 
 
 def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce windows that tile an array, by `lax.max`, `lax.min` or `lax.add`."""
     cells, axes = split_blocks(padded, window)
-    return join_blocks(fold(cells, axes, op, devices_of(window)), axes, window)
+    return join_blocks(_fold_windows(cells, axes, window, op), axes, window)
 
 
 def first_in_blocks(padded: jax.Array, window: Window, op: Operation) -> tuple[jax.Array, jax.Array]:
     """The extreme of windows that tile an array, and the lowest number of a cell that has it."""
     cells, axes = split_blocks(padded, window)
-    best = materialize(fold(cells, axes, op, devices_of(window)))
+    best = materialize(_fold_windows(cells, axes, window, op))
     # In 32 bits: their minimum compiles to faster code than that of bytes. The best of a window that holds NaN is NaN.
     numbers, found = numbers_of(cells.shape, axes, np.uint32), (cells == best) | (cells != cells)
     first = jnp.where(found, numbers, np.uint32(np.iinfo(np.uint32).max)).min(axes, keepdims=True)
-    return join_blocks(best, axes, window), join_blocks(first, axes, window).astype(
-        np.min_scalar_type(window.cells - 1)
-    )
+    offsets = first.astype(np.min_scalar_type(window.cells - 1))
+    return join_blocks(best, axes, window), join_blocks(offsets, axes, window)
 
 
-def fold(array: jax.Array, axes: Sequence[int], op: Operation, devices: Sequence[int] = ()) -> jax.Array:
-    """Combine all cells along `axes`, which keep size 1; at most so many devices share each of them, 1 by default."""
-    counts = [math.gcd(array.shape[axis], count) for axis, count in zip(axes, devices, strict=False)]
-    shared = [axis for axis, count in zip(axes, counts, strict=False) if count > 1]
-    for axis, count in zip(axes, counts, strict=False):
-        if axis in shared:
-            array = _fold_shards(array, axis, op, count)
-    array = _fold_slices(array, [axis for axis in axes if axis not in shared], op)
-    return combine_devices(array, shared, op) if shared else array
-
-
-def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
-    """Combine slices far apart in memory, in steps of at most `MOST_COMBINED`; in long rows neighbouring ones first."""
+def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
+    """Combine all cells along `axes`, which keep size 1: slices far apart in memory, at most `MOST_COMBINED` a step."""
     reads = 1
     for axis in axes:
-        if axis == array.ndim - 1 and (stretches := _stretches(array.shape[axis])):
-            array, reads = _fold_stretches(array if reads == 1 else materialize(array), *stretches, op), 1
         while (cells := array.shape[axis]) > 1:
             width = -(-cells // MOST_COMBINED)
             if axis == array.ndim - 1 and cells > 63:
@@ -81,29 +64,13 @@ def _fold_slices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Ar
     return array
 
 
-def _fold_stretches(array: jax.Array, count: int, width: int, op: Operation) -> jax.Array:
-    """Combine so many neighbouring stretches of `width` cells in every row."""
-    axis = array.ndim - 1
-    split = split_axis(split_axis(array, axis, count * width), axis + 1, width)
-    stretches = [lax.index_in_dim(split, number, axis + 1, keepdims=False) for number in range(count)]
-    return merge_axis(materialize(combine(op, stretches)), axis)
+def _fold_windows(cells: jax.Array, axes: Sequence[int], window: Window, op: Operation) -> jax.Array:
+    return (combine_devices if is_shared(window) else fold)(cells, axes, op)
 
 
-def _stretches(cells: int) -> tuple[int, int] | None:
-    """How many neighbouring stretches of a long row a CPU combines, and the cells in each; None for other rows.
-
-    Slices of a whole row, which are far apart in memory, take up to twice as long to read.
-    """
-    if known_platform() != "cpu" or cells not in _LONG_ROWS:
-        return None
-    choices = ((count, width) for width in (32, 16, 8) for count in range(MOST_COMBINED, 7, -1))
-    return next((each for each in choices if cells % math.prod(each) == 0 and math.prod(each) < cells), None)
-
-
-def _fold_shards(array: jax.Array, axis: int, op: Operation, devices: int) -> jax.Array:
-    """Combine the cells of an axis on each device, and keep one result from each."""
-    each = split_axis(array, axis, array.shape[axis] // devices)
-    return lax.squeeze(fold(each, (axis + 1,), op), (axis + 1,))
+def is_shared(window: Window) -> bool:
+    """Whether several devices may share the cells of a window: of one that is the only one along an axis."""
+    return most_devices() > 1 and any(axis.output == 1 for axis in window.axes)
 
 
 def combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
@@ -154,20 +121,9 @@ def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int
     return array, tuple(axes)
 
 
-def devices_of(window: Window) -> list[int]:
-    """The most devices that may share each axis of cells that `split_blocks` returns."""
-    pairs = zip((None, *window.axes), window.axes, strict=False)
-    return [most_sharing(axis) for before, axis in pairs if axis.output > 1 or not _merges(before, axis)]
-
-
 def _merges(before: WindowAxis | None, axis: WindowAxis) -> bool:
     """Whether the cells of an axis with one window are merged with those of the pooled axis before it."""
     return before is not None and before.axis == axis.axis - 1 and most_devices() == 1
-
-
-def most_sharing(axis: WindowAxis) -> int:
-    """The most devices that may share the cells of a window that tiles an axis: one, if there are more windows."""
-    return 1 if axis.output > 1 else most_devices()
 
 
 def join_blocks(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:

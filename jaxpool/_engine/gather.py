@@ -64,12 +64,12 @@ def gather_windows(
     """
     if window.has_bins:
         if by_table(window):
-            return gather_from_bins(contribution, outputs, window, inputs, combine, table)
+            return gather_from_bins(contribution, outputs, window, inputs, table)
         copies = [(copy_to_tiles(array, window, fill), fill) for array, fill in inputs]
         # With a term for every offset, gradients of bins take a TPU 1.5 to 1.9 times the cycles.
         options: dict[str, Any] = {"pads_terms": pads_terms, "dilates": False}
         total = gather_windows(contribution, outputs, as_tiles(window), copies, combine, table, **options)
-        return combine_copies(total, window, combine)
+        return combine_copies(total, window)
     footprint = window.footprint if isinstance(window, FootprintWindow) else None
     axes = _rows_of(window, offsets, dilates and _dilates_outputs(window))
     rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)

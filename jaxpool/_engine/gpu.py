@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine import winners
-from jaxpool._engine.blocks import combine_devices, devices_of, join_blocks, split_blocks
+from jaxpool._engine.blocks import combine_devices, is_shared, join_blocks, split_blocks
 from jaxpool._engine.loops import reduce_footprint, route_to_chosen, select_footprint, spread_footprint
 from jaxpool._engine.operations import Arrays, Operation, identity, numbers_of, reduction_dtype
 from jaxpool._engine.pieces import reduce_in_pieces, route_in_pieces, select_in_pieces, spread_in_pieces
@@ -85,7 +85,7 @@ def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce whole axes, for windows that share no cells: each axis becomes one of windows and one of their cells."""
     fill = identity(op, x.dtype)
     cells, axes = split_blocks(pad_windows(x, window, fill), window)
-    if max(devices_of(window)) > 1:
+    if is_shared(window):
         reduced = combine_devices(cells, axes, op)
     else:
         reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)

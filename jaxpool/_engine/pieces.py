@@ -1,13 +1,15 @@
 """Long windows along one axis taken over pieces: log(kernel) steps instead of one per cell, to the windows and back.
 
-Cells make short pieces, these make longer ones, and a few of each make a window: `_geometry/pieces` divides windows so.
-Every step combines its pieces pairwise, so the rounding error of a sum grows with log2(kernel). The transpose of a sum
+The cells are pooled in windows of a few cells, the pieces; these in windows of a few pieces; and so on. A window
+consists of as many of the longest pieces as fit, then of shorter ones, down to single cells; no two share a cell. Every
+step combines its pieces pairwise, so the rounding error of a sum grows with log2(kernel). The transpose of a sum
 is itself a windowed sum. On the way back from a window to its winner every step finds the piece that holds it.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -22,11 +24,106 @@ from jaxpool._engine.reductions import spread_by_windows
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
-from jaxpool._geometry.pieces import Pieces, divide_window
 from jaxpool._geometry.window import Window, WindowAxis
+
+# The most pieces that make a longer one.
+_MOST_PIECES = 16
 
 # Makes one piece of several, from the number of the first cell of each, and what is known of it for all windows.
 Join = Callable[[Sequence[tuple[int, Arrays]]], Arrays]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Windows of cells, or of pieces of one kind.
+
+    Attributes:
+        kind: Which pieces: how many kinds are shorter, cells included.
+        first, end: The pieces that the windows reach, of all those along the axis.
+        window: The windows of these pieces.
+        width: The cells of a piece.
+        start: The first cell of the pieces in a long window.
+    """
+
+    kind: int
+    first: int
+    end: int
+    window: Window
+    width: int
+    start: int
+
+    @property
+    def cells(self) -> int:
+        """The cells of one window."""
+        return self.width * self.window.cells
+
+
+@dataclass(frozen=True)
+class Division:
+    """Long windows, divided into pieces.
+
+    Attributes:
+        kinds: What makes each kind of pieces, the shortest first.
+        groups: The pieces that make up every window, those at its start first.
+    """
+
+    kinds: tuple[Pieces, ...]
+    groups: tuple[Pieces, ...]
+
+
+def _equal_steps(kernel: int, most: int) -> tuple[int, int]:
+    """How many steps of at most so many pieces make so many cells, and the least number of pieces that does."""
+    steps = next(steps for steps in itertools.count(1) if most**steps >= kernel)
+    return steps, next(pieces for pieces in itertools.count(1) if pieces**steps >= kernel)
+
+
+def _distance_and_count(axis: WindowAxis, width: int) -> tuple[int, int]:
+    """The distance between the first cells of two pieces of so many cells, and how many pieces there are."""
+    stride = _stride(axis)
+    # Windows start at multiples of the stride, and pieces in them at multiples of their own extent.
+    distance = math.gcd(stride, width * axis.dilation)
+    reached = (axis.output - 1) * stride + axis.extent
+    return distance, (reached - (width - 1) * axis.dilation - 1) // distance + 1
+
+
+def _stride(axis: WindowAxis) -> int:
+    """The stride, 0 for a single window, which has any."""
+    return axis.stride if axis.output > 1 else 0
+
+
+def divide_window(axis: WindowAxis) -> Division:
+    """The division of windows along an axis, in which 16 pieces at most make a longer one."""
+    steps, factor = _equal_steps(axis.kernel, _MOST_PIECES)
+    # Of every kind: the pieces as an axis, the length of a piece, and the distance between the first cells of two.
+    sources = [(axis, 1, 1)]
+
+    def windows(kind: int, start: int, count: int, distance: int, output: int) -> Pieces:
+        """Windows of so many pieces, the first one from cell `start` on, the padding included."""
+        pieces, width, step = sources[kind]
+        spacing, skipped = width * axis.dilation // step, start * axis.dilation // step - pieces.low
+        stride = distance // step or (count - 1) * spacing + 1
+        end = skipped + (output - 1) * stride + (count - 1) * spacing + 1
+        first, low, high = max(0, skipped), max(0, -skipped), max(0, end - pieces.size)
+        end = min(end, pieces.size)
+        along = WindowAxis(pieces.axis, end - first, count, stride, spacing, low, high, output)
+        made = Window((along,))
+        return Pieces(kind, first, end, made, width, start)
+
+    kinds: list[Pieces] = []
+    for kind in range(steps - 1):
+        longer = sources[kind][1] * factor
+        distance, count = _distance_and_count(axis, longer)
+        kinds.append(windows(kind, 0, factor, distance, count))
+        sources.append((replace(axis, size=count, low=0, high=0), longer, distance))
+    groups: list[Pieces] = []
+    done = 0
+    for kind, (_, width, _) in reversed(list(enumerate(sources))):
+        count = (axis.kernel - done) // width
+        if count:
+            groups.append(windows(kind, done, count, _stride(axis), axis.output))
+            done += count * width
+    # Others hold padding only.
+    return Division(tuple(kinds), tuple(group for group in groups if group.first < group.end))
 
 
 def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -56,7 +153,7 @@ def join_winners(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
 def _join_pieces(join: Join, padded: Arrays, window: Window) -> Arrays:
     """Combine the cells of every window by `join`, in steps."""
     (axis,) = window.axes
-    division = divide_window(Window((replace(axis, size=padded[0].shape[axis.axis], low=0, high=0),)))
+    division = divide_window(replace(axis, size=padded[0].shape[axis.axis], low=0, high=0))
 
     def joined(*sources: Arrays, groups: Sequence[Pieces]) -> Arrays:
         pieces = []
@@ -106,8 +203,7 @@ def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) ->
         cotangent, offsets = (_interleave_zeros(each, axis.axis, axis.stride) for each in (cotangent, offsets))
     kernel = axis.kernel
     # Up to 8 pieces per step cost less than two, as every step reads and writes whole arrays.
-    count = next(count for count in itertools.count(1) if 8**count >= kernel)
-    most = next(most for most in itertools.count(2) if most**count >= kernel)
+    _, most = _equal_steps(kernel, 8)
     while kernel > most:
         width = -(-kernel // most)
         starts = [min(start, kernel - width) for start in range(0, kernel, width)]

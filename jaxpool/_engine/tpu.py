@@ -1,20 +1,14 @@
-"""Lowerings for TPUs where they differ from a GPU's: native windowed operations, and slices in place of gathers.
+"""Lowerings for TPUs where they differ from a GPU's: native windowed operations."""
 
-Bins of unequal sizes are sliced one by one. Copies of all bins side by side take 2 to 7 times the cycles.
-"""
-
-import itertools
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
 from jaxpool._engine import gpu
-from jaxpool._engine.operations import Operation, accumulation_dtype, identity, if_all, reduction_dtype
+from jaxpool._engine.operations import Operation, accumulation_dtype, if_all, reduction_dtype
 from jaxpool._engine.reductions import (
     native_reduce_window,
     reduce_by_reduce_window,
@@ -25,23 +19,10 @@ from jaxpool._engine.window_offsets import holds_all_cells
 from jaxpool._geometry.window import Window
 from jaxpool._platforms import on_one_device
 
-# The most bins along an axis that are sliced one by one.
-_MOST_SLICES = 64
-
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce every window of x by `op`: `lax.max`, `lax.min` or `lax.add`. Sums of 16-bit floats are float32."""
-    dtype = reduction_dtype(op, x.dtype)
-    if _slices_bins(window):
-        # The first axis first: rows are then added whole. The other order takes 4 to 7 times the cycles. Bins are
-        # widened after they are sliced, as a wider array would be in memory.
-        for part in reversed(window.split()):
-            if part.has_bins:
-                x = _reduce_bins(x, part, op, dtype)
-            else:
-                x = reduce_by_reduce_window(x.astype(dtype), part, op)
-        return x
-    x = x.astype(dtype)
+    x = x.astype(reduction_dtype(op, x.dtype))
     if window.has_footprint:
         return gpu.reduce_windows(x, window, op)
     for part in gpu.order(window):
@@ -56,46 +37,11 @@ def spread(cotangent: jax.Array, window: Window) -> jax.Array:
     """Send each output's cotangent to every cell of its window: the transpose of the windowed sum."""
     if window.has_footprint:
         return gpu.spread(cotangent, window)
-    if _slices_bins(window):
-        for part in window.split():
-            cotangent = _spread_bins(cotangent, part) if part.has_bins else spread_by_reduce_window(cotangent, part)
-        return cotangent
     for part in reversed(gpu.order(window)):
         # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
         lowering = spread_by_windows if part.has_bins or holds_all_cells(part) else spread_by_reduce_window
         cotangent = lowering(cotangent, part)
     return cotangent
-
-
-def _slices_bins(window: Window) -> bool:
-    """Whether bins are sliced one by one: not where devices may share their axis, nor if the program would be long."""
-    return window.has_bins and on_one_device() and all(axis.output <= _MOST_SLICES for axis in window.axes)
-
-
-def _reduce_bins(x: jax.Array, part: Window, op: Operation, dtype: Any) -> jax.Array:
-    """Reduce every bin along one axis, in this dtype."""
-    (axis,) = part.axes
-    bins = [
-        lax.slice_in_dim(x, start, start + count, 1, axis.axis)
-        for start, count in ((axis.start(bin), axis.held_by(bin, padding=False)) for bin in range(axis.output))
-    ]
-    reduced = [lax.reduce(cells.astype(dtype), identity(op, dtype), op, (axis.axis,)) for cells in bins]
-    return lax.concatenate([lax.expand_dims(each, (axis.axis,)) for each in reduced], axis.axis)
-
-
-def _spread_bins(cotangent: jax.Array, part: Window) -> jax.Array:
-    """The transpose of the sum of every bin along one axis: cells between two edges are in the same bins."""
-    (axis,) = part.axes
-    starts, ends = axis.start(np.arange(axis.output)), axis.end(np.arange(axis.output))
-    edges = np.union1d(starts, ends).tolist()
-    stretches = []
-    for first, end in itertools.pairwise(edges):
-        holders = np.flatnonzero((starts <= first) & (end <= ends)).tolist()
-        total = reduce(lax.add, [lax.slice_in_dim(cotangent, bin, bin + 1, 1, axis.axis) for bin in holders])
-        shape = list(total.shape)
-        shape[axis.axis] = end - first
-        stretches.append(jnp.broadcast_to(total, shape))
-    return lax.concatenate(stretches, axis.axis)
 
 
 def keeps_cells(window: Window, dtype: Any) -> bool:
