@@ -3,8 +3,7 @@
 The derivatives of a pool are linear in the tangent or the cotangent. JAX can transpose one into the other, but turns
 gathers into scatters and evaluates both sides of branches. In a `LinearMap` both directions are explicit; a primitive
 evaluates one and transposes into the other. So forward mode gets a tangent map as good as the cotangent map, reverse
-mode keeps only the residuals of the map, and a linear pool is linear to JAX. Some maps also have derivatives with
-respect to the residuals; JAX derives these.
+mode keeps only the residuals of the map, and a linear pool is linear to JAX.
 
 A pool whose values are selected cells is linear wherever the selection is constant. Its rules follow from the selection
 and from the linear map that reads the selected cells, whose transpose sends cotangents to them. The same map reads
@@ -15,7 +14,7 @@ import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -73,10 +72,8 @@ class LinearMap(abc.ABC):
     """A map that is linear in its first argument, with an explicit transpose.
 
     The argument and the result are an array or a tuple of arrays. Both directions get the same residuals after it.
-    Derivatives treat residuals (such as winners' offsets) as constants, unless the map declares that they vary.
+    Derivatives treat residuals, such as winners' offsets, as constants.
     """
-
-    residuals_vary: ClassVar[bool] = False
 
     @abc.abstractmethod
     def forward(self, *arrays: Any, **_: Any) -> Any:
@@ -96,8 +93,7 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
     programs, JAX transposes `forward`.
     """
     if not primitives.available():
-        constants = residuals if linear_map.residuals_vary else jax.tree.map(lax.stop_gradient, residuals)
-        return linear_map.forward(vector, *constants)
+        return linear_map.forward(vector, *jax.tree.map(lax.stop_gradient, residuals))
     # The cotangent of a vector that devices share is a sum over those whose residuals differ.
     others = jax.tree.leaves(residuals)
     vector = jax.tree.map(lambda each: vary_with(each, *others), vector)
@@ -107,7 +103,6 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
         *residuals,
         like=like,
         transposed=_Direction(linear_map, True),
-        others_vary=linear_map.residuals_vary,
     )
 
 

@@ -70,7 +70,6 @@ def gather_from_bins(
     outputs: Sequence[tuple[jax.Array, Any]],
     window: Window,
     inputs: Sequence[tuple[jax.Array, Any]],
-    table: Callable[[Any], Any] | None,
 ) -> jax.Array:
     """Compute `gather.gather_windows` for bins along one axis: a term for each of the bins that may hold a cell."""
     (axis,) = window.axes
@@ -83,7 +82,7 @@ def gather_from_bins(
     total = None
     for numbers, covered, bins_at in _holders(period, bins[0].ndim):
         windows = tuple(bins_at(array) if array.shape[axis.axis + 1] > 1 else array for array in bins)
-        added = contribution(numbers if table is None else table(numbers), covered, windows, cells)
+        added = contribution(numbers, covered, windows, cells)
         total = added if total is None else total + added
     assert total is not None, "every cell is in a bin"
     return merge_axis(total, axis.axis)

@@ -44,11 +44,7 @@ def gather_windows(
     window: Window,
     inputs: Sequence[tuple[jax.Array, Any]] = (),
     combine: Operation = lax.add,
-    table: Callable[[Any], Any] | None = None,
-    *,
     offsets: Sequence[int] | None = None,
-    pads_terms: bool = False,
-    dilates: bool = True,
 ) -> jax.Array:
     """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
@@ -56,24 +52,20 @@ def gather_windows(
     shape. Each comes with its value outside. `contribution(numbers, covered, windows, cells)` gets the row-major
     numbers of the cells in their windows; which of the cells the windows hold at all (the others must get 0); the
     entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other. It
-    returns an array, and `combine` adds these up. A `table`, if given, is applied to the numbers while tracing.
+    returns an array, and `combine` adds these up.
 
     With `offsets`, in ascending order, only cells at these offsets along every axis count; for a stride of 1, where
-    numbers are ints. With `pads_terms` the outputs are padded for every term, instead of once and then sliced.
-    Without `dilates` a TPU takes the form of all other platforms.
+    numbers are ints.
     """
     if window.has_bins:
         if by_table(window):
-            return gather_from_bins(contribution, outputs, window, inputs, table)
+            return gather_from_bins(contribution, outputs, window, inputs)
         copies = [(copy_to_tiles(array, window, fill), fill) for array, fill in inputs]
-        # With a term for every offset, gradients of bins take a TPU 1.5 to 1.9 times the cycles.
-        options: dict[str, Any] = {"pads_terms": pads_terms, "dilates": False}
-        total = gather_windows(contribution, outputs, as_tiles(window), copies, combine, table, **options)
-        return combine_copies(total, window)
+        return combine_copies(gather_windows(contribution, outputs, as_tiles(window), copies), window)
     footprint = window.footprint if isinstance(window, FootprintWindow) else None
-    axes = _rows_of(window, offsets, dilates and _dilates_outputs(window))
+    axes = _rows_of(window, offsets, _dilates_outputs(window))
     rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)
-    windows_at = [_outputs_at(array, fill, axes, pads_terms) for array, fill in outputs]
+    windows_at = [_outputs_at(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(array, fill, axes) for array, fill in inputs)
     total = None
     for terms in itertools.product(*(axis.terms for axis in axes)):
@@ -88,7 +80,6 @@ def gather_windows(
             if not held.any():
                 continue
             covered = bool(held.all()) or jnp.asarray(held)
-        numbers = numbers if table is None else table(numbers)
         added = contribution(numbers, covered, tuple(at(terms) for at in windows_at), cells)
         total = added if total is None else combine(total, added)
     assert total is not None, "every window holds a cell"
@@ -189,23 +180,18 @@ def _dilates_outputs(window: Window) -> bool:
     return known_platform() == "tpu" and window.cells <= 16
 
 
-def _outputs_at(
-    array: jax.Array, fill: Any, axes: Sequence[_Rows], pads_terms: bool
-) -> Callable[[tuple[int, ...]], jax.Array]:
+def _outputs_at(array: jax.Array, fill: Any, axes: Sequence[_Rows]) -> Callable[[tuple[int, ...]], jax.Array]:
     """Return a function from t along every axis to the outputs at the windows of all rows; outside they are `fill`."""
     # An array that is constant along an axis has size 1 there.
     varying = [number for number, axis in enumerate(axes) if array.shape[axis.along.axis] == axis.outputs]
 
-    def widths(low_terms: Sequence[int], high_terms: Sequence[int]) -> dict[int, tuple[int, ...]]:
-        return {axes[n].along.axis: axes[n].padding(low_terms[n], high_terms[n]) for n in varying}
-
-    lowest, highest = ([axis.terms[end] for axis in axes] for end in (0, -1))
-    padded = array if pads_terms else _pad(array, widths(lowest, highest), fill)
+    widths = {axes[n].along.axis: axes[n].padding(axes[n].terms[0], axes[n].terms[-1]) for n in varying}
+    padded = _pad(array, widths, fill)
 
     def at(terms: tuple[int, ...]) -> jax.Array:
-        windows = pad(array, widths(terms, terms), fill) if pads_terms else padded
-        for number in () if pads_terms else varying:
-            start = highest[number] - terms[number]
+        windows = padded
+        for number in varying:
+            start = axes[number].terms[-1] - terms[number]
             windows = lax.slice_in_dim(windows, start, start + axes[number].count, 1, axes[number].along.axis)
         return lax.expand_dims(windows, [axis.row_axis for axis in axes if axis.along.stride > 1])
 

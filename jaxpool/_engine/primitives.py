@@ -45,7 +45,6 @@ def call(
     *trees: Any,
     like: Any = None,
     transposed: Callable[..., Any] | None = None,
-    others_vary: bool = True,
 ) -> Any:
     """Add a call of `function(platform, *trees)` to the traced program, with the other arguments of `PlatformCall`.
 
@@ -53,7 +52,7 @@ def call(
     """
     (vectors, first), (arrays, others) = jax.tree.flatten(trees[0]), jax.tree.flatten(trees[1:])
     types = _types(partial(_inside, function, known_platform() or "gpu"), *trees, like=like)
-    static = PlatformCall(function, first, others, jax.tree.structure(types), transposed, others_vary)
+    static = PlatformCall(function, first, others, jax.tree.structure(types), transposed)
     return jax.tree.unflatten(static.result, _bind(static, [*vectors, *arrays], jax.tree.leaves(types)))
 
 
@@ -64,8 +63,8 @@ class PlatformCall:
     Attributes:
         function: Of the platform, inside which it is evaluated, and of trees; it closes over no traced array.
         first, others, result: The structures of its first tree, of the tuple of the others, and of its result.
-        transposed: The transpose, if the function is linear in its first tree: of cotangents in place of this tree.
-        others_vary: Whether JAX derives a function with a transpose in its other trees; else they are constants.
+        transposed: The transpose, if the function is linear in its first tree: of cotangents in place of this tree. The
+            other trees are then constants; without it JAX derives the function in all of them.
         known: The only platform that the program is for, if one is named.
         batches: The axes along which arrays are batched, in turn; 0 for results, and for what the call is linear in.
     """
@@ -75,7 +74,6 @@ class PlatformCall:
     others: Any
     result: Any
     transposed: Callable[..., Any] | None
-    others_vary: bool
     known: str | None = field(default_factory=known_platform)
     batches: tuple[tuple[int | None, ...], ...] = ()
 
@@ -129,18 +127,14 @@ def _impl(*arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
 
 
 def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: Any) -> Any:
-    count, dots = call.vectors, list[Any]()
-    varying = [n for n in range(count, len(primals)) if call.others_vary and not isinstance(tangents[n], ad.Zero)]
-    if varying:
+    varying = [number for number, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
+    if call.transposed is None:
         function = partial(_evaluate_with, call, primals, varying)
-        results, dots = jax.jvp(function, [primals[n] for n in varying], [tangents[n] for n in varying])
-        if call.transposed is None:
-            return results, dots
-    results = _bind(call, primals, types)
-    if not all(isinstance(tangent, ad.Zero) for tangent in tangents[:count]):
-        linear = _bind(call, [*map(ad.instantiate_zeros, tangents[:count]), *primals[count:]], types)
-        dots = list(map(lax.add, linear, dots)) if dots else linear
-    return results, dots or [ad.Zero(jax.typeof(result)) for result in results]
+        return jax.jvp(function, [primals[n] for n in varying], [tangents[n] for n in varying])
+    results, count = _bind(call, primals, types), call.vectors
+    if varying[0] >= count:
+        return results, [ad.Zero(jax.typeof(result)) for result in results]
+    return results, _bind(call, [*map(ad.instantiate_zeros, tangents[:count]), *primals[count:]], types)
 
 
 def _transpose(cotangents: Sequence[Any], *arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:

@@ -22,7 +22,6 @@ from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, id
 from jaxpool._engine.stages import materialize, private_copy
 from jaxpool._engine.window_offsets import cells_at_offsets
 from jaxpool._geometry.window import Window
-from jaxpool._platforms import known_platform, on_one_device
 
 # The weights along each axis of a window, by offset.
 Weights = Sequence[Sequence[float]]
@@ -100,27 +99,13 @@ def spread_by_reduce_window(cotangent: jax.Array, window: Window) -> jax.Array:
 def spread_by_windows(cotangent: jax.Array, part: Window, weights: np.ndarray | None = None) -> jax.Array:
     """For every cell, add the windows that hold it one by one, each times a weight for the number of the cell in it."""
 
-    def weight_of(numbers: Any) -> Any:
-        assert weights is not None
-        return (jnp if isinstance(numbers, jax.Array) else np).take(weights, numbers, mode="clip")
-
-    def contribution(weight: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-        sent = windows[0] if weights is None else windows[0] * weight
+    def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        sent = windows[0]
+        if weights is not None:
+            sent *= (jnp if isinstance(numbers, jax.Array) else np).take(weights, numbers, mode="clip")
         return where_covered(covered, sent, jnp.zeros_like(sent))
 
-    table = None if weights is None else weight_of
-    return gather_windows(contribution, [(cotangent, 0)], part, table=table, pads_terms=adds_offsets(part))
-
-
-def adds_offsets(window: Window) -> bool:
-    """Whether a CPU adds what the windows send to each offset, instead of the windows of each cell.
-
-    For up to 2×2 cells and strides of 1 this takes half to two thirds of the time: one loop pads all terms. Each term
-    divides the cotangents again, so more cells take up to three times as long.
-    """
-    strides_are_1 = all(axis.stride == 1 for axis in window.axes)
-    few_cells = len(window.axes) > 1 and window.cells <= 4 and not window.has_bins
-    return strides_are_1 and few_cells and known_platform() == "cpu" and on_one_device()
+    return gather_windows(contribution, [(cotangent, 0)], part)
 
 
 def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
@@ -138,13 +123,10 @@ def correlate(x: jax.Array, window: Window, weights: Weights, order: Order) -> j
 
 def transpose_correlation(cotangent: jax.Array, window: Window, weights: Weights, order: Order) -> jax.Array:
     """The transpose of `correlate`."""
-    at_once = adds_offsets(window)
-    parts = [*_parts(window, weights, (lambda window: (window,)) if at_once else order)]
-    for number, (part, of_cells) in enumerate(reversed(parts)):
+    for number, (part, of_cells) in enumerate(reversed([*_parts(window, weights, order)])):
         cotangent = materialize(cotangent) if number and _sums_in_stages(window) else cotangent
         cotangent = spread_by_windows(cotangent, part, of_cells.astype(cotangent.dtype))
-    # What reads terms that are padded, the transpose of an extension say, would evaluate all of them again.
-    return materialize(cotangent) if at_once else cotangent
+    return cotangent
 
 
 def _sums_in_stages(window: Window) -> bool:

@@ -206,7 +206,7 @@ def test_other_platforms_have_one_fusion() -> None:
     x = jax.ShapeDtypeStruct((2, 8, 32, 32), np.float32)
     slopes = gradient(partial(jaxpool.max_pool, kernel_size=(3, 3), stride=1, padding=1))
     texts = {platform: lowered(slopes, x, platform=platform) for platform in ("cpu", "cuda", "tpu")}
-    assert [name for name, text in texts.items() if re.search("inlineable|optimization_barrier", text)] == ["cpu"]
+    assert [name for name, text in texts.items() if "optimization_barrier" in text] == ["cpu"]
 
 
 # What the optimised programs of the five commonest pools launch on a CPU, for values and for gradients. Numbers have no

@@ -13,12 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.interpreters import mlir
 
 import jaxpool
 from jaxpool._engine import primitives
 from tests.harness.compilation import compiled_fast
-from tests.registry.records import RECORDS, slow_but
+from tests.registry.records import RECORDS
 
 PACKAGE = Path(jaxpool.__file__).parent
 NOT_PROMISED = ("jax.extend", "jax.interpreters", "jax.experimental", "jax._src", "jaxlib")
@@ -125,20 +124,7 @@ def test_every_function_does_without_primitives(tmp_path: Path, names: list[str]
 
 def test_everything_is_registered_or_nothing() -> None:
     """Without any one name no primitive is used, as in the test above."""
-    assert run(ATTEMPTS, *USED, "jax.interpreters.mlir.core_call_lowering") == [*USED, "at", "last"]
-
-
-@pytest.mark.parametrize("name", slow_but(["max_pool"], ("max_pool", "smooth_max_pool")))
-def test_barriers_take_the_place_of_calls(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, step, x = results(name), jax.grad(lambda x: RECORDS[name].values(x).sum()), jnp.zeros((2, 9, 8))
-    assert 'inlineable = "false"' in jax.jit(step).lower(x).as_text()
-    monkeypatch.delattr(mlir, "core_call_lowering")
-    jax.clear_caches()
-    text = jax.jit(step).lower(x).as_text()
-    assert "inlineable" not in text
-    assert "optimization_barrier" in text
-    compare(results(name), expected)
-    jax.clear_caches()
+    assert run(ATTEMPTS, *USED) == [*USED, "at", "last"]
 
 
 def test_programs_on_one_device_are_known_as_such() -> None:
