@@ -33,7 +33,7 @@ from jax.typing import ArrayLike
 from jaxpool._arrays import as_jax_takes
 from jaxpool._call import check_array
 from jaxpool._geometry.sizes import Sizes, sizes
-from jaxpool.compat._windows import Along, along_axes, averages, maxima
+from jaxpool.compat._windows import Windows, averages, maxima
 
 
 def max_pool(
@@ -51,7 +51,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", jnp.asarray(as_jax_takes("max_pool", "value", value)), "value")
-    return maxima(x, _along("max_pool", x, window_shape, strides, padding, channel_axis))
+    return maxima("max_pool", x, _windows("max_pool", x, window_shape, strides, padding, channel_axis))
 
 
 def avg_pool(
@@ -68,9 +68,10 @@ def avg_pool(
         Array([1.5, 2. , 3. , 3.5], dtype=float32)
     """
     x = check_array("avg_pool", jnp.asarray(as_jax_takes("avg_pool", "value", value)), "value", complex_allowed=True)
-    along = _along("avg_pool", x, window_shape, strides, padding, channel_axis)
+    windows = _windows("avg_pool", x, window_shape, strides, padding, channel_axis)
     # Haiku divides by an integer or, under "SAME", by counts of the dtype of the value.
-    return averages(x, along, jnp.result_type(int) if padding == "VALID" else x.dtype, include_pad=False)
+    divisor = jnp.result_type(int) if padding == "VALID" else x.dtype
+    return averages("avg_pool", x, windows, divisor, include_pad=False)
 
 
 @dataclass(eq=False)
@@ -124,9 +125,9 @@ class AvgPool(_Pool):
     _function = staticmethod(avg_pool)
 
 
-def _along(
+def _windows(
     function: str, x: jax.Array, window_shape: Sizes, strides: Sizes, padding: str, channel_axis: int | None
-) -> list[Along]:
+) -> Windows:
     if padding not in ("SAME", "VALID"):
         raise ValueError(
             f"{function}: padding {padding!r} is unknown; use 'VALID' or 'SAME'; jaxpool.{function} takes numbers too"
@@ -141,7 +142,7 @@ def _along(
             DeprecationWarning,
             stacklevel=1,
         )
-    return along_axes(function, x.shape, range(x.ndim), window, steps, padding)
+    return Windows(range(x.ndim), window, steps, padding)
 
 
 def _is_number(given: Sizes) -> bool:
