@@ -21,40 +21,39 @@ from jaxpool._geometry.sizes import check_pooled_axis
 
 
 class Windows(NamedTuple):
-    """The windows along some axes. Padding is a word that lax knows, or one (low, high) pair per axis."""
+    """The windows of a call, named in errors. Padding is a word that lax knows, or one (low, high) pair per axis."""
 
+    function: str
     axes: Sequence[int]
     sizes: Sequence[int]
     strides: Sequence[int]
     padding: str | Sequence[tuple[int, int]]
 
 
-def maxima(function: str, x: jax.Array, windows: Windows) -> jax.Array:
+def maxima(x: jax.Array, windows: Windows) -> jax.Array:
     """The largest cell of every window; in one that holds only padding, -inf or the lowest integer."""
-    return pool_windows(jaxpool.max_pool, function, x, windows, identity(lax.max, x.dtype))
+    return pool_windows(jaxpool.max_pool, x, windows, identity(lax.max, x.dtype))
 
 
-def averages(function: str, x: jax.Array, windows: Windows, divisor: Any, *, include_pad: bool) -> jax.Array:
+def averages(x: jax.Array, windows: Windows, divisor: Any, *, include_pad: bool) -> jax.Array:
     """The average of every window, by division by a `divisor` of this dtype; 0 or NaN if there is only padding."""
     pool = partial(jaxpool.avg_pool, count_include_pad=include_pad)
-    return pool_windows(pool, function, x.astype(quotient_dtype(x, divisor)), windows, 0.0 if include_pad else np.nan)
+    return pool_windows(pool, x.astype(quotient_dtype(x, divisor)), windows, 0.0 if include_pad else np.nan)
 
 
-def pool_windows(
-    pool: Callable[..., jax.Array], function: str, x: jax.Array, windows: Windows, empty: Any
-) -> jax.Array:
+def pool_windows(pool: Callable[..., jax.Array], x: jax.Array, windows: Windows, empty: Any) -> jax.Array:
     """Pool x by a function of jaxpool; windows that hold only padding get the value `empty`.
 
     Axes that their windows leave as they are may have symbolic sizes.
     """
     shape, around, pooled_axes, all_empty = list(x.shape), [(0, 0, 0)] * x.ndim, [], False
-    for number, (axis, size, stride) in enumerate(zip(*windows[:3], strict=True)):
+    for number, (axis, size, stride) in enumerate(zip(windows.axes, windows.sizes, windows.strides, strict=True)):
         cells, padding = x.shape[axis], windows.padding
         # Neither word pads windows of one cell at a stride of 1.
         if size == stride == 1 and (isinstance(padding, str) or padding[number] == (0, 0)):
             continue
         if not isinstance(cells, int):
-            check_pooled_axis(function, axis, cells)
+            check_pooled_axis(windows.function, axis, cells)
         if isinstance(padding, str):
             [(low, high)] = lax.padtype_to_pads((cells,), (size,), (stride,), padding)
         else:
@@ -85,5 +84,4 @@ def pool_windows(
 def quotient_dtype(x: jax.Array, divisor: Any) -> Any:
     """The dtype of x divided by a number of dtype `divisor`, by JAX's default promotion."""
     with jax.numpy_dtype_promotion("standard"):
-        structures = (jax.ShapeDtypeStruct((), dtype) for dtype in (x.dtype, divisor))
-        return jax.eval_shape(jnp.true_divide, *structures).dtype
+        return jax.eval_shape(jnp.true_divide, *(jax.ShapeDtypeStruct((), one) for one in (x.dtype, divisor))).dtype

@@ -49,18 +49,13 @@ class _Layer:
     """A layer, with its arguments as attributes. To JAX it is a pytree, equal if its arguments are."""
 
     num_spatial_dims: ClassVar[int]
+    _name: ClassVar[str]
     _averages: ClassVar[bool]
-    # The attributes that are leaves.
-    _leaves: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, *, rank: int = 0, averages: bool = False) -> None:
         if rank:
-            cls.num_spatial_dims, cls._averages = rank, averages
+            cls.num_spatial_dims, cls._name, cls._averages = rank, cls.__name__, averages
             jax.tree_util.register_pytree_with_keys(cls, _flatten, _unflatten)
-
-    @property
-    def _name(self) -> str:
-        return type(self).__name__
 
     def __call__(self, x: ArrayLike, *, key: ArrayLike | None = None) -> jax.Array:
         """Pool one array, channels first and without a batch; `key` is not used."""
@@ -79,13 +74,13 @@ class _Layer:
 
 
 def _flatten(layer: _Layer) -> tuple[list[tuple[Any, Any]], _Layer]:
-    return [(jax.tree_util.GetAttrKey(name), getattr(layer, name)) for name in layer._leaves], layer
+    return [(jax.tree_util.GetAttrKey("init"), layer.init)] if isinstance(layer, _Windows) else [], layer
 
 
 def _unflatten(layer: _Layer, leaves: Iterable[Any]) -> _Layer:
     made = copy.copy(layer)
-    for name, leaf in zip(layer._leaves, leaves, strict=True):
-        object.__setattr__(made, name, leaf)
+    for leaf in leaves:
+        object.__setattr__(made, "init", leaf)
     return made
 
 
@@ -100,8 +95,6 @@ class _Windows(_Layer):
     # Equinox's reductions start from it, and files of its models hold it.
     init: float = field(repr=False, compare=False)
 
-    _leaves: ClassVar[tuple[str, ...]] = ("init",)
-
     def __init__(self, kernel_size: Sizes, stride: Sizes = 1, padding: Padding = 0, use_ceil: bool = False) -> None:
         name, rank = self._name, self.num_spatial_dims
         kernels = sizes(name, "kernel_size", kernel_size, rank, least=1)
@@ -113,15 +106,11 @@ class _Windows(_Layer):
 
     def _pooled(self, x: jax.Array) -> jax.Array:
         padding = []
-        for size, window, stride, (low, high) in zip(
-            x.shape[1:], self.kernel_size, self.stride, self.padding, strict=True
-        ):
-            rest = (size + low + high - window) % stride if self.use_ceil else 0
-            padding.append((low, high + stride if rest else high))
-        windows = Windows(range(1, x.ndim), self.kernel_size, self.stride, padding)
-        if self._averages:
-            return averages(self._name, x, windows, x.dtype, include_pad=True)
-        return maxima(self._name, x, windows)
+        for n, k, s, (low, high) in zip(x.shape[1:], self.kernel_size, self.stride, self.padding, strict=True):
+            rest = (n + low + high - k) % s if self.use_ceil else 0
+            padding.append((low, high + s if rest else high))
+        windows = Windows(self._name, range(1, x.ndim), self.kernel_size, self.stride, padding)
+        return averages(x, windows, x.dtype, include_pad=True) if self._averages else maxima(x, windows)
 
 
 def _pairs(function: str, padding: Padding, kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
@@ -213,13 +202,11 @@ class _Bins(_Layer):
                     f"share cells"
                 )
         if self._averages:
-            return _in_blocks(jaxpool.avg_pool, x.astype(quotient_dtype(x, x.dtype)), self.target_shape, ())
-        return _in_blocks(jaxpool.max_pool, x, self.target_shape, ())
+            return _binned(jaxpool.avg_pool, x.astype(quotient_dtype(x, x.dtype)), self.target_shape, ())
+        return _binned(jaxpool.max_pool, x, self.target_shape, ())
 
 
-def _in_blocks(
-    pool: Callable[..., jax.Array], x: jax.Array, bins: tuple[int, ...], kernels: tuple[int, ...]
-) -> jax.Array:
+def _binned(pool: Callable[..., jax.Array], x: jax.Array, bins: tuple[int, ...], kernels: tuple[int, ...]) -> jax.Array:
     """Pool in blocks in which the bins of an axis have one size; `kernels` are those of the first axes."""
     axis = len(kernels) + 1
     if axis == x.ndim:
@@ -228,7 +215,7 @@ def _in_blocks(
     end = larger * (size + 1)
     parts = [(0, end, size + 1), (end, x.shape[axis], size)]
     pooled = [
-        _in_blocks(pool, lax.slice_in_dim(x, start, stop, axis=axis), bins, (*kernels, kernel))
+        _binned(pool, lax.slice_in_dim(x, start, stop, axis=axis), bins, (*kernels, kernel))
         for start, stop, kernel in parts
         if start < stop
     ]

@@ -56,7 +56,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", inputs, "inputs")
-    return maxima("max_pool", x, _windows("max_pool", x, window_shape, strides, padding))
+    return maxima(x, _windows("max_pool", x, window_shape, strides, padding))
 
 
 def min_pool(
@@ -75,7 +75,7 @@ def min_pool(
     """
     x = check_array("min_pool", inputs, "inputs")
     windows = _windows("min_pool", x, window_shape, strides, padding)
-    return pool_windows(jaxpool.min_pool, "min_pool", x, windows, identity(lax.min, x.dtype))
+    return pool_windows(jaxpool.min_pool, x, windows, identity(lax.min, x.dtype))
 
 
 def avg_pool(
@@ -102,8 +102,7 @@ def avg_pool(
     include_pad = check_flag("avg_pool", "count_include_pad", count_include_pad)
     windows = _windows("avg_pool", x, window_shape, strides, padding)
     # Flax divides by an integer, or by counts of the default float dtype.
-    divisor = jnp.result_type(int if include_pad else float)
-    return averages("avg_pool", x, windows, divisor, include_pad=include_pad)
+    return averages(x, windows, jnp.result_type(int if include_pad else float), include_pad=include_pad)
 
 
 def _windows(
@@ -123,19 +122,15 @@ def _windows(
         )
     steps = (1,) * count if strides is None else sizes(function, "strides", strides, count, least=1)
     axes = range(x.ndim - 1 - count, x.ndim - 1)
-    return Windows(axes, window, steps, _padding(function, padding, count))
-
-
-def _padding(function: str, padding: Padding, count: int) -> str | list[tuple[int, int]]:
     allowed = f"use 'VALID', 'SAME', 'SAME_LOWER' or a (low, high) pair per spatial axis, as in {[(1, 1)] * count}"
     if isinstance(padding, str):
         if padding.upper() not in ("VALID", "SAME", "SAME_LOWER"):
             raise ValueError(f"{function}: padding {padding!r} is unknown; {allowed}")
-        return padding.upper()
+        return Windows(function, axes, window, steps, padding.upper())
     try:
         pairs = [tuple(operator.index(number) for number in pair) for pair in padding]
     except TypeError:
         raise TypeError(f"{function}: padding {padding!r} does not hold pairs of ints; {allowed}") from None
     if [len(pair) for pair in pairs] != [2] * count:
         raise ValueError(f"{function}: padding {padding!r} must be a pair for each of {count} axes; {allowed}")
-    return [(pair[0], pair[1]) for pair in pairs]
+    return Windows(function, axes, window, steps, [(low, high) for low, high in pairs])

@@ -51,7 +51,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", jnp.asarray(as_jax_takes("max_pool", "value", value)), "value")
-    return maxima("max_pool", x, _windows("max_pool", x, window_shape, strides, padding, channel_axis))
+    return maxima(x, _windows("max_pool", x, window_shape, strides, padding, channel_axis))
 
 
 def avg_pool(
@@ -70,8 +70,7 @@ def avg_pool(
     x = check_array("avg_pool", jnp.asarray(as_jax_takes("avg_pool", "value", value)), "value", complex_allowed=True)
     windows = _windows("avg_pool", x, window_shape, strides, padding, channel_axis)
     # Haiku divides by an integer or, under "SAME", by counts of the dtype of the value.
-    divisor = jnp.result_type(int) if padding == "VALID" else x.dtype
-    return averages("avg_pool", x, windows, divisor, include_pad=False)
+    return averages(x, windows, jnp.result_type(int) if padding == "VALID" else x.dtype, include_pad=False)
 
 
 @dataclass(eq=False)
@@ -134,7 +133,7 @@ def _windows(
         )
     window = _over_all_axes(function, "window_shape", window_shape, x, channel_axis)
     steps = _over_all_axes(function, "strides", strides, x, channel_axis)
-    if any(_is_number(given) and given != 1 for given in (window_shape, strides)):
+    if any(not hasattr(given, "__len__") and given != 1 for given in (window_shape, strides)):
         # Raised from this module, like Haiku's, so that filters show or hide it as before.
         warnings.warn(
             f"{function}: under jax.vmap an int window_shape or strides does not see the axis of the batch and spares "
@@ -142,15 +141,11 @@ def _windows(
             DeprecationWarning,
             stacklevel=1,
         )
-    return Windows(range(x.ndim), window, steps, padding)
-
-
-def _is_number(given: Sizes) -> bool:
-    return not hasattr(given, "__len__")
+    return Windows(function, range(x.ndim), window, steps, padding)
 
 
 def _over_all_axes(function: str, name: str, given: Sizes, x: jax.Array, channel_axis: int | None) -> tuple[int, ...]:
-    if _is_number(given):
+    if not hasattr(given, "__len__"):
         (size,) = sizes(function, name, given, 1, least=1)
         left = {0}
         if channel_axis is not None:

@@ -57,7 +57,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", inputs, "inputs")
-    return maxima("max_pool", x, _windows("max_pool", x, pool_size, strides, padding, data_format))
+    return maxima(x, _windows("max_pool", x, pool_size, strides, padding, data_format))
 
 
 def average_pool(
@@ -80,7 +80,7 @@ def average_pool(
     """
     x = check_array("average_pool", inputs, "inputs", complex_allowed=True)
     windows = _windows("average_pool", x, pool_size, strides, padding, data_format)
-    return averages("average_pool", x, windows, x.dtype, include_pad=False)
+    return averages(x, windows, x.dtype, include_pad=False)
 
 
 def adaptive_max_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | None = None) -> jax.Array:
@@ -129,7 +129,7 @@ def _windows(
             f"{function}: padding {padding!r} is unknown; use 'valid' or 'same', or a pool of jaxpool, which takes "
             f"numbers too"
         )
-    return Windows(axes, window, steps, padding.upper())
+    return Windows(function, axes, window, steps, padding.upper())
 
 
 def _spatial(function: str, x: jax.Array, data_format: str | None) -> tuple[int, ...]:

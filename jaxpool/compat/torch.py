@@ -36,15 +36,7 @@ import jax
 from jax.typing import ArrayLike
 
 from jaxpool._geometry.sizes import OutputSizes, Ratios, Sizes
-from jaxpool.compat._torch import (
-    averages_of_bins,
-    averages_of_windows,
-    maxima_at_random,
-    maxima_of_bins,
-    maxima_of_windows,
-    norms_of_windows,
-    unpooled,
-)
+from jaxpool.compat._torch import averages, bins, maxima, maxima_at_random, norms, unpooled, windows
 
 
 @overload
@@ -78,8 +70,7 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """As `torch.nn.functional.max_pool1d`; see `max_pool2d`. Differs in the same ways."""
-    windows = (kernel_size, stride, padding, dilation, ceil_mode)
-    return maxima_of_windows("max_pool1d", 1, input, windows, return_indices)
+    return maxima(windows("max_pool1d", input, (kernel_size, stride, padding, ceil_mode), dilation), return_indices)
 
 
 @overload
@@ -123,8 +114,7 @@ def max_pool2d(
         Array([[ 5.,  7.],
                [13., 15.]], dtype=float32)
     """
-    windows = (kernel_size, stride, padding, dilation, ceil_mode)
-    return maxima_of_windows("max_pool2d", 2, input, windows, return_indices)
+    return maxima(windows("max_pool2d", input, (kernel_size, stride, padding, ceil_mode), dilation), return_indices)
 
 
 @overload
@@ -158,8 +148,7 @@ def max_pool3d(
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """As `torch.nn.functional.max_pool3d`; see `max_pool2d`. Differs in the same ways."""
-    windows = (kernel_size, stride, padding, dilation, ceil_mode)
-    return maxima_of_windows("max_pool3d", 3, input, windows, return_indices)
+    return maxima(windows("max_pool3d", input, (kernel_size, stride, padding, ceil_mode), dilation), return_indices)
 
 
 def avg_pool1d(
@@ -171,8 +160,8 @@ def avg_pool1d(
     count_include_pad: bool = True,
 ) -> jax.Array:
     """As `torch.nn.functional.avg_pool1d`; see `avg_pool2d`. Differs in the same ways."""
-    windows = (kernel_size, stride, padding, 1, ceil_mode)
-    return averages_of_windows("avg_pool1d", 1, input, windows, count_include_pad, None)
+    call = windows("avg_pool1d", input, (kernel_size, stride, padding, ceil_mode), complex_allowed=True)
+    return averages(call, count_include_pad, None)
 
 
 def avg_pool2d(
@@ -194,8 +183,8 @@ def avg_pool2d(
         Array([[ 2.5,  4.5],
                [10.5, 12.5]], dtype=float32)
     """
-    windows = (kernel_size, stride, padding, 1, ceil_mode)
-    return averages_of_windows("avg_pool2d", 2, input, windows, count_include_pad, divisor_override)
+    call = windows("avg_pool2d", input, (kernel_size, stride, padding, ceil_mode), complex_allowed=True)
+    return averages(call, count_include_pad, divisor_override)
 
 
 def avg_pool3d(
@@ -208,27 +197,19 @@ def avg_pool3d(
     divisor_override: float | None = None,
 ) -> jax.Array:
     """As `torch.nn.functional.avg_pool3d`; see `avg_pool2d`. Differs in the same ways."""
-    windows = (kernel_size, stride, padding, 1, ceil_mode)
-    return averages_of_windows("avg_pool3d", 3, input, windows, count_include_pad, divisor_override)
+    call = windows("avg_pool3d", input, (kernel_size, stride, padding, ceil_mode), complex_allowed=True)
+    return averages(call, count_include_pad, divisor_override)
 
 
 def lp_pool1d(
-    input: ArrayLike,
-    norm_type: float | ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    ceil_mode: bool = False,
+    input: ArrayLike, norm_type: ArrayLike, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> jax.Array:
     """As `torch.nn.functional.lp_pool1d`; see `lp_pool2d`. Differs in the same ways."""
-    return norms_of_windows("lp_pool1d", 1, input, norm_type, (kernel_size, stride, 0, 1, ceil_mode))
+    return norms(windows("lp_pool1d", input, (kernel_size, stride, 0, ceil_mode)), norm_type, kernel_size)
 
 
 def lp_pool2d(
-    input: ArrayLike,
-    norm_type: float | ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    ceil_mode: bool = False,
+    input: ArrayLike, norm_type: ArrayLike, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> jax.Array:
     """As `torch.nn.functional.lp_pool2d`; see `jaxpool.lp_pool`.
 
@@ -241,18 +222,14 @@ def lp_pool2d(
         Array([[[2., 2.],
                 [2., 2.]]], dtype=float32)
     """
-    return norms_of_windows("lp_pool2d", 2, input, norm_type, (kernel_size, stride, 0, 1, ceil_mode))
+    return norms(windows("lp_pool2d", input, (kernel_size, stride, 0, ceil_mode)), norm_type, kernel_size)
 
 
 def lp_pool3d(
-    input: ArrayLike,
-    norm_type: float | ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    ceil_mode: bool = False,
+    input: ArrayLike, norm_type: ArrayLike, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> jax.Array:
     """As `torch.nn.functional.lp_pool3d`; see `lp_pool2d`. Differs in the same ways."""
-    return norms_of_windows("lp_pool3d", 3, input, norm_type, (kernel_size, stride, 0, 1, ceil_mode))
+    return norms(windows("lp_pool3d", input, (kernel_size, stride, 0, ceil_mode)), norm_type, kernel_size)
 
 
 @overload
@@ -267,7 +244,7 @@ def adaptive_max_pool1d(
     input: ArrayLike, output_size: OutputSizes, return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """As `torch.nn.functional.adaptive_max_pool1d`; see `adaptive_max_pool2d`. Differs in the same ways."""
-    return maxima_of_bins("adaptive_max_pool1d", 1, input, output_size, return_indices)
+    return maxima(bins("adaptive_max_pool1d", input, output_size), return_indices)
 
 
 @overload
@@ -292,7 +269,7 @@ def adaptive_max_pool2d(
         Array([[ 4.,  5.,  6.,  7.],
                [12., 13., 14., 15.]], dtype=float32)
     """
-    return maxima_of_bins("adaptive_max_pool2d", 2, input, output_size, return_indices)
+    return maxima(bins("adaptive_max_pool2d", input, output_size), return_indices)
 
 
 @overload
@@ -307,12 +284,12 @@ def adaptive_max_pool3d(
     input: ArrayLike, output_size: OutputSizes, return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """As `torch.nn.functional.adaptive_max_pool3d`; see `adaptive_max_pool2d`. Differs in the same ways."""
-    return maxima_of_bins("adaptive_max_pool3d", 3, input, output_size, return_indices)
+    return maxima(bins("adaptive_max_pool3d", input, output_size), return_indices)
 
 
 def adaptive_avg_pool1d(input: ArrayLike, output_size: OutputSizes) -> jax.Array:
     """As `torch.nn.functional.adaptive_avg_pool1d`; see `adaptive_avg_pool2d`. Differs in the same ways."""
-    return averages_of_bins("adaptive_avg_pool1d", 1, input, output_size)
+    return averages(bins("adaptive_avg_pool1d", input, output_size, complex_allowed=True), True, None)
 
 
 def adaptive_avg_pool2d(input: ArrayLike, output_size: OutputSizes) -> jax.Array:
@@ -326,12 +303,12 @@ def adaptive_avg_pool2d(input: ArrayLike, output_size: OutputSizes) -> jax.Array
         Array([[ 3.5],
                [11.5]], dtype=float32)
     """
-    return averages_of_bins("adaptive_avg_pool2d", 2, input, output_size)
+    return averages(bins("adaptive_avg_pool2d", input, output_size, complex_allowed=True), True, None)
 
 
 def adaptive_avg_pool3d(input: ArrayLike, output_size: OutputSizes) -> jax.Array:
     """As `torch.nn.functional.adaptive_avg_pool3d`; see `adaptive_avg_pool2d`. Differs in the same ways."""
-    return averages_of_bins("adaptive_avg_pool3d", 3, input, output_size)
+    return averages(bins("adaptive_avg_pool3d", input, output_size, complex_allowed=True), True, None)
 
 
 def max_unpool1d(
@@ -343,7 +320,7 @@ def max_unpool1d(
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
     """As `torch.nn.functional.max_unpool1d`; see `max_unpool2d`. Differs in the same ways."""
-    return unpooled("max_unpool1d", 1, input, indices, (kernel_size, stride, padding), output_size)
+    return unpooled("max_unpool1d", input, indices, (kernel_size, stride, padding), output_size)
 
 
 def max_unpool2d(
@@ -368,7 +345,7 @@ def max_unpool2d(
                 [0., 4., 0.],
                 [0., 0., 0.]]], dtype=float32)
     """
-    return unpooled("max_unpool2d", 2, input, indices, (kernel_size, stride, padding), output_size)
+    return unpooled("max_unpool2d", input, indices, (kernel_size, stride, padding), output_size)
 
 
 def max_unpool3d(
@@ -380,7 +357,7 @@ def max_unpool3d(
     output_size: Sequence[int] | None = None,
 ) -> jax.Array:
     """As `torch.nn.functional.max_unpool3d`; see `max_unpool2d`. Differs in the same ways."""
-    return unpooled("max_unpool3d", 3, input, indices, (kernel_size, stride, padding), output_size)
+    return unpooled("max_unpool3d", input, indices, (kernel_size, stride, padding), output_size)
 
 
 @overload
@@ -423,8 +400,8 @@ def fractional_max_pool2d(
         Array([[ 5.,  6.,  7.],
                [13., 14., 15.]], dtype=float32)
     """
-    windows = (kernel_size, output_size, output_ratio)
-    return maxima_at_random("fractional_max_pool2d", 2, input, windows, return_indices, _random_samples)
+    given = (kernel_size, output_size, output_ratio)
+    return maxima_at_random("fractional_max_pool2d", input, given, return_indices, _random_samples)
 
 
 @overload
@@ -455,5 +432,5 @@ def fractional_max_pool3d(
     _random_samples: ArrayLike | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """As `torch.nn.functional.fractional_max_pool3d`; see `fractional_max_pool2d`. Differs in the same ways."""
-    windows = (kernel_size, output_size, output_ratio)
-    return maxima_at_random("fractional_max_pool3d", 3, input, windows, return_indices, _random_samples)
+    given = (kernel_size, output_size, output_ratio)
+    return maxima_at_random("fractional_max_pool3d", input, given, return_indices, _random_samples)
