@@ -92,7 +92,7 @@ class _Windows(_Layer):
     stride: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     use_ceil: bool
-    # Equinox's reductions start from it, and files of its models hold it.
+    # The only leaf: Equinox's reductions start from it, and files of its models hold it.
     init: float = field(repr=False, compare=False)
 
     def __init__(self, kernel_size: Sizes, stride: Sizes = 1, padding: Padding = 0, use_ceil: bool = False) -> None:
