@@ -20,117 +20,68 @@ from jaxpool._engine.operations import identity
 from jaxpool._geometry.sizes import check_pooled_axis
 
 
-class Along(NamedTuple):
-    """The windows along one axis. Negative padding removes cells."""
+class Windows(NamedTuple):
+    """The windows of a call, named in errors. Padding is a word that lax knows, or one (low, high) pair per axis."""
 
-    axis: int
-    window: int
-    stride: int
-    low: int
-    high: int
-
-
-class _Split(NamedTuple):
-    """The windows along one axis that hold a cell, and how many before and after them hold only padding."""
-
-    start: int
-    stop: int
-    low: int
-    high: int
-    before: int
-    inside: int
-    after: int
+    function: str
+    axes: Sequence[int]
+    sizes: Sequence[int]
+    strides: Sequence[int]
+    padding: str | Sequence[tuple[int, int]]
 
 
-def along_axes(
-    function: str,
-    shape: Sequence[int],
-    axes: Sequence[int],
-    window: Sequence[int],
-    strides: Sequence[int],
-    padding: str | Sequence[tuple[int, int]],
-) -> list[Along]:
-    """The windows along every axis that they change; the other axes may have symbolic sizes.
+def maxima(x: jax.Array, windows: Windows) -> jax.Array:
+    """The largest cell of every window; in one that holds only padding, -inf or the lowest integer."""
+    return pool_windows(jaxpool.max_pool, x, windows, identity(lax.max, x.dtype))
 
-    `padding` is a word that lax knows or one (low, high) pair per axis.
+
+def averages(x: jax.Array, windows: Windows, divisor: Any, *, include_pad: bool) -> jax.Array:
+    """The average of every window, by division by a `divisor` of this dtype; 0 or NaN if there is only padding."""
+    pool = partial(jaxpool.avg_pool, count_include_pad=include_pad)
+    return pool_windows(pool, x.astype(quotient_dtype(x, divisor)), windows, 0.0 if include_pad else np.nan)
+
+
+def pool_windows(pool: Callable[..., jax.Array], x: jax.Array, windows: Windows, empty: Any) -> jax.Array:
+    """Pool x by a function of jaxpool; windows that hold only padding get the value `empty`.
+
+    Axes that their windows leave as they are may have symbolic sizes.
     """
-    along = []
-    for number, (axis, size, stride) in enumerate(zip(axes, window, strides, strict=True)):
+    shape, around, pooled_axes, all_empty = list(x.shape), [(0, 0, 0)] * x.ndim, [], False
+    for number, (axis, size, stride) in enumerate(zip(windows.axes, windows.sizes, windows.strides, strict=True)):
+        cells, padding = x.shape[axis], windows.padding
         # Neither word pads windows of one cell at a stride of 1.
         if size == stride == 1 and (isinstance(padding, str) or padding[number] == (0, 0)):
             continue
-        if not isinstance(shape[axis], int):
-            check_pooled_axis(function, axis, shape[axis])
+        if not isinstance(cells, int):
+            check_pooled_axis(windows.function, axis, cells)
         if isinstance(padding, str):
-            [(low, high)] = lax.padtype_to_pads((shape[axis],), (size,), (stride,), padding)
+            [(low, high)] = lax.padtype_to_pads((cells,), (size,), (stride,), padding)
         else:
             low, high = padding[number]
-        along.append(Along(axis, size, stride, int(low), int(high)))
-    return along
-
-
-def maxima(x: jax.Array, along: Sequence[Along]) -> jax.Array:
-    """The largest cell of every window; in one that holds only padding, -inf or the lowest integer."""
-    return pool_along(jaxpool.max_pool, x, along, identity(lax.max, x.dtype))
-
-
-def averages(x: jax.Array, along: Sequence[Along], divisor: Any, *, include_pad: bool) -> jax.Array:
-    """The average of every window, by division by a `divisor` of this dtype; 0 or NaN if there is only padding."""
-    pool = partial(jaxpool.avg_pool, count_include_pad=include_pad)
-    return pool_along(pool, x.astype(quotient_dtype(x, divisor)), along, 0.0 if include_pad else np.nan)
-
-
-def pool_along(pool: Callable[..., jax.Array], x: jax.Array, along: Sequence[Along], empty: Any) -> jax.Array:
-    """Pool x by a function of jaxpool; windows that hold only padding get the value `empty`."""
-    if not along:
-        return x
-    splits = [_split(x.shape[one.axis], one) for one in along]
-    if not all(split.inside for split in splits):
-        shape = list(x.shape)
-        for one, split in zip(along, splits, strict=True):
-            shape[one.axis] = split.before + split.inside + split.after
+        # Negative padding removes the cells before `start` and from `stop` upwards.
+        start, stop = max(0, -low), cells - max(0, -high)
+        count = max(0, (low + cells + high - size) // stride + 1)
+        # Windows before `first` and from `last` upwards hold only padding.
+        first = min(count, max(0, (start + low - size) // stride + 1))
+        last = max(first, min(count, -(-(stop + low) // stride)))
+        shape[axis], around[axis] = count, (first, count - last, 0)
+        if start >= stop or first == last:
+            all_empty = True
+            continue
+        begin, end = first * stride - low, (last - 1) * stride - low + size
+        if max(start, begin) > 0 or stop < cells:
+            x = lax.slice_in_dim(x, max(start, begin), stop, axis=axis)
+        pooled_axes.append((axis, size, stride, (max(0, start - begin), max(0, end - stop))))
+    if all_empty:
         return jnp.full(shape, empty, x.dtype)
-    for one, split in zip(along, splits, strict=True):
-        if split.stop - split.start < x.shape[one.axis]:
-            x = lax.slice_in_dim(x, split.start, split.stop, axis=one.axis)
-    pooled = pool(
-        x,
-        tuple(one.window for one in along),
-        tuple(one.stride for one in along),
-        tuple((split.low, split.high) for split in splits),
-        axis=tuple(one.axis for one in along),
-    )
-    around = [(0, 0, 0)] * x.ndim
-    for one, split in zip(along, splits, strict=True):
-        around[one.axis] = (split.before, split.after, 0)
+    if not pooled_axes:
+        return x
+    axes, sizes, strides, paddings = zip(*pooled_axes, strict=True)
+    pooled = pool(x, sizes, strides, paddings, axis=axes)
     return lax.pad(pooled, jnp.asarray(empty, pooled.dtype), around) if any(map(any, around)) else pooled
-
-
-def _split(size: int, along: Along) -> _Split:
-    _, window, stride, low, high = along
-    count = max(0, (low + size + high - window) // stride + 1)
-    start, stop = max(0, -low), size - max(0, -high)
-    if start >= stop:
-        return _Split(0, 0, 0, 0, before=count, inside=0, after=0)
-    # From here on cells are counted from the first that negative padding keeps, and padding is not negative.
-    size, low, high = stop - start, max(0, low), max(0, high)
-    before = min(count, max(0, (low - window) // stride + 1))
-    beyond = max(before, min(count, -(-(low + size) // stride)))
-    first = before * stride - low
-    end = (beyond - 1) * stride - low + window
-    return _Split(
-        start=start + max(0, first),
-        stop=stop,
-        low=max(0, -first),
-        high=max(0, end - size),
-        before=before,
-        inside=beyond - before,
-        after=count - beyond,
-    )
 
 
 def quotient_dtype(x: jax.Array, divisor: Any) -> Any:
     """The dtype of x divided by a number of dtype `divisor`, by JAX's default promotion."""
     with jax.numpy_dtype_promotion("standard"):
-        structures = (jax.ShapeDtypeStruct((), dtype) for dtype in (x.dtype, divisor))
-        return jax.eval_shape(jnp.true_divide, *structures).dtype
+        return jax.eval_shape(jnp.true_divide, *(jax.ShapeDtypeStruct((), one) for one in (x.dtype, divisor))).dtype

@@ -36,7 +36,7 @@ import jaxpool
 from jaxpool._call import check_array
 from jaxpool._engine.operations import identity
 from jaxpool._geometry.sizes import check_flag, sizes
-from jaxpool.compat._windows import Along, along_axes, averages, maxima, pool_along
+from jaxpool.compat._windows import Windows, averages, maxima, pool_windows
 
 Padding = str | Sequence[Sequence[int]]
 
@@ -56,7 +56,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", inputs, "inputs")
-    return maxima(x, _along("max_pool", x, window_shape, strides, padding))
+    return maxima(x, _windows("max_pool", x, window_shape, strides, padding))
 
 
 def min_pool(
@@ -74,8 +74,8 @@ def min_pool(
                [4., 5.]], dtype=float32)
     """
     x = check_array("min_pool", inputs, "inputs")
-    along = _along("min_pool", x, window_shape, strides, padding)
-    return pool_along(jaxpool.min_pool, x, along, identity(lax.min, x.dtype))
+    windows = _windows("min_pool", x, window_shape, strides, padding)
+    return pool_windows(jaxpool.min_pool, x, windows, identity(lax.min, x.dtype))
 
 
 def avg_pool(
@@ -100,14 +100,14 @@ def avg_pool(
     """
     x = check_array("avg_pool", inputs, "inputs", complex_allowed=True)
     include_pad = check_flag("avg_pool", "count_include_pad", count_include_pad)
-    along = _along("avg_pool", x, window_shape, strides, padding)
+    windows = _windows("avg_pool", x, window_shape, strides, padding)
     # Flax divides by an integer, or by counts of the default float dtype.
-    return averages(x, along, jnp.result_type(int if include_pad else float), include_pad=include_pad)
+    return averages(x, windows, jnp.result_type(int if include_pad else float), include_pad=include_pad)
 
 
-def _along(
+def _windows(
     function: str, x: jax.Array, window_shape: Sequence[int], strides: Sequence[int] | None, padding: Padding
-) -> list[Along]:
+) -> Windows:
     if hasattr(window_shape, "__index__") and not hasattr(window_shape, "__len__"):
         raise ValueError(
             f"{function}: window_shape {window_shape} does not say how many axes to pool; write window_shape "
@@ -122,19 +122,15 @@ def _along(
         )
     steps = (1,) * count if strides is None else sizes(function, "strides", strides, count, least=1)
     axes = range(x.ndim - 1 - count, x.ndim - 1)
-    return along_axes(function, x.shape, axes, window, steps, _padding(function, padding, count))
-
-
-def _padding(function: str, padding: Padding, count: int) -> str | list[tuple[int, int]]:
     allowed = f"use 'VALID', 'SAME', 'SAME_LOWER' or a (low, high) pair per spatial axis, as in {[(1, 1)] * count}"
     if isinstance(padding, str):
         if padding.upper() not in ("VALID", "SAME", "SAME_LOWER"):
             raise ValueError(f"{function}: padding {padding!r} is unknown; {allowed}")
-        return padding.upper()
+        return Windows(function, axes, window, steps, padding.upper())
     try:
         pairs = [tuple(operator.index(number) for number in pair) for pair in padding]
     except TypeError:
         raise TypeError(f"{function}: padding {padding!r} does not hold pairs of ints; {allowed}") from None
     if [len(pair) for pair in pairs] != [2] * count:
         raise ValueError(f"{function}: padding {padding!r} must be a pair for each of {count} axes; {allowed}")
-    return [(pair[0], pair[1]) for pair in pairs]
+    return Windows(function, axes, window, steps, [(low, high) for low, high in pairs])

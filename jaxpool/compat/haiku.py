@@ -33,7 +33,7 @@ from jax.typing import ArrayLike
 from jaxpool._arrays import as_jax_takes
 from jaxpool._call import check_array
 from jaxpool._geometry.sizes import Sizes, sizes
-from jaxpool.compat._windows import Along, along_axes, averages, maxima
+from jaxpool.compat._windows import Windows, averages, maxima
 
 
 def max_pool(
@@ -51,7 +51,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", jnp.asarray(as_jax_takes("max_pool", "value", value)), "value")
-    return maxima(x, _along("max_pool", x, window_shape, strides, padding, channel_axis))
+    return maxima(x, _windows("max_pool", x, window_shape, strides, padding, channel_axis))
 
 
 def avg_pool(
@@ -68,9 +68,9 @@ def avg_pool(
         Array([1.5, 2. , 3. , 3.5], dtype=float32)
     """
     x = check_array("avg_pool", jnp.asarray(as_jax_takes("avg_pool", "value", value)), "value", complex_allowed=True)
-    along = _along("avg_pool", x, window_shape, strides, padding, channel_axis)
+    windows = _windows("avg_pool", x, window_shape, strides, padding, channel_axis)
     # Haiku divides by an integer or, under "SAME", by counts of the dtype of the value.
-    return averages(x, along, jnp.result_type(int) if padding == "VALID" else x.dtype, include_pad=False)
+    return averages(x, windows, jnp.result_type(int) if padding == "VALID" else x.dtype, include_pad=False)
 
 
 @dataclass(eq=False)
@@ -124,16 +124,16 @@ class AvgPool(_Pool):
     _function = staticmethod(avg_pool)
 
 
-def _along(
+def _windows(
     function: str, x: jax.Array, window_shape: Sizes, strides: Sizes, padding: str, channel_axis: int | None
-) -> list[Along]:
+) -> Windows:
     if padding not in ("SAME", "VALID"):
         raise ValueError(
             f"{function}: padding {padding!r} is unknown; use 'VALID' or 'SAME'; jaxpool.{function} takes numbers too"
         )
     window = _over_all_axes(function, "window_shape", window_shape, x, channel_axis)
     steps = _over_all_axes(function, "strides", strides, x, channel_axis)
-    if any(_is_number(given) and given != 1 for given in (window_shape, strides)):
+    if any(not hasattr(given, "__len__") and given != 1 for given in (window_shape, strides)):
         # Raised from this module, like Haiku's, so that filters show or hide it as before.
         warnings.warn(
             f"{function}: under jax.vmap an int window_shape or strides does not see the axis of the batch and spares "
@@ -141,15 +141,11 @@ def _along(
             DeprecationWarning,
             stacklevel=1,
         )
-    return along_axes(function, x.shape, range(x.ndim), window, steps, padding)
-
-
-def _is_number(given: Sizes) -> bool:
-    return not hasattr(given, "__len__")
+    return Windows(function, range(x.ndim), window, steps, padding)
 
 
 def _over_all_axes(function: str, name: str, given: Sizes, x: jax.Array, channel_axis: int | None) -> tuple[int, ...]:
-    if _is_number(given):
+    if not hasattr(given, "__len__"):
         (size,) = sizes(function, name, given, 1, least=1)
         left = {0}
         if channel_axis is not None:

@@ -35,7 +35,7 @@ from jax.typing import ArrayLike
 import jaxpool
 from jaxpool._call import check_array
 from jaxpool._geometry.sizes import Sizes, sizes
-from jaxpool.compat._windows import Along, along_axes, averages, maxima, quotient_dtype
+from jaxpool.compat._windows import Windows, averages, maxima, quotient_dtype
 
 
 def max_pool(
@@ -57,7 +57,7 @@ def max_pool(
                [13., 15.]], dtype=float32)
     """
     x = check_array("max_pool", inputs, "inputs")
-    return maxima(x, _along("max_pool", x, pool_size, strides, padding, data_format))
+    return maxima(x, _windows("max_pool", x, pool_size, strides, padding, data_format))
 
 
 def average_pool(
@@ -79,8 +79,8 @@ def average_pool(
         Array([1.5, 2. , 3. , 3.5], dtype=float32)
     """
     x = check_array("average_pool", inputs, "inputs", complex_allowed=True)
-    along = _along("average_pool", x, pool_size, strides, padding, data_format)
-    return averages(x, along, x.dtype, include_pad=False)
+    windows = _windows("average_pool", x, pool_size, strides, padding, data_format)
+    return averages(x, windows, x.dtype, include_pad=False)
 
 
 def adaptive_max_pool(inputs: ArrayLike, output_size: Sizes, data_format: str | None = None) -> jax.Array:
@@ -118,9 +118,9 @@ def adaptive_average_pool(inputs: ArrayLike, output_size: Sizes, data_format: st
     return jaxpool.adaptive_avg_pool(x.astype(quotient_dtype(x, x.dtype)), bins, axis=axes)
 
 
-def _along(
+def _windows(
     function: str, x: jax.Array, pool_size: Sizes, strides: Sizes | None, padding: str, data_format: str | None
-) -> list[Along]:
+) -> Windows:
     axes = _spatial(function, x, data_format)
     window = sizes(function, "pool_size", pool_size, len(axes), least=1)
     steps = window if strides is None else sizes(function, "strides", strides, len(axes), least=1)
@@ -129,7 +129,7 @@ def _along(
             f"{function}: padding {padding!r} is unknown; use 'valid' or 'same', or a pool of jaxpool, which takes "
             f"numbers too"
         )
-    return along_axes(function, x.shape, axes, window, steps, padding.upper())
+    return Windows(function, axes, window, steps, padding.upper())
 
 
 def _spatial(function: str, x: jax.Array, data_format: str | None) -> tuple[int, ...]:

@@ -249,7 +249,7 @@ def test_dtype_of_indices(float64: bool) -> None:
         for _, indices in (
             ours.max_pool2d(x, 2, return_indices=True),
             ours.adaptive_max_pool2d(x, 2, True),
-            ours.fractional_max_pool2d(x, 2, 2, None, True, samples),
+            ours.fractional_max_pool2d(x, 2, 2, return_indices=True, _random_samples=samples),
         ):
             assert indices.dtype == (np.int64 if float64 else np.int32)
 
