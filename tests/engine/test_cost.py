@@ -61,7 +61,8 @@ def test_maxima_hold_a_few_bytes_per_output_and_averages_a_number(rule: Any) -> 
         residuals = held(pool, x)
         assert {residual.dtype for residual in residuals} == {np.dtype(np.uint8)}
         size = sum(residual.size for residual in residuals)
-        assert size <= (2 if window.get("stride", 2) == 1 else 4) * jax.eval_shape(pool, x).size, window
+        # A byte for each output, and for the first axis one for each row of its cells that windows start in.
+        assert size <= (1 + window.get("stride", 2)) * jax.eval_shape(pool, x).size, window
         divisors = held(partial(jaxpool.avg_pool, axis=axis, rule=rule, **window), x)
         assert sum(residual.size for residual in divisors) <= 1
 
