@@ -17,13 +17,13 @@ from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.operations import Arrays, in_range
+from jaxpool._engine.operations import Arrays, in_range, is_infinite
 from jaxpool._engine.window_offsets import with_zeros_in_padding
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sharding import vary_together
-from jaxpool._windows.pairs import Product, Term, sum_over_cells
+from jaxpool._windows.pairs import Product, Term, reciprocal, sum_over_cells, weighed
 
 
 def smooth_max_pool(
@@ -293,7 +293,7 @@ def _most_weighty(x: jax.Array, beta: jax.Array, present: jax.Array | None, wind
 
 def _gap(x: jax.Array, near: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The distance x - c, and whether neither is infinite; 0 if one is."""
-    is_finite = ~((jnp.abs(x) == jnp.inf) | (jnp.abs(near) == jnp.inf))
+    is_finite = ~(is_infinite(x) | is_infinite(near))
     return jnp.where(is_finite, x - near, 0), is_finite
 
 
@@ -303,11 +303,7 @@ def _exponential(x: jax.Array, near: jax.Array, beta: jax.Array) -> jax.Array:
     return jnp.where(is_finite, jnp.exp(beta * gap), (beta == 0).astype(x.dtype))
 
 
-def _reciprocal(total: jax.Array) -> jax.Array:
-    return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
-
-
-def _by_sums(term: Product, beta: jax.Array, window: Window) -> Term:
+def _as_product(term: Product, beta: jax.Array, window: Window) -> Term:
     """The term as a product, if β is one number along the pooled axes, on which exp(β·x) then depends."""
     return term if all(beta.shape[axis] == 1 for axis in window.pooled_axes) else term.direct
 
@@ -353,17 +349,17 @@ def _excess(
     present: jax.Array | None,
 ) -> jax.Array:
     """The value r of the pool less c, log(S/n)/β; n is 1 for a sum."""
-    (mass,) = sum_over_cells(_by_sums(_MASS, beta, window), (x,), (near, beta), window, present)
+    (mass,) = sum_over_cells(_as_product(_MASS, beta, window), (x,), (near, beta), window, present)
     # A window whose value is infinite, or that has no cell, has no exponentials.
     mass = jnp.where(mass == 0, 1, mass / count)
     if not is_mean:
         return jnp.log(mass) / beta
     # log(1 + mean (e - 1)), which has no cancellation for small β, and for β = 0 the mean of the cells themselves.
-    (less_one,) = sum_over_cells(_by_sums(_LESS_ONE, beta, window), (x,), (near, beta), window, present)
+    (less_one,) = sum_over_cells(_as_product(_LESS_ONE, beta, window), (x,), (near, beta), window, present)
     mean, is_tiny = less_one / count, _is_tiny(beta)
     logarithm = jnp.where(mean < -0.5, jnp.log(mass), jnp.log1p(jnp.where(mean < -0.5, 0, mean)))
     excess = jnp.where(is_tiny, mean, logarithm / jnp.where(is_tiny, 1, beta))
-    return jnp.where(jnp.abs(near) == jnp.inf, 0, excess)
+    return jnp.where(is_infinite(near), 0, excess)
 
 
 @partial(_excess.defjvp, symbolic_zeros=True)
@@ -375,7 +371,7 @@ def _excess_jvp(window: Window, is_mean: bool, primals: Any, tangents: Any) -> t
     near = jnp.where(is_finite | jnp.isnan(near), near, jnp.inf)
     windows = near, jnp.where(is_finite, excess, 0), beta, 1 / count
     if not is_symbolic_zero(x_dot):
-        term = _by_sums(_EXCESS_BY_CELLS, beta, window)
+        term = _as_product(_EXCESS_BY_CELLS, beta, window)
         dots += sum_over_cells(term, (x, x_dot), windows, window, present, linear=(1,))
     if not is_symbolic_zero(beta_dot):
         term = _log_mean_by_beta if is_mean else _log_sum_by_beta
@@ -434,16 +430,16 @@ def _log_sum_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax
 def _log_mean_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array, share: jax.Array) -> Arrays:
     weight, gap = _weight(x, near, excess, beta)
     # Of a cell without weight (x - m)²·μ is 1/β².
-    limit = jnp.where(jnp.abs(near) == jnp.inf, 0, jnp.square(_reciprocal(beta)))
+    limit = jnp.where(is_infinite(near), 0, jnp.square(reciprocal(beta)))
     return (share * jnp.where(weight == 0, limit, jnp.square(gap) * _moment(beta * gap, 1)),)
 
 
 def _soft_mean(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
     near = _most_weighty(x, beta, present, window, sign)
-    near = jnp.where((jnp.abs(near) == jnp.inf) & (beta == 0), 0, near)
-    (mass,) = sum_over_cells(_by_sums(_MASS, beta, window), (x,), (near, beta), window, present)
+    near = jnp.where(is_infinite(near) & (beta == 0), 0, near)
+    (mass,) = sum_over_cells(_as_product(_MASS, beta, window), (x,), (near, beta), window, present)
     mean = _mean_by_exponentials(window, x, near, beta, mass, present)
-    return jnp.where(jnp.abs(near) == jnp.inf, near, near + mean)
+    return jnp.where(is_infinite(near), near, near + mean)
 
 
 @custom_rule((0,))
@@ -451,33 +447,28 @@ def _mean_by_exponentials(
     window: Window, x: jax.Array, near: jax.Array, beta: jax.Array, mass: jax.Array, present: jax.Array | None
 ) -> jax.Array:
     """The mean y less c, which a large β would magnify rounding errors of."""
-    (moment,) = sum_over_cells(_by_sums(_MOMENT, beta, window), (x,), (near, beta), window, present)
-    return moment * _reciprocal(mass)
+    (moment,) = sum_over_cells(_as_product(_MOMENT, beta, window), (x,), (near, beta), window, present)
+    return moment * reciprocal(mass)
 
 
 @partial(_mean_by_exponentials.defjvp, symbolic_zeros=True)
 def _mean_by_exponentials_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, near, beta, mass, present), (x_dot, _, beta_dot, *_) = primals, tangents
     mean = _mean_by_exponentials(window, *primals)
-    is_infinite, dots = (jnp.abs(near) == jnp.inf) | (jnp.abs(mean) == jnp.inf), list[jax.Array]()
-    windows = near, beta, jnp.where(is_infinite, 0, _reciprocal(mass)), mean
+    share, dots = jnp.where(is_infinite(near) | is_infinite(mean), 0, reciprocal(mass)), list[jax.Array]()
+    windows = near, beta, share, mean
     if not is_symbolic_zero(x_dot):
-        term = _by_sums(_MEAN_BY_CELLS, beta, window)
+        term = _as_product(_MEAN_BY_CELLS, beta, window)
         dots += sum_over_cells(term, (x, x_dot), windows, window, present, linear=(1,))
     if not is_symbolic_zero(beta_dot):
         dots.append(sum_over_cells(_mean_by_beta, (x,), windows, window, present)[0] * beta_dot)
     return mean, sum(dots[1:], dots[0])
 
 
-def _weighed(weight: jax.Array, x: jax.Array) -> jax.Array:
-    """Their product; what has no weight adds nothing, whatever it is."""
-    return weight * jnp.where((weight == 0) & ~jnp.isfinite(x), 0, x)
-
-
 _MOMENT = Product(
-    lambda x, near, beta: (_weighed(_exponential(x, near, beta), x - near),),
+    lambda x, near, beta: (weighed(_exponential(x, near, beta), x - near),),
     (
-        (lambda x, near, beta: _weighed(jnp.exp(beta * x), x), lambda x, near, beta: jnp.exp(-beta * near)),
+        (lambda x, near, beta: weighed(jnp.exp(beta * x), x), lambda x, near, beta: jnp.exp(-beta * near)),
         (lambda x, near, beta: jnp.exp(beta * x), lambda x, near, beta: -near * jnp.exp(-beta * near)),
     ),
     lambda x, near, beta: jnp.abs(beta * near) <= 16,
@@ -492,7 +483,7 @@ _MEAN_BY_CELLS = Product(
             lambda x, dot, near, beta, share, mean: jnp.exp(-beta * near) * share * (1 - beta * (near + mean)),
         ),
         (
-            lambda x, dot, near, beta, share, mean: _weighed(jnp.exp(beta * x), x) * dot,
+            lambda x, dot, near, beta, share, mean: weighed(jnp.exp(beta * x), x) * dot,
             lambda x, dot, near, beta, share, mean: jnp.exp(-beta * near) * share * beta,
         ),
     ),

@@ -24,7 +24,7 @@ from jaxpool._derivatives.rules import (
 )
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import ReadChosen, on_every_platform, reduce_windows
-from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
+from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, is_infinite
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
@@ -124,7 +124,7 @@ def _mean(window: Window, x: jax.Array, total: jax.Array) -> jax.Array:
     """Y of every window, given S."""
     positive = _positive(x)
     squares = reduce_windows(positive * positive, window, lax.add)
-    is_quotient = (total != 0) & ~(jnp.abs(total) == jnp.inf)
+    is_quotient = (total != 0) & ~is_infinite(total)
     return jnp.where(is_quotient, squares / jnp.where(is_quotient, total, 1), total)
 
 
@@ -132,7 +132,7 @@ def _mean(window: Window, x: jax.Array, total: jax.Array) -> jax.Array:
 def _mean_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, total), (x_dot, _) = primals, tangents
     y = _mean(window, x, total)
-    passes = (total != 0) & ~(jnp.abs(y) == jnp.inf)
+    passes = (total != 0) & ~is_infinite(y)
     share = jnp.where(passes, 1 / jnp.where(passes, total, 1), 0)
     (y_dot,) = sum_over_cells(_SLOPE, (x, x_dot), (share, jnp.where(passes, y, 0)), window, linear=(1,))
     return y, y_dot
@@ -143,7 +143,7 @@ def _positive(x: jax.Array) -> jax.Array:
 
 
 def _if_finite(x: jax.Array) -> jax.Array:
-    return jnp.where(jnp.abs(x) == jnp.inf, 0, _positive(x))
+    return jnp.where(is_infinite(x), 0, _positive(x))
 
 
 _POSITIVE = Product(lambda x: (_positive(x),), ((_positive, lambda x: jnp.ones((1,) * x.ndim, x.dtype)),))

@@ -20,7 +20,7 @@ from jaxpool._engine.operations import Arrays, accumulation_dtype
 from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
-from jaxpool._windows.pairs import Product, Term, finite, in_turn, sum_over_cells
+from jaxpool._windows.pairs import Product, Term, finite, in_turn, reciprocal, sum_over_cells, weighed
 
 
 def weighted_pool(
@@ -222,14 +222,14 @@ def _mean(
 ) -> jax.Array:
     """The mean of every window, given S."""
     (moment,) = sum_over_cells(terms.moment, (x, weights), top, window, present)
-    return jnp.where(mass == 0, 0, moment / jnp.where(mass == 0, 1, mass))
+    return moment / jnp.where(mass == 0, 1, mass)
 
 
 @partial(_mean.defjvp, symbolic_zeros=True)
 def _mean_jvp(window: Window, terms: _Terms, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, weights, top, mass, present), (x_dot, weights_dot, *_) = primals, tangents
     y = _mean(window, terms, *primals)
-    share = jnp.where((mass == 0) | jnp.isnan(mass), 0, 1 / jnp.where(mass == 0, 1, mass))
+    share = jnp.where(jnp.isnan(mass), 0, reciprocal(mass))
     dots = list[jax.Array]()
     if not is_symbolic_zero(x_dot):
         dots += sum_over_cells(terms.of_cells, (weights, x_dot), (*top, share), window, present, linear=(1,))
@@ -245,11 +245,6 @@ def _gap(x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(jnp.isfinite(gap), gap, 0)
 
 
-def _weighed(weight: jax.Array, x: jax.Array) -> jax.Array:
-    """Their product; what has no weight adds nothing, whatever it is."""
-    return weight * jnp.where((weight == 0) & ~jnp.isfinite(x), 0, x)
-
-
 def _with_share(weight: jax.Array, share: jax.Array) -> jax.Array:
     """The share of a weight in S; 0 where nothing is passed on, whatever the weight."""
     return jnp.where(share == 0, 0, weight) * share
@@ -257,7 +252,7 @@ def _with_share(weight: jax.Array, share: jax.Array) -> jax.Array:
 
 _OF_WEIGHTS = _Terms(
     lambda weight: (weight,),
-    lambda x, weight: (_weighed(weight, x),),
+    lambda x, weight: (weighed(weight, x),),
     lambda weight, x_dot, share: (_with_share(weight, share) * x_dot,),
     lambda x, weight, weight_dot, share, y: (share * _gap(x, y) * weight_dot,),
 )
@@ -275,8 +270,8 @@ _OF_LOGITS = _Terms(
         lambda logit, top: jnp.abs(top) <= 40,
     ),
     Product(
-        lambda x, logit, top: (_weighed(jnp.exp(logit - top), x),),
-        ((lambda x, logit, top: _weighed(jnp.exp(logit), x), lambda x, logit, top: jnp.exp(-top)),),
+        lambda x, logit, top: (weighed(jnp.exp(logit - top), x),),
+        ((lambda x, logit, top: weighed(jnp.exp(logit), x), lambda x, logit, top: jnp.exp(-top)),),
         lambda x, logit, top: jnp.abs(top) <= 40,
     ),
     Product(
@@ -288,7 +283,7 @@ _OF_LOGITS = _Terms(
         lambda x, logit, dot, top, share, y: (_with_share(jnp.exp(logit - top), share) * _gap(x, y) * dot,),
         (
             (
-                lambda x, logit, dot, top, share, y: _weighed(jnp.exp(logit), x) * dot,
+                lambda x, logit, dot, top, share, y: weighed(jnp.exp(logit), x) * dot,
                 lambda x, logit, dot, top, share, y: jnp.exp(-top) * share,
             ),
             (

@@ -54,6 +54,11 @@ def reduction_dtype(op: Operation, dtype: Any) -> np.dtype:
     return accumulation_dtype(dtype) if op is lax.add else np.dtype(dtype)
 
 
+def is_infinite(array: jax.Array) -> jax.Array:
+    """Which entries are ∞ or -∞; without the function call of `jnp.isinf`, for which converters have no rule."""
+    return jnp.abs(array) == jnp.inf
+
+
 def divided(array: jax.Array, divisor: float) -> jax.Array:
     """The array divided by a number."""
     return array if divisor == 1 else array / np.array(divisor, array.dtype)[()]

@@ -93,6 +93,16 @@ def finite(extremes: jax.Array) -> jax.Array:
     return jnp.where(jnp.isinf(extremes), 0, extremes)
 
 
+def reciprocal(total: jax.Array) -> jax.Array:
+    """1/total, and 0 with derivatives 0 where the total is 0."""
+    return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
+
+
+def weighed(weight: jax.Array, x: jax.Array) -> jax.Array:
+    """Their product; what has no weight adds nothing, whatever it is."""
+    return weight * jnp.where((weight == 0) & ~jnp.isfinite(x), 0, x)
+
+
 def _of_one_kind(cells: Arrays, windows: Arrays) -> tuple[Arrays, Arrays]:
     """The arrays in the rank of the cells; inside `jax.shard_map` with types that vary over the same devices."""
     arrays = vary_together(*cells, *windows)
