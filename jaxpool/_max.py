@@ -9,8 +9,8 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, sliding
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._geometry.sizes import Axes, Padding, Sizes
 from jaxpool._kernels import KernelSize
+from jaxpool._sizes import Axes, Padding, Sizes
 
 
 def max_pool(

@@ -15,8 +15,8 @@ from jax.typing import ArrayLike
 from jaxpool._arguments import check_indices
 from jaxpool._call import check_array
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map
-from jaxpool._geometry.sizes import Axes, Sizes, axes_and_sizes
 from jaxpool._sharding import evaluate_sharded
+from jaxpool._sizes import Axes, Sizes, axes_and_sizes
 
 
 def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:

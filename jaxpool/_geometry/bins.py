@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._geometry.sizes import Axes, OutputSizes, axes_and_sizes
 from jaxpool._geometry.window import Window, WindowAxis, divmod_of_product, numbers
+from jaxpool._sizes import Axes, OutputSizes, axes_and_sizes
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._geometry.padding import paddings
-from jaxpool._geometry.sizes import MOST_CELLS, Axes, Padding, Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._sizes import MOST_CELLS, Axes, Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
 
 # The longest axis of which the program holds tables.
 MOST_IN_TABLE = 1024
@@ -28,7 +27,7 @@ _MOST_TESTED = 2**16
 class WindowAxis:
     """One pooled axis: `size` cells, and the windows that slide along them.
 
-    With a word for `extension`, explained in `_geometry/padding`, its padding holds copies of its cells.
+    With a word for `extension`, explained in `_sizes`, its padding holds copies of its cells.
     """
 
     axis: int

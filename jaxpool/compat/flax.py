@@ -35,7 +35,7 @@ from jax.typing import ArrayLike
 import jaxpool
 from jaxpool._call import check_array
 from jaxpool._engine.operations import identity
-from jaxpool._geometry.sizes import check_flag, sizes
+from jaxpool._sizes import check_flag, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima, pool_along
 
 Padding = str | Sequence[Sequence[int]]

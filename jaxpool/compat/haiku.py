@@ -32,7 +32,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arrays import as_jax_takes
 from jaxpool._call import check_array
-from jaxpool._geometry.sizes import Sizes, sizes
+from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima
 
 

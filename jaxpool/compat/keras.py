@@ -34,7 +34,7 @@ from jax.typing import ArrayLike
 
 import jaxpool
 from jaxpool._call import check_array
-from jaxpool._geometry.sizes import Sizes, sizes
+from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima, quotient_dtype
 
 

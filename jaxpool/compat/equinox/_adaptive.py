@@ -12,7 +12,7 @@ import jax
 from jax import lax
 
 import jaxpool
-from jaxpool._geometry.sizes import Sizes, check_pooled_axis, sizes
+from jaxpool._sizes import Sizes, check_pooled_axis, sizes
 from jaxpool.compat._windows import quotient_dtype
 from jaxpool.compat.equinox._layer import Layer
 

@@ -8,7 +8,7 @@ import jax
 from jax.typing import ArrayLike
 
 from jaxpool._average import averages
-from jaxpool._geometry.sizes import OutputSizes
+from jaxpool._sizes import OutputSizes
 from jaxpool.compat.torch._arguments import bin_call, maxima
 
 

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import Call, binned, check_array, sliding
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._geometry.sizes import OutputSizes, Sizes, check_flag, sizes
+from jaxpool._sizes import OutputSizes, Sizes, check_flag, sizes
 
 _LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
 

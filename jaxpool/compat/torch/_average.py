@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_divisor
 from jaxpool._average import averages
-from jaxpool._geometry.sizes import Sizes, check_flag
+from jaxpool._sizes import Sizes, check_flag
 from jaxpool.compat.torch._arguments import window_call
 
 

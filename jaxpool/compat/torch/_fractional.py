@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 import jaxpool
 from jaxpool._arrays import as_array
-from jaxpool._geometry.sizes import Ratios, Sizes, check_flag
+from jaxpool._sizes import Ratios, Sizes, check_flag
 from jaxpool.compat.torch._arguments import per_axis, spatial
 
 

@@ -11,8 +11,8 @@ from jax.typing import ArrayLike
 
 from jaxpool._arguments import check_parameter
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.sizes import Sizes
 from jaxpool._norms import norms
+from jaxpool._sizes import Sizes
 from jaxpool.compat.torch._arguments import per_axis, window_call
 
 

@@ -8,7 +8,7 @@ import jax
 from jax.typing import ArrayLike
 
 from jaxpool._call import LESS_PADDING
-from jaxpool._geometry.sizes import Sizes
+from jaxpool._sizes import Sizes
 from jaxpool.compat.torch._arguments import maxima, window_call
 
 

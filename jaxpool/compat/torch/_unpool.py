@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 import jaxpool
 from jaxpool._arguments import check_indices
-from jaxpool._geometry.sizes import Sizes, sizes
+from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat.torch._arguments import per_axis, spatial
 
 
