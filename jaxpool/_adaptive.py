@@ -10,8 +10,8 @@ from jaxpool._arguments import Rule
 from jaxpool._average import averages
 from jaxpool._call import axis_by_name, binned, over_whole_axes
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._geometry.window import Window
 from jaxpool._sizes import Axes, OutputSizes, check_flag
+from jaxpool._window import Window
 
 
 def adaptive_max_pool(

@@ -19,9 +19,9 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, in_range
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._window import Window
 
 
 def sum_pool(

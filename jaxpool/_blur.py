@@ -21,8 +21,8 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import correlate, transpose_correlation
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.window_offsets import pad_real
-from jaxpool._geometry.window import Window, make_window
 from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes, sizes
+from jaxpool._window import Window, make_window
 
 
 def blur_pool(

@@ -18,11 +18,10 @@ from jax.typing import ArrayLike
 from jaxpool._arrays import as_array, as_jax_takes
 from jaxpool._copies import extend
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.window import Window, make_window, within_reach
 from jaxpool._kernels import VALUES, make_windows
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Axes, OutputSizes, check_flag, pooled_axes
+from jaxpool._window import Window, make_bins, make_window, within_reach
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -18,8 +18,8 @@ from jaxpool._derivatives.rules import custom_rule
 from jaxpool._engine.bins_as_tiles import take
 from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._sizes import copied_cells
+from jaxpool._window import Window, WindowAxis
 
 
 def extend(array: jax.Array, window: Window) -> jax.Array:

@@ -27,9 +27,9 @@ from jaxpool._call import check_array, check_mask, check_rule
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.window import Window, WindowAxis, make_window
 from jaxpool._sharding import evaluate_sharded, vary_together
 from jaxpool._sizes import Axes, Ratios, Sizes, axes_and_sizes, ratios, sizes
+from jaxpool._window import Window, WindowAxis, make_window
 
 
 def fractional_max_pool(

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._geometry.bins import make_bins
 from jaxpool._geometry.footprint import Footprint, FootprintWindow, make_footprint
-from jaxpool._geometry.window import Window, make_window
 from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes
 from jaxpool._sizes import sizes as parse_sizes
+from jaxpool._window import Window, make_bins, make_window
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,9 +13,9 @@ from jaxpool._average import averages
 from jaxpool._call import core, sliding, widened
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.stages import separate_term
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes, check_flag
+from jaxpool._window import Window
 
 
 def mixed_pool(

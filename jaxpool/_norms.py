@@ -19,9 +19,9 @@ from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays, in_range
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._window import Window
 from jaxpool._windows.pairs import Product, Term, finite, in_turn, sum_over_cells
 
 

@@ -16,11 +16,10 @@ from jaxpool._average import averages
 from jaxpool._call import check_array, check_mask, check_rule
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import Bins
 from jaxpool._sharding import evaluate_sharded
 from jaxpool._sizes import Axes, OutputSizes
+from jaxpool._window import Window, make_bins
 
 Kind = Literal["max", "avg"] | Callable[..., jax.Array]
 

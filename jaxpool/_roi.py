@@ -19,9 +19,9 @@ from jax.typing import ArrayLike
 from jaxpool._arrays import as_array
 from jaxpool._call import check_array
 from jaxpool._engine.operations import accumulation_dtype, encode
-from jaxpool._geometry.bins import make_bins
 from jaxpool._sharding import evaluate_sharded
 from jaxpool._sizes import Axes, Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._window import make_bins
 
 # The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
 Plan = tuple[tuple[int, int, int, int], ...]

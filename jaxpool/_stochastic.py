@@ -27,9 +27,9 @@ from jaxpool._engine.maps import ReadChosen, on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._window import Window
 from jaxpool._windows.pairs import Product, sum_over_cells
 
 

@@ -17,9 +17,9 @@ from jaxpool._call import LESS_PADDING, check_array, core, fit_to_cells, in_floa
 from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._window import Window
 from jaxpool._windows.pairs import Product, Term, finite, in_turn, sum_over_cells
 
 

@@ -33,8 +33,8 @@ from jaxpool._engine.maps import (
 )
 from jaxpool._engine.operations import Operation, identity
 from jaxpool._engine.winners import Masked, composed, has_winner, winner_positions
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import default_platform
+from jaxpool._window import Window
 
 # Which windows have an unmasked cell, broadcastable against the output, and the mask in the form the engine expects.
 Present = tuple[jax.Array, Masked]

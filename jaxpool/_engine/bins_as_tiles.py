@@ -24,9 +24,8 @@ from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import Operation, merge_axis, split_axis
 from jaxpool._engine.stages import barrier, materialize
-from jaxpool._geometry.bins import BinAxis
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
+from jaxpool._window import BinAxis, Window
 
 # The most cells of bins that are gathered place by place.
 _MOST_PLACES = 64

@@ -23,8 +23,8 @@ from jaxpool._engine.stages import barrier, in_full_rows, marked, materialize, s
 from jaxpool._engine.window_offsets import is_innermost, pad_windows, slices_at_offsets
 from jaxpool._engine.winners import PlatformSelection
 from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import on_one_device
+from jaxpool._window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:

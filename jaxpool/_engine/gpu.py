@@ -36,7 +36,7 @@ from jaxpool._engine.slices import (
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import Masked, PlatformSelection, Winners
 from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.window import Window
+from jaxpool._window import Window
 
 # The most reads per result in one loop: windows of 7×7 cells.
 MOST_READS = 49

@@ -23,7 +23,7 @@ from jaxpool._engine.slices import Numbers, Winner, better, number_dtype, pad_wi
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
 from jaxpool._geometry.pieces import Pieces, divide_window
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._window import Window, WindowAxis
 
 # Makes one piece of several, from the number of the first cell of each, and what is known of it for all windows.
 Join = Callable[[Sequence[tuple[int, Arrays]]], Arrays]

@@ -21,8 +21,8 @@ from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity
 from jaxpool._engine.stages import materialize, private_copy, separate_term
 from jaxpool._engine.window_offsets import cells_at_offsets
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform, on_one_device
+from jaxpool._window import Window
 
 # The weights along each axis of a window, by offset.
 Weights = Sequence[Sequence[float]]

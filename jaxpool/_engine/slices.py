@@ -25,7 +25,7 @@ from jaxpool._engine.gather import Covered, gather_windows
 from jaxpool._engine.operations import Arrays, Operation, decode, identity, numbers_of, reduction_dtype
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
-from jaxpool._geometry.window import Window
+from jaxpool._window import Window
 
 # The extreme of a window, and its number: its offset, added to the entry of the cell in an array of numbers, if any.
 Winner = tuple[jax.Array, jax.Array]

@@ -39,8 +39,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._engine.primitives import available, call
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
+from jaxpool._window import Window
 
 
 def stage(step: Callable[..., Any], *arrays: Any, mark: str | None = None) -> Any:

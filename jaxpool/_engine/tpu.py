@@ -21,8 +21,8 @@ from jaxpool._engine.reductions import (
     spread_by_windows,
 )
 from jaxpool._engine.window_offsets import holds_all_cells
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import on_one_device
+from jaxpool._window import Window
 
 # The most bins along an axis that are sliced one by one.
 _MOST_SLICES = 64

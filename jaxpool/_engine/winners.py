@@ -21,9 +21,9 @@ from jax import lax
 from jaxpool._engine.operations import Operation, decode, encode, identity
 from jaxpool._engine.slices import Winner, read_winners
 from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
 from jaxpool._sizes import copied_cells
+from jaxpool._window import Window
 
 # One array for each of the windows that are taken in turn.
 Offsets = tuple[jax.Array, ...]

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._arrays import as_jax_takes, check_no_mask
-from jaxpool._geometry.window import Window, WindowAxis, numbers
+from jaxpool._window import Window, WindowAxis, numbers
 
 
 @dataclass(frozen=True, repr=False)

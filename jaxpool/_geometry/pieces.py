@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._window import Window, WindowAxis
 
 _MOST_PIECES = 16
 # What a result costs besides its terms, in terms.

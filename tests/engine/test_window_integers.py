@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._geometry import window as geometry
+from jaxpool import _window as geometry
 from tests.harness.compilation import compiled_fast
 from tests.registry.cases import distinct
 from tests.registry.records import RECORDS, names, slow_but
