@@ -36,7 +36,7 @@ from jaxpool._engine.slices import replaces
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
-from jaxpool._geometry.footprint import Footprint, make_footprint
+from jaxpool._kernels import Footprint, make_footprint
 from jaxpool._platforms import is_portable
 from jaxpool._sharding import vary_together
 from jaxpool._sizes import Axes, Sizes, pooled_axes

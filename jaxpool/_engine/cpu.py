@@ -22,7 +22,7 @@ from jaxpool._engine.slices import Numbers, Winner, route_by_comparison, select_
 from jaxpool._engine.stages import barrier, in_full_rows, marked, materialize, stage
 from jaxpool._engine.window_offsets import is_innermost, pad_windows, slices_at_offsets
 from jaxpool._engine.winners import PlatformSelection
-from jaxpool._geometry.footprint import FootprintWindow
+from jaxpool._kernels import FootprintWindow
 from jaxpool._platforms import on_one_device
 from jaxpool._window import Window
 

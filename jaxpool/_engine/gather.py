@@ -25,7 +25,7 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import as_tiles, by_table, combine_copies, copy_to_tiles, gather_from_bins
 from jaxpool._engine.operations import Arrays, Operation, merge_axis, pad, split_axis
 from jaxpool._engine.stages import barrier, numbers_along
-from jaxpool._geometry.footprint import Footprint, FootprintWindow
+from jaxpool._kernels import Footprint, FootprintWindow
 from jaxpool._platforms import known_platform
 from jaxpool._window import Window, WindowAxis
 

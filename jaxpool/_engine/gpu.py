@@ -35,7 +35,7 @@ from jaxpool._engine.slices import (
 )
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import Masked, PlatformSelection, Winners
-from jaxpool._geometry.footprint import FootprintWindow
+from jaxpool._kernels import FootprintWindow
 from jaxpool._window import Window
 
 # The most reads per result in one loop: windows of 7×7 cells.

@@ -23,7 +23,7 @@ from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, id
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison, select_by_slices
 from jaxpool._engine.stages import many_kernels, materialize
 from jaxpool._engine.window_offsets import at_offset, is_looped, offsets_in, pad_windows
-from jaxpool._geometry.footprint import FootprintWindow
+from jaxpool._kernels import FootprintWindow
 from jaxpool._sharding import vary_with
 from jaxpool._window import Window, WindowAxis
 

@@ -20,7 +20,7 @@ from jax import lax
 
 from jaxpool._engine.operations import Operation, decode, encode, identity
 from jaxpool._engine.slices import Winner, read_winners
-from jaxpool._geometry.footprint import FootprintWindow
+from jaxpool._kernels import FootprintWindow
 from jaxpool._platforms import known_platform
 from jaxpool._sizes import copied_cells
 from jaxpool._window import Window
