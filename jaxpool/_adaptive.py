@@ -6,11 +6,11 @@ import jax
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
 from jaxpool._average import averages
 from jaxpool._call import axis_by_name, binned, over_whole_axes
+from jaxpool._checks import Rule, check_flag
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._sizes import Axes, OutputSizes, check_flag
+from jaxpool._sizes import Axes, OutputSizes
 from jaxpool._window import Window
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_divisor
 from jaxpool._call import core, extended, in_floats, padding_counts, sliding
+from jaxpool._checks import Rule, check_divisor
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, in_range

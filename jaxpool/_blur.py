@@ -13,9 +13,9 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
 from jaxpool._average import divide
-from jaxpool._call import check_array, core, in_floats, sliding
+from jaxpool._call import core, in_floats, sliding
+from jaxpool._checks import Rule, check_array
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import correlate, transpose_correlation

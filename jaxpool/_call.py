@@ -7,7 +7,6 @@ which is compiled once for every window and every other static argument.
 import inspect
 from collections.abc import Callable, Sequence
 from functools import wraps
-from itertools import combinations
 from typing import Any, ParamSpec, TypeVar
 
 import jax
@@ -15,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arrays import as_array, as_jax_takes
+from jaxpool._checks import check_array, check_flag, check_mask, check_rule
 from jaxpool._copies import extend
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._kernels import VALUES, make_windows
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Axes, OutputSizes, check_flag, pooled_axes
+from jaxpool._sizes import Axes, OutputSizes, pooled_axes
 from jaxpool._window import Window, make_bins, make_window, within_reach
 
 P = ParamSpec("P")
@@ -31,14 +30,6 @@ Call = tuple[jax.Array, jax.Array | None, Window]
 
 # The advice for a window that holds only padding, if no other argument helps.
 LESS_PADDING = "use less padding, a smaller stride or a larger kernel_size"
-
-_ORDERED = "bool, integers of 8 to 64 bits, float16, bfloat16, float32, float64"
-_ORDERED_DTYPES = (
-    {np.dtype(np.bool_), np.dtype(jnp.bfloat16)}
-    | {np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
-    | {np.dtype(f"float{bits}") for bits in (16, 32, 64)}
-)
-_COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 
 def sliding(
@@ -117,82 +108,6 @@ def axis_by_name(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return call
-
-
-def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
-    """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
-    x = as_array(function, name, x)
-    if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
-        raise TypeError(
-            f"{function}: {name} is {x.dtype}, and complex numbers are not supported; pool {name}.real, {name}.imag or "
-            f"abs({name})"
-        )
-    if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
-        allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
-        raise TypeError(
-            f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}"
-            f"{_conversion(name, x.dtype)}"
-        )
-    return jnp.asarray(x)
-
-
-def _conversion(name: str, dtype: Any) -> str:
-    """How to convert an array of a narrower dtype to an allowed one without loss; empty if there is no way."""
-    wider = {jnp.signedinteger: "int8", jnp.unsignedinteger: "uint8", jnp.floating: "bfloat16"}
-    fits = [word for kind, word in wider.items() if dtype.itemsize == 1 and jnp.issubdtype(dtype, kind)]
-    return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
-
-
-def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
-    """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
-
-    The other axes keep their given sizes, so that what they share is evaluated once.
-    """
-    if where is None:
-        return None
-    where = as_jax_takes(function, "where", where)
-    if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
-        raise TypeError(
-            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"
-        )
-    if not isinstance(where, bool) and where.dtype != np.bool_:
-        raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
-    return fit_to_cells(function, "where", jnp.asarray(where), shape, pooled, "a bool")
-
-
-def fit_to_cells(
-    function: str, name: str, array: jax.Array, shape: tuple[int, ...], pooled: Sequence[int], each: str
-) -> jax.Array:
-    """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x."""
-    if not broadcasts_to(array.shape, shape):
-        raise ValueError(
-            f"{function}: {name} of shape {array.shape} does not broadcast to x {shape}; give {each} for every cell, "
-            f"or an array with 1 along the axes that share them{reshaped(name, array.shape, shape)}"
-        )
-    full = (1,) * (len(shape) - array.ndim) + array.shape
-    return jnp.broadcast_to(array.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
-
-
-def check_rule(function: str, rule: Any) -> str:
-    """Return the rule, or raise if it is unknown."""
-    if not isinstance(rule, str) or rule not in ("jvp", "vjp"):
-        raise ValueError(f"{function}: rule {rule!r} is unknown; use 'jvp' (every mode and order) or 'vjp' (reverse)")
-    return rule
-
-
-def broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
-    # Not with NumPy, which does not support symbolic sizes.
-    pairs = zip(reversed(shape), reversed(output_shape), strict=False)
-    return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
-
-
-def reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
-    """How to reshape an array so that it broadcasts to `full`; empty if its axes cannot be matched uniquely."""
-    choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
-    if len(choices) != 1 or not shape:
-        return ""
-    aligned = tuple(size if axis in choices[0] else 1 for axis, size in enumerate(full))[choices[0][0] :]
-    return f", as in {name}.reshape{aligned}"
 
 
 def padding_counts(function: str, count_include_pad: Any) -> tuple[bool, str | None]:

@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
+from jaxpool._checks import Rule, check_parameter
 from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays, in_range

@@ -21,9 +21,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_key
-from jaxpool._arrays import as_array
-from jaxpool._call import check_array, check_mask, check_rule
+from jaxpool._checks import Rule, as_array, check_array, check_key, check_mask, check_rule
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map
 from jaxpool._engine.operations import accumulation_dtype

@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arrays import as_jax_takes, check_no_mask
+from jaxpool._checks import as_jax_takes, check_no_mask
 from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes
 from jaxpool._sizes import sizes as parse_sizes
 from jaxpool._window import Window, WindowAxis, make_bins, make_window, numbers

@@ -6,8 +6,8 @@ import jax
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, sliding
+from jaxpool._checks import Rule
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes

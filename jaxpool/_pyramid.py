@@ -11,9 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
 from jaxpool._average import averages
-from jaxpool._call import check_array, check_mask, check_rule
+from jaxpool._checks import Rule, check_array, check_mask, check_rule
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._kernels import Bins

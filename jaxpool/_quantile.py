@@ -19,8 +19,8 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
 from jaxpool._call import LESS_PADDING, core, extended, sliding
+from jaxpool._checks import Rule
 from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
 from jaxpool._engine.maps import on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, identity

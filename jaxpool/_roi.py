@@ -16,11 +16,10 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arrays import as_array
-from jaxpool._call import check_array
+from jaxpool._checks import as_array, check_array, check_flag
 from jaxpool._engine.operations import accumulation_dtype, encode
 from jaxpool._sharding import evaluate_sharded
-from jaxpool._sizes import Axes, Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._sizes import Axes, Sizes, axes_and_sizes, sizes
 from jaxpool._window import make_bins
 
 # The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.

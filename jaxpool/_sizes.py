@@ -19,7 +19,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._arrays import check_no_mask
+from jaxpool._checks import check_no_mask
 
 Sizes = int | Sequence[int]
 # Axes by their numbers, or a letter for every axis of the array.
@@ -249,19 +249,6 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
     if least is not None and value < least:
         raise ValueError(f"{function}: {name} must be at least {least}, got {value}")
     return value
-
-
-def check_flag(function: str, name: str, value: Any) -> bool:
-    """Return a flag as a bool, or raise if it is something else."""
-    check_no_mask(function, name, value)
-    if isinstance(value, jax.core.Tracer):
-        raise TypeError(
-            f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "
-            f"(jax.jit(..., static_argnames={name!r}))"
-        )
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
-    return bool(value)
 
 
 # The names of words elsewhere.

@@ -12,8 +12,8 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_key
 from jaxpool._call import core, extended, sliding, widened
+from jaxpool._checks import Rule, check_key
 from jaxpool._derivatives.rules import (
     CellSelector,
     LinearMap,

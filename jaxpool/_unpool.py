@@ -12,8 +12,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_indices
-from jaxpool._call import check_array
+from jaxpool._checks import check_array, check_indices
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map
 from jaxpool._sharding import evaluate_sharded
 from jaxpool._sizes import Axes, Sizes, axes_and_sizes

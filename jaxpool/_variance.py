@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_number
 from jaxpool._call import core, padding_counts, sliding, widened
+from jaxpool._checks import Rule, check_number
 from jaxpool._derivatives.rules import custom_rule, with_rule
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._sizes import MOST_CELLS, Axes, OutputSizes, Padding, Sizes, axes_and_sizes, check_flag, paddings, sizes
+from jaxpool._checks import check_flag
+from jaxpool._sizes import MOST_CELLS, Axes, OutputSizes, Padding, Sizes, axes_and_sizes, paddings, sizes
 
 # The longest axis of which the program holds tables.
 MOST_IN_TABLE = 1024

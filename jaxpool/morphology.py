@@ -24,9 +24,8 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
-from jaxpool._arrays import as_array, as_jax_takes
-from jaxpool._call import check_array, core, sliding, widened
+from jaxpool._call import core, sliding, widened
+from jaxpool._checks import Rule, as_array, as_jax_takes, check_array
 from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.loops import fold_offsets, zeros_after

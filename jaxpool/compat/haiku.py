@@ -30,8 +30,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jaxpool._arrays import as_jax_takes
-from jaxpool._call import check_array
+from jaxpool._checks import as_jax_takes, check_array
 from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima
 

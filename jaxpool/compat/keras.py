@@ -33,7 +33,7 @@ import jax
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._call import check_array
+from jaxpool._checks import check_array
 from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat._windows import Along, along_axes, averages, maxima, quotient_dtype
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jax
 from jax.typing import ArrayLike
 
-from jaxpool._call import check_array
+from jaxpool._checks import check_array
 
 
 class Layer:

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import jax
 
-from jaxpool._sizes import Sizes, check_flag, sizes
+from jaxpool._checks import check_flag
+from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat._windows import along_axes, averages, maxima
 from jaxpool.compat.equinox._layer import Layer
 

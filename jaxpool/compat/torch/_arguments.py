@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._call import Call, binned, check_array, sliding
+from jaxpool._call import Call, binned, sliding
+from jaxpool._checks import check_array, check_flag
 from jaxpool._derivatives.extremes import extremes, extremes_with_indices
-from jaxpool._sizes import OutputSizes, Sizes, check_flag, sizes
+from jaxpool._sizes import OutputSizes, Sizes, sizes
 
 _LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_divisor
 from jaxpool._average import averages
-from jaxpool._sizes import Sizes, check_flag
+from jaxpool._checks import check_divisor, check_flag
+from jaxpool._sizes import Sizes
 from jaxpool.compat.torch._arguments import window_call
 
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._arrays import as_array
-from jaxpool._sizes import Ratios, Sizes, check_flag
+from jaxpool._checks import as_array, check_flag
+from jaxpool._sizes import Ratios, Sizes
 from jaxpool.compat.torch._arguments import per_axis, spatial
 
 

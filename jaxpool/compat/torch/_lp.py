@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_parameter
+from jaxpool._checks import check_parameter
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._norms import norms
 from jaxpool._sizes import Sizes

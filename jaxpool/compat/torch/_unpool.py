@@ -10,7 +10,7 @@ import jax.core
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._arguments import check_indices
+from jaxpool._checks import check_indices
 from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat.torch._arguments import per_axis, spatial
 
