@@ -16,11 +16,11 @@ from jax.typing import ArrayLike
 from jaxpool._average import divide
 from jaxpool._call import core, in_floats, sliding
 from jaxpool._checks import Rule, check_array
-from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import correlate, transpose_correlation
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.window_offsets import pad_real
+from jaxpool._extremes import extremes
 from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes, sizes
 from jaxpool._window import Window, make_window
 

@@ -91,6 +91,11 @@ def over_whole_axes(
     return binned(function, array, 1, axes, where, rule, complex_allowed=complex_allowed)
 
 
+def keep_axes(function: str, values: jax.Array, window: Window, keepdims: bool) -> jax.Array:
+    """The values with the pooled axes of size 1, or with these axes removed."""
+    return values if check_flag(function, "keepdims", keepdims) else lax.squeeze(values, window.pooled_axes)
+
+
 def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike | None, rule: str) -> Call:
     check_rule(function, rule)
     if where is not None:

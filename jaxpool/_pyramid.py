@@ -13,8 +13,8 @@ from jax.typing import ArrayLike
 
 from jaxpool._average import averages
 from jaxpool._checks import Rule, check_array, check_mask, check_rule
-from jaxpool._derivatives.extremes import extremes
 from jaxpool._engine.operations import accumulation_dtype
+from jaxpool._extremes import extremes
 from jaxpool._kernels import Bins
 from jaxpool._sharding import evaluate_sharded
 from jaxpool._sizes import Axes, OutputSizes

@@ -26,7 +26,6 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import core, sliding, widened
 from jaxpool._checks import Rule, as_array, as_jax_takes, check_array
-from jaxpool._derivatives.extremes import extremes
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.loops import fold_offsets, zeros_after
 from jaxpool._engine.maps import ReadChosen, on_every_platform, read_at_offsets
@@ -35,6 +34,7 @@ from jaxpool._engine.slices import replaces
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
+from jaxpool._extremes import extremes
 from jaxpool._kernels import Footprint, make_footprint
 from jaxpool._platforms import is_portable
 from jaxpool._sharding import vary_together

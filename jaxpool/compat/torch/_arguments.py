@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import Call, binned, sliding
 from jaxpool._checks import check_array, check_flag
-from jaxpool._derivatives.extremes import extremes, extremes_with_indices
+from jaxpool._extremes import extremes, extremes_with_indices
 from jaxpool._sizes import OutputSizes, Sizes, sizes
 
 _LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
