@@ -11,20 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._checks import as_jax_takes, check_no_mask
 from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes
 from jaxpool._sizes import sizes as parse_sizes
-from jaxpool._window import Window, WindowAxis, make_bins, make_window, numbers
+from jaxpool._window import Window, WindowAxis, make_bins, make_window
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +54,11 @@ class Footprint:
     def __repr__(self) -> str:
         return f"footprint({'×'.join(map(str, self.shape))}, {len(self.numbers)} cells)"
 
+    @classmethod
+    def of(cls, held: np.ndarray) -> Footprint:
+        """The footprint of these cells."""
+        return cls(held.shape, held.tobytes())
+
     @cached_property
     def held(self) -> np.ndarray:
         """Which cells are in the window, as a bool array."""
@@ -72,28 +76,11 @@ class Footprint:
 
     def in_order(self, axes: Sequence[int]) -> Footprint:
         """The footprint whose axes are these of this one."""
-        return _of(self.held.transpose(axes))
+        return Footprint.of(self.held.transpose(axes))
 
     def mirrored(self) -> Footprint:
         """The footprint in the opposite direction along every axis."""
-        return _of(np.flip(self.held))
-
-    def sums(self, along: Sequence[np.ndarray]) -> np.ndarray:
-        """Σ over the offsets j of the window of Π along[a][j_a, ·]: an entry for each product of columns."""
-        total = self.held.astype(np.int64)
-        for matrix in along:
-            total = np.tensordot(total, matrix.astype(np.int64), (0, 0))
-        return total
-
-    def first_numbers(self, along: Sequence[np.ndarray]) -> np.ndarray:
-        """The row-major number of the first offset j of the window with Π along[a][j_a, ·], or 0; as in `sums`."""
-        found = np.zeros([matrix.shape[1] for matrix in along], np.int64)
-        for place in np.ndindex(found.shape):
-            present = self.held
-            for axis, (matrix, column) in enumerate(zip(along, place, strict=True)):
-                present = present & matrix[:, column].reshape([-1 if a == axis else 1 for a in range(present.ndim)])
-            found[place] = np.argmax(present)
-        return found
+        return Footprint.of(np.flip(self.held))
 
 
 KernelSize = Sizes | Bins | Whole | Footprint
@@ -189,11 +176,7 @@ def make_footprint(cells: Any, function: str = "footprint", name: str = "cells")
         raise ValueError(f"{function}: {name} has no axes; give an array with an axis for each pooled axis")
     if not array.any():
         raise ValueError(f"{function}: {name} of shape {array.shape}: all False; set at least one to True")
-    return _of(array)
-
-
-def _of(held: np.ndarray) -> Footprint:
-    return Footprint(held.shape, np.ascontiguousarray(held).tobytes())
+    return Footprint.of(array)
 
 
 def make_windows(
@@ -212,7 +195,10 @@ def make_windows(
     if isinstance(kernel_size, Footprint):
         box = kernel_size.shape
         window = make_window(function, shape, box, stride, padding, dilation, ceil_mode, axis, name, remedies)
-        return _of_footprint(function, shape, kernel_size, axis, window)
+        if axis is not None:
+            # Its axes in the order of the array's own.
+            kernel_size = kernel_size.in_order(np.argsort(pooled_axes(function, shape, axis)).tolist())
+        return window if kernel_size.is_full else FootprintWindow(window.axes, footprint=kernel_size)
     arguments: tuple[tuple[str, Any, Any], ...] = (
         ("stride", stride, None),
         ("padding", padding, 0),
@@ -232,15 +218,6 @@ def make_windows(
     if axis is None:
         raise ValueError(f"{function}: kernel_size whole needs axis; name the pooled axes, as in axis=(-2, -1)")
     return make_bins(function, shape, 1, pooled_axes(function, shape, axis), "kernel_size")
-
-
-def _of_footprint(
-    function: str, shape: Sequence[int], footprint: Footprint, axis: Axes | None, window: Window
-) -> Window:
-    """The windows of the box, with the cells that the footprint holds, its axes in the order of the array's own."""
-    if axis is not None:
-        footprint = footprint.in_order(np.argsort(pooled_axes(function, shape, axis)).tolist())
-    return window if footprint.is_full else FootprintWindow(window.axes, footprint=footprint)
 
 
 @dataclass(frozen=True)
@@ -267,36 +244,47 @@ class FootprintWindow(Window):
         return FootprintWindow(super().holders().axes, footprint=self.footprint.mirrored())
 
     def counts(self, rank: int, *, padding: bool) -> Any:
-        counts = self._counts_of_kinds(padding=padding)
+        counts = self._counts_of_kinds([padding for _ in self.axes])
         return int(counts.flat[0]) if (counts == counts.flat[0]).all() else self._of_windows(counts, rank)
 
     def possible_counts(self) -> tuple[int, ...]:
-        return tuple(np.unique(self._counts_of_kinds(padding=False)).tolist())
+        return tuple(np.unique(self._counts_of_kinds([False for _ in self.axes])).tolist())
 
-    def _counts_of_kinds(self, *, padding: bool) -> np.ndarray:
-        return self.footprint.sums([_present(axis, padding=padding) for axis in self.axes])
-
-    def uncovered_axes(self) -> tuple[WindowAxis, ...]:
-        return () if self._covered_kinds().all() else self.axes
+    def _counts_of_kinds(self, padding: Sequence[bool]) -> np.ndarray:
+        """The cells in one window of each kind that are real or, along axes with `padding`, declared."""
+        total = self.footprint.held.astype(np.int64)
+        for axis, declared in zip(self.axes, padding, strict=True):
+            total = np.tensordot(total, _present(axis, padding=declared).astype(np.int64), (0, 0))
+        return total
 
     def covered(self, rank: int) -> tuple[Any, ...]:
-        kinds = self._covered_kinds()
-        return () if kinds.all() else (_expanded(kinds, [_kind_of_cells(axis, rank) for axis in self.axes]),)
-
-    def _covered_kinds(self) -> np.ndarray:
-        return self.footprint.sums([_holders(axis) for axis in self.axes]) > 0
+        covered = np.zeros([axis.size for axis in self.axes], bool)
+        for offsets in np.argwhere(self.footprint.held).tolist():
+            covered[tuple(axis.cells_at(offset) for axis, offset in zip(self.axes, offsets, strict=True))] = True
+        shape = [1] * rank
+        for axis in self.axes:
+            shape[axis.axis] = axis.size
+        return () if covered.all() else (covered.reshape(shape),)
 
     def first_real_numbers(self, rank: int) -> Any:
         """The row-major number, in the box, of the first real cell of each window; 0 if there is none."""
-        numbers = self.footprint.first_numbers([_present(axis, padding=False) for axis in self.axes])
+        along = [_present(axis, padding=False) for axis in self.axes]
+        numbers = np.zeros([present.shape[1] for present in along], np.int64)
+        for kinds in np.ndindex(numbers.shape):
+            real = reduce(np.multiply.outer, (each[:, kind] for each, kind in zip(along, kinds, strict=True)))
+            numbers[kinds] = np.argmax(self.footprint.held & real)
         return self._of_windows(numbers, rank)
 
     def _of_windows(self, values: np.ndarray, rank: int) -> Any:
         """The values of all windows, from those of each kind along the pooled axes."""
-        return _expanded(values, [axis.kind(rank) for axis in self.axes])
+        number: Any = 0
+        for axis, kinds in zip(self.axes, values.shape, strict=True):
+            number = number * kinds + axis.kind(rank)
+        table = values.ravel().astype(np.int32)
+        return jnp.take(table, number, mode="clip") if isinstance(number, jax.Array) else table[number]
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
-        counts = self.footprint.sums([_present(axis, padding=axis.extension is not None) for axis in self.axes])
+        counts = self._counts_of_kinds([axis.extension is not None for axis in self.axes])
         if not counts.all():
             kinds = np.unravel_index(np.argmin(counts), counts.shape)
             place = tuple(int(axis.kinds()[kind]) for axis, kind in zip(self.axes, kinds, strict=True))
@@ -306,8 +294,8 @@ class FootprintWindow(Window):
             )
 
 
-# What differs between windows, or between cells, does so near the ends of an axis, or repeats with the stride. So it is
-# computed in NumPy for one of each kind, and looked up on the device by the number of the kind.
+# What differs between windows does so near the ends of an axis. So it is computed in NumPy for one of each kind, and
+# looked up on the device by the number of the kind.
 
 
 def _present(axis: WindowAxis, *, padding: bool) -> np.ndarray:
@@ -315,41 +303,3 @@ def _present(axis: WindowAxis, *, padding: bool) -> np.ndarray:
     cells = np.arange(axis.kernel)[:, None] * axis.dilation + axis.start(axis.kinds())
     low, high = (axis.low, axis.high) if padding else (0, 0)
     return (cells >= -low) & (cells < axis.size + high)
-
-
-def _holders(axis: WindowAxis) -> np.ndarray:
-    """Whether a window has a cell of each kind (columns) at each offset (rows)."""
-    distances = _one_of_each(axis) + axis.low - np.arange(axis.kernel)[:, None] * axis.dilation
-    return (distances >= 0) & (distances <= (axis.output - 1) * axis.stride) & (distances % axis.stride == 0)
-
-
-def _one_of_each(axis: WindowAxis) -> np.ndarray:
-    """Cells of all kinds: those near the ends, and one stride of those between, which repeat with it."""
-    before, after = _between(axis)
-    return np.r_[: min(before + axis.stride, after), after : axis.size]
-
-
-def _kind_of_cells(axis: WindowAxis, rank: int) -> Any:
-    """The number of the kind of each cell along an axis of an array of `rank` axes."""
-    before, after = _between(axis)
-    cells = numbers([axis.size if a == axis.axis else 1 for a in range(rank)], axis.axis)
-    if after - before <= axis.stride:
-        return cells
-    repeated = before + lax.rem(jnp.maximum(cells - before, 0), np.int32(axis.stride))
-    behind = cells - (after - before - axis.stride)
-    return jnp.where(cells < before, cells, jnp.where(cells < after, repeated, behind))
-
-
-def _between(axis: WindowAxis) -> tuple[int, int]:
-    """The first cell that windows hold at all offsets, and the first one behind it that they do not."""
-    before = min(axis.extent, axis.size)
-    return before, min(max(before, (axis.output - 1) * axis.stride - axis.low), axis.size)
-
-
-def _expanded(values: np.ndarray, kinds: Sequence[Any]) -> Any:
-    """The values at these kinds along the axes of the window, each an array that broadcasts against its arrays."""
-    number: Any = 0
-    for kind, size in zip(kinds, values.shape, strict=True):
-        number = number * size + kind
-    table = values.ravel().astype(values.dtype if values.dtype == np.bool_ else np.int32)
-    return jnp.take(table, number, mode="clip") if isinstance(number, jax.Array) else table[number]

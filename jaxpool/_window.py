@@ -13,6 +13,7 @@ integers: floating point would put cells into the wrong bin.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -25,8 +26,6 @@ from jaxpool._sizes import MOST_CELLS, Axes, OutputSizes, Padding, Sizes, axes_a
 
 # The longest axis of which the program holds tables.
 MOST_IN_TABLE = 1024
-# The most cells at an end of an axis of which each is tested while tracing.
-_MOST_TESTED = 2**16
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,9 @@ class WindowAxis:
         first = _steps(-start - low, self.dilation) if self.low > low else 0
         end = self.kernel
         if self.overhang > high:
-            end = _lesser(_steps(self.size + high - start, self.dilation), self.kernel)
-        return _at_least_0(end - first)
+            reached = _steps(self.size + high - start, self.dilation)
+            end = _of(reached).minimum(reached, self.kernel)
+        return _of(end - first).maximum(end - first, 0)
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """The same for every window along this axis of an array of `rank` axes; an int if all have as many."""
@@ -107,7 +107,7 @@ class WindowAxis:
         """The number, among `kinds`, of each window along this axis of an array of `rank` axes."""
         before, after = self._full()
         window = self._numbers(self.output, rank)
-        return window - _lesser(_at_least_0(window - before), max(0, after - before - 1))
+        return window - _of(window).clip(window - before, 0, max(0, after - before - 1))
 
     def _full(self) -> tuple[int, int]:
         """The first window without low padding, and the first one behind it that reaches beyond the real cells."""
@@ -115,38 +115,20 @@ class WindowAxis:
         after = (self.size - self.extent + self.low) // self.stride + 1
         return before, min(max(before, after), self.output)
 
-    def is_covered(self, cell: Any) -> Any:
-        """Whether these cells are held by a window: not those in gaps between or within windows, nor those left over.
-
-        Cell i is at offset j of window o if i + low = o·stride + j·dilation. With the greatest common divisor taken
-        out, offsets of one class modulo `step` remain; the largest of them belongs to the first window.
-        """
-        divisor = math.gcd(self.stride, self.dilation)
-        step, dilation = self.stride // divisor, self.dilation // divisor
-        place, rest = _divmod(cell + self.low, divisor)
-        offset = _lesser(_divmod(place, dilation)[0], self.kernel - 1)
-        if step > 1:
-            _, wanted = divmod_of_product(_divmod(place, step)[1], pow(dilation, -1, step), step)
-            offset = offset - _divmod(offset + step - wanted, step)[1]
-        held = (place - offset * dilation <= (self.output - 1) * step) & (offset >= 0)
-        return held & (rest == 0) if divisor > 1 else held
-
-    @property
-    def is_all_covered(self) -> bool:
-        """Whether all cells are held by a window; False, too, where that takes long to tell."""
-        if self.overhang < 0:
-            return False
-        if self.dilation == 1 and (self.stride <= self.kernel or self.output == 1):
-            return True
-        # Between those that lie within a window's extent of an end, cells repeat with the stride.
-        near = self.extent + self.stride
-        if near > _MOST_TESTED:
-            return False
-        return bool(self.is_covered(np.r_[: min(near, self.size), max(near, self.size - near) : self.size]).all())
-
     def covered(self, rank: int) -> Any:
-        """The same for every cell, along this axis of an array of `rank` axes."""
-        return self.is_covered(self._numbers(self.size, rank))
+        """Which cells windows hold, not those in gaps or left over, as in `starts`; True if they hold all."""
+        if self.dilation == 1 and (self.stride <= self.kernel or self.output == 1):
+            return self.overhang >= 0 or self._numbers(self.size, rank) < self.end(self.output - 1)
+        covered = np.zeros(self.size, bool)
+        for offset in range(self.kernel):
+            covered[self.cells_at(offset)] = True
+        return bool(covered.all()) or self.along(covered, rank)
+
+    def cells_at(self, offset: int) -> slice:
+        """The real cells at this offset of all windows."""
+        first = offset * self.dilation - self.low
+        end = min(first + (self.output - 1) * self.stride + 1, self.size)
+        return slice(first if first >= 0 else first % self.stride, max(end, 0), self.stride)
 
     def offset_in_all(self) -> int | None:
         """The offset of a cell that is real in every window, the middle one if possible; None if there is none."""
@@ -185,47 +167,16 @@ def numbers(shape: Sequence[int], axis: int) -> Any:
     return np.broadcast_to(along, shape)
 
 
-def _at_least_0(number: Any) -> Any:
-    return jnp.maximum(number, 0) if isinstance(number, jax.Array) else np.maximum(number, 0)[()]
-
-
-def _lesser(number: Any, bound: int) -> Any:
-    return jnp.minimum(number, bound) if isinstance(number, jax.Array) else np.minimum(number, bound)[()]
-
-
-def _divmod(number: Any, divisor: int) -> tuple[Any, Any]:
-    """The quotient and the remainder of numbers that are not negative, in one instruction each."""
-    if isinstance(number, jax.Array) and divisor > 1:
-        return lax.div(number, np.int32(divisor)), lax.rem(number, np.int32(divisor))
-    return (number, number * 0) if divisor == 1 else divmod(number, divisor)
-
-
-def divmod_of_product(cells: Any, factor: int, divisor: int) -> tuple[Any, Any]:
-    """The quotient and the remainder of cell·factor by the divisor, in int32, for cells below the divisor."""
-    if not isinstance(cells, jax.Array):
-        quotient, rest = np.divmod(np.asarray(cells, np.int64) * factor, divisor)
-        return quotient.astype(np.int32), rest.astype(np.int32)
-    if divisor * factor < 2**31:
-        return _divmod(cells * factor, divisor)
-    whole, factor = divmod(factor, divisor)
-
-    def add(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The sum of two remainders, and whether it is beyond the divisor; no number is."""
-        beyond = first >= divisor - second
-        return jnp.where(beyond, first - (divisor - second), first + second), beyond.astype(np.int32)
-
-    quotient = rest = jnp.zeros_like(cells)
-    # Of the product, one bit of the cell's number after the other is known, the highest first.
-    for bit in reversed(range(divisor.bit_length())):
-        doubled, first = add(rest, rest)
-        rest, second = add(doubled, (cells >> bit & 1) * factor)
-        quotient = 2 * quotient + first + second
-    return quotient + cells * whole, rest
+def _of(array: Any) -> Any:
+    """The library of an array."""
+    return jnp if isinstance(array, jax.Array) else np
 
 
 def _steps(distance: Any, step: int) -> Any:
     """How many steps it takes to cover at least this distance, 0 if it is negative."""
-    return _divmod(_at_least_0(distance) + step - 1, step)[0]
+    reach = _of(distance).maximum(distance, 0) + (step - 1)
+    # In one instruction, as it is not negative.
+    return lax.div(reach, np.int32(step)) if isinstance(reach, jax.Array) else reach // step
 
 
 @dataclass(frozen=True)
@@ -333,13 +284,10 @@ class Window:
             counts = np.unique(np.multiply.outer(counts, axis.held_by(axis.kinds(), padding=False)))
         return tuple(counts.tolist())
 
-    def uncovered_axes(self) -> tuple[WindowAxis, ...]:
-        """The axes along which some cells are held by no window."""
-        return tuple(axis for axis in self.axes if not axis.is_all_covered)
-
     def covered(self, rank: int) -> tuple[Any, ...]:
         """Which cells are held by a window: those in all of these arrays, which broadcast against the cells."""
-        return tuple(axis.covered(rank) for axis in self.uncovered_axes())
+        along = (axis.covered(rank) for axis in self.axes)
+        return tuple(covered for covered in along if covered is not True)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""
@@ -463,11 +411,6 @@ class BinAxis(WindowAxis):
         """A smaller bin lacks the last cell of the largest one."""
         return False
 
-    @property
-    def is_all_covered(self) -> bool:
-        """Every cell is in a bin."""
-        return True
-
     def start(self, window: Any) -> Any:
         """floor(i·size/bins), the first cell, for bins i, which are ints or a NumPy array."""
         return window * self.size // self.output
@@ -496,10 +439,6 @@ class BinAxis(WindowAxis):
         """All bins."""
         return np.arange(self.output)
 
-    def first_real_offsets(self, rank: int) -> Any:
-        """No bin has padding."""
-        return np.zeros((1,) * rank, np.int32)
-
     def cells(self) -> Any:
         """The cells of each bin, of shape (bins, kernel); `size` where a bin has fewer."""
         bins = np.arange(self.output)
@@ -516,14 +455,15 @@ class BinAxis(WindowAxis):
         bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins with m and n exchanged. The first one does.
         """
         most = -(-(self.size - math.gcd(self.size, self.output) + self.output) // self.size)
+        every = np.arange(self.output)
         number, cell = np.arange(most, dtype=np.int32)[:, None], numbers((1, self.size), 1)
-        first, rest = divmod_of_product(cell, self.output, self.size)
         of = _of(cell)
-        bins = of.minimum(first + number, np.int32(self.output - 1))
-        held = rest + self.output > number * self.size
-        starts = self.start(np.arange(self.output)).astype(np.int32)
-        places = cell - of.take(of.asarray(starts), bins, mode="clip")
-        return bins, held, of.where(held, places, np.int32(0))
+        starts, ends = (of.asarray(each.astype(np.int32)) for each in (self.start(every), self.end(every)))
+        search = np.searchsorted if of is np else partial(jnp.searchsorted, method="scan_unrolled")
+        bins = search(ends, cell, side="right").astype(np.int32) + number
+        places = cell - of.take(starts, bins, mode="clip")
+        held = (bins < self.output) & (places >= 0)
+        return of.minimum(bins, np.int32(self.output - 1)), held, of.where(held, places, np.int32(0))
 
     def as_tiles(self) -> WindowAxis:
         """The bins as windows of one size, on an axis where they share no cells."""
@@ -533,11 +473,6 @@ class BinAxis(WindowAxis):
         """The first part of the axis, whose pattern of bins the rest repeats: no bin crosses its end."""
         parts = math.gcd(self.size, self.output)
         return replace(self, size=self.size // parts, output=self.output // parts)
-
-
-def _of(array: Any) -> Any:
-    """The library of an array."""
-    return jnp if isinstance(array, jax.Array) else np
 
 
 def make_bins(
