@@ -89,11 +89,6 @@ def first_present(
     return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
 
 
-def has_winner(offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
-    """Whether the offsets are those of a cell."""
-    return offsets[-1] != no_offset(windows[-1])
-
-
 def no_offset(window: Window) -> Any:
     """An offset that no cell has."""
     return np.array(window.cells, np.min_scalar_type(window.cells))[()]
