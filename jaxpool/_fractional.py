@@ -188,7 +188,7 @@ def _evaluate(
     if function.endswith("indices"):
         window.check_positions_fit(function)
     mask = check_mask(function, where, array.shape, axes)
-    uniform = check_samples(function, array, axes, key, samples)
+    uniform = _check_samples(function, array, axes, key, samples)
     order = sorted(range(len(axes)), key=lambda number: axes[number])
     along = [jnp.expand_dims(uniform[..., number], axes) for number in order]
     shape = list(array.shape)
@@ -223,13 +223,14 @@ def _pool(
     else:
         values, positions = extremes(wide, mask, window, lax.max, rule), []
     for axis, sample, count in zip(window.axes, uniform, counts, strict=True):
-        starts = window_starts(sample, axis, count)
-        others = tuple(a for a in window.pooled_axes if a != axis.axis)
-        values, *positions = (at_positions(array, starts, axis.axis, others) for array in (values, *positions))
+        starts, read = _window_starts(sample, axis, count), _ReadAtPositions(axis.axis, axis.size - axis.kernel + 1)
+        positions = [read.forward(array, starts) for array in positions]
+        is_floating = jnp.issubdtype(values.dtype, jnp.inexact)
+        values = apply_linear_map(read, values, starts) if is_floating else read.forward(values, starts)
     return values.astype(x.dtype), *positions
 
 
-def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, samples: Any) -> jax.Array:
+def _check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, samples: Any) -> jax.Array:
     """The given samples, or those drawn with the key: one for each entry of the other axes and each axis in `axes`.
 
     Raise unless exactly one of the two is given, and valid.
@@ -257,7 +258,7 @@ def check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, sa
     return samples.astype(np.promote_types(samples.dtype, np.float32))
 
 
-def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array:
+def _window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array:
     """The first cells of `count` windows along an axis, strictly ascending, for samples of size 1 along it.
 
     The last window ends with the axis; those before it start at ⌊(i + u)·α⌋ - ⌊u·α⌋ with α = (n - k)/(m - 1) ≥ 1,
@@ -275,17 +276,6 @@ def window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array
     return lax.cummax(jnp.clip(starts - numbers, 0, room - count + 1), axis.axis) + numbers
 
 
-def at_positions(array: jax.Array, positions: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
-    """The entries of an array at positions along an axis.
-
-    `positions` has the same rank, size 1 along the axes in `whole`, which share the positions, and one entry along
-    `axis` for each result. All positions are on the axis.
-    """
-    if jnp.issubdtype(array.dtype, jnp.inexact):
-        return apply_linear_map(_ReadAtPositions(axis, array.shape[axis], whole), array, positions)
-    return _gather(array, positions, axis, whole)
-
-
 # Notation: entry o of the result is read at position s(o), s ascending; a dot marks a tangent, a bar a cotangent.
 #
 #     y(o) = x(s(o))        ẏ(o) = ẋ(s(o))        x̄(p) = ȳ(o) where s(o) = p for some o, 0 elsewhere
@@ -296,15 +286,16 @@ def at_positions(array: jax.Array, positions: jax.Array, axis: int, whole: tuple
 
 @dataclass(frozen=True)
 class _ReadAtPositions(LinearMap):
+    """Read entries at positions along an axis of this size; axes along which there is one position share it."""
+
     axis: int
     size: int
-    whole: tuple[int, ...]
 
     def forward(self, array: jax.Array, positions: jax.Array, /) -> jax.Array:
-        return _gather(array, positions, self.axis, self.whole)
+        return jnp.take_along_axis(array, positions, self.axis, mode="fill", fill_value=0)
 
     def transpose(self, cotangent: jax.Array, positions: jax.Array, /) -> jax.Array:
-        return _gather(cotangent, _sources(positions, self.axis, self.size), self.axis, self.whole)
+        return self.forward(cotangent, _sources(positions, self.axis, self.size))
 
 
 def _sources(positions: jax.Array, axis: int, size: int) -> jax.Array:
@@ -320,19 +311,3 @@ def _sources(positions: jax.Array, axis: int, size: int) -> jax.Array:
         return jnp.where(read_here & (last >= 0), last, count + cells)
 
     return jnp.moveaxis(sources(jnp.moveaxis(positions, axis, -1)), -1, axis)
-
-
-def _gather(array: jax.Array, positions: jax.Array, axis: int, whole: tuple[int, ...]) -> jax.Array:
-    """Gather at positions along an axis; 0 for positions beyond the end."""
-    kept = [a for a in range(array.ndim) if a not in whole]
-    batch = [a for a in kept if a != axis]
-    dimensions = lax.GatherDimensionNumbers(
-        offset_dims=whole,
-        collapsed_slice_dims=(axis,),
-        start_index_map=(axis,),
-        operand_batching_dims=tuple(batch),
-        start_indices_batching_dims=tuple(kept.index(a) for a in batch),
-    )
-    sizes = tuple(array.shape[a] if a in whole else 1 for a in range(array.ndim))
-    indices = jnp.expand_dims(positions.squeeze(whole), -1)
-    return lax.gather(array, indices, dimensions, sizes, unique_indices=True, mode="fill", fill_value=0)

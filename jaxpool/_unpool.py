@@ -100,6 +100,10 @@ def _check_sizes(shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int
 # the same in any order. So the map and its transpose are both gathers: one at l, the other at c.
 
 
+# Entries along the last axis; 0 for targets beyond its end.
+_read = partial(jnp.take_along_axis, axis=-1, mode="fill", fill_value=0)
+
+
 @partial(jax.jit, static_argnums=(2, 3))
 def _unpool(values: jax.Array, positions: jax.Array, axes: tuple[int, ...], sizes: tuple[int, ...]) -> jax.Array:
     last = range(values.ndim - len(axes), values.ndim)
@@ -142,8 +146,3 @@ class _WriteLast(LinearMap):
 
     def _numbers(self, positions: jax.Array) -> jax.Array:
         return lax.iota(np.int32, positions.shape[-1])
-
-
-def _read(array: jax.Array, targets: jax.Array) -> jax.Array:
-    """Read entries along the last axis; 0 for targets beyond its end."""
-    return jnp.take_along_axis(array, targets, -1, mode="fill", fill_value=0)
