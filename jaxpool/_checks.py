@@ -266,8 +266,6 @@ def _float(function: str, name: str, number: Any) -> float:
 
 def check_divisor(function: str, divisor: Any) -> float | None:
     """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
-    if divisor is None:
-        return None
     check_no_mask(function, "divisor_override", divisor)
     if isinstance(divisor, (jax.Array, np.ndarray)):
         given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"

@@ -12,7 +12,7 @@ size at a stride of 1, or by given amounts.
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import jax
 import jax.core
@@ -255,42 +255,33 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 _SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
 
 
-class AxisPadding(NamedTuple):
-    """The padding of one axis: amounts below and above it, or a word that determines them, or a word with amounts."""
-
-    word: str | None
-    amounts: tuple[int, int] | None
-
-    @property
-    def extension(self) -> str | None:
-        """The word, if it is one for copies."""
-        return self.word if self.word in EXTENSIONS else None
-
-    def cells_added(self, size: int, extent: int, stride: int) -> tuple[int, int]:
-        """The cells added below and above an axis of `size` cells, for windows of this extent and stride."""
-        if self.amounts is not None:
-            return self.amounts
-        if self.extension is not None:
-            return (extent - 1) // 2, extent // 2
-        if self.word in ("CAUSAL", "SEMICAUSAL"):
-            low = extent - 1 if self.word == "CAUSAL" else max(extent - stride, 0)
-            return low, extent - 1 - low
-        total = 0 if self.word == "VALID" else max((-(-size // stride) - 1) * stride + extent - size, 0)
-        half = total // 2
-        return (total - half, half) if self.word == "SAME_LOWER" else (half, total - half)
+# A word that determines the cells below and above an axis, or these amounts, or a word for copies with amounts.
+AxisPadding = tuple[str | None, tuple[int, int] | None]
 
 
 def paddings(function: str, padding: Padding, count: int) -> tuple[AxisPadding, ...]:
     """The padding of each of `count` axes."""
     if isinstance(padding, str):
-        return (AxisPadding(_word(function, padding), None),) * count
+        return ((_word(function, padding), None),) * count
     entries = (padding,) * count if is_scalar(padding) else entries_of(function, "padding", padding, count)
     return tuple(_of_axis(function, entry) for entry in entries)
 
 
+def cells_added(word: str | None, size: int, extent: int, stride: int) -> tuple[int, int]:
+    """The cells that a word adds below and above an axis of `size` cells, for windows of this extent and stride."""
+    if word in EXTENSIONS:
+        return (extent - 1) // 2, extent // 2
+    if word in ("CAUSAL", "SEMICAUSAL"):
+        low = extent - 1 if word == "CAUSAL" else max(extent - stride, 0)
+        return low, extent - 1 - low
+    total = 0 if word == "VALID" else max((-(-size // stride) - 1) * stride + extent - size, 0)
+    half = total // 2
+    return (total - half, half) if word == "SAME_LOWER" else (half, total - half)
+
+
 def _of_axis(function: str, entry: Any) -> AxisPadding:
     if isinstance(entry, str) and _known(entry) is not None:
-        return AxisPadding(_word(function, entry), None)
+        return _word(function, entry), None
     if isinstance(entry, Sequence) and not isinstance(entry, str) and entry and isinstance(entry[0], str):
         word = _word(function, entry[0])
         if word not in EXTENSIONS:
@@ -303,8 +294,8 @@ def _of_axis(function: str, entry: Any) -> AxisPadding:
                 f"{function}: padding entry {entry!r} must be a word and its amounts, an int or a (low, high) pair, as "
                 f"in {(word, (2, 1))}"
             )
-        return AxisPadding(word, _amounts(function, entry[1]))
-    return AxisPadding(None, _amounts(function, entry))
+        return word, _amounts(function, entry[1])
+    return None, _amounts(function, entry)
 
 
 def _amounts(function: str, given: Any) -> tuple[int, int]:

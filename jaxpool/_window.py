@@ -22,7 +22,18 @@ import numpy as np
 from jax import lax
 
 from jaxpool._checks import check_flag
-from jaxpool._sizes import MOST_CELLS, Axes, OutputSizes, Padding, Sizes, axes_and_sizes, paddings, sizes
+from jaxpool._sizes import (
+    EXTENSIONS,
+    MOST_CELLS,
+    Axes,
+    OutputSizes,
+    Padding,
+    Sizes,
+    axes_and_sizes,
+    cells_added,
+    paddings,
+    sizes,
+)
 
 # The longest axis of which the program holds tables.
 MOST_IN_TABLE = 1024
@@ -346,16 +357,16 @@ def make_window(
     dilations = sizes(function, "dilation", dilation, count, least=1)
     pads = paddings(function, padding, count)
     made = []
-    for a, kernel, step, gap, pad in zip(axes, kernels, strides, dilations, pads, strict=True):
+    for a, kernel, step, gap, (word, amounts) in zip(axes, kernels, strides, dilations, pads, strict=True):
         size, extent = shape[a], gap * (kernel - 1) + 1
-        low, high = pad.cells_added(size, extent, step)
+        low, high = amounts or cells_added(word, size, extent, step)
         if low + size + high > MOST_CELLS:
             raise ValueError(
                 f"{function}: axis {a} has {low + size + high} cells with its padding ({low}, {high}), but int32 "
                 f"numbers {MOST_CELLS} at most; use less padding"
             )
         # A word that adds no cells, as for windows of one cell, makes no difference.
-        extension = pad.extension if low or high else None
+        extension = word if word in EXTENSIONS and (low or high) else None
         room = low + size + high - extent
         output = (-(-room // step) if ceil_mode else room // step) + 1
         if ceil_mode and (output - 1) * step >= low + size + (0 if extension is None else high):
