@@ -130,7 +130,7 @@ class _WriteLast(LinearMap):
         # A position beyond the cells reads an end, which it cannot have written.
         targets = jnp.clip(positions, 0, self.cells - 1).astype(np.int32)
         last = jnp.take_along_axis(self._last(positions), targets, -1, mode="clip")
-        is_written = last == jnp.expand_dims(self._numbers(positions), tuple(range(positions.ndim - 1)))
+        is_written = last == lax.broadcasted_iota(np.int32, positions.shape, positions.ndim - 1)
         return _read(cotangent, jnp.where(is_written, targets, self.cells))
 
     def _last(self, positions: jax.Array) -> jax.Array:
@@ -140,9 +140,7 @@ class _WriteLast(LinearMap):
 
         @partial(jnp.vectorize, signature="(o)->(c)")
         def last(targets: jax.Array) -> jax.Array:
-            return jnp.full(self.cells, -1, np.int32).at[targets].max(self._numbers(positions), mode="drop")
+            numbers = lax.iota(np.int32, targets.size)
+            return jnp.full(self.cells, -1, np.int32).at[targets].max(numbers, mode="drop")
 
         return last(targets)
-
-    def _numbers(self, positions: jax.Array) -> jax.Array:
-        return lax.iota(np.int32, positions.shape[-1])
