@@ -25,27 +25,27 @@ import importlib as _importlib
 import typing as _typing
 
 from jaxpool import morphology as morphology
-from jaxpool._adaptive import adaptive_avg_pool as adaptive_avg_pool
-from jaxpool._adaptive import adaptive_max_pool as adaptive_max_pool
-from jaxpool._adaptive import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices
-from jaxpool._adaptive import global_avg_pool as global_avg_pool
-from jaxpool._adaptive import global_max_pool as global_max_pool
+from jaxpool._average import adaptive_avg_pool as adaptive_avg_pool
 from jaxpool._average import avg_pool as avg_pool
+from jaxpool._average import global_avg_pool as global_avg_pool
 from jaxpool._average import sum_pool as sum_pool
 from jaxpool._blur import blur_pool as blur_pool
 from jaxpool._blur import max_blur_pool as max_blur_pool
 from jaxpool._exponentials import mellowmax_pool as mellowmax_pool
 from jaxpool._exponentials import smooth_max_pool as smooth_max_pool
 from jaxpool._exponentials import soft_pool as soft_pool
+from jaxpool._extremes import adaptive_max_pool as adaptive_max_pool
+from jaxpool._extremes import adaptive_max_pool_with_indices as adaptive_max_pool_with_indices
+from jaxpool._extremes import global_max_pool as global_max_pool
+from jaxpool._extremes import max_pool as max_pool
+from jaxpool._extremes import max_pool_with_indices as max_pool_with_indices
+from jaxpool._extremes import min_pool as min_pool
+from jaxpool._extremes import min_pool_with_indices as min_pool_with_indices
 from jaxpool._fractional import fractional_max_pool as fractional_max_pool
 from jaxpool._fractional import fractional_max_pool_with_indices as fractional_max_pool_with_indices
 from jaxpool._kernels import bins as bins
 from jaxpool._kernels import footprint as footprint
 from jaxpool._kernels import whole as whole
-from jaxpool._max import max_pool as max_pool
-from jaxpool._max import max_pool_with_indices as max_pool_with_indices
-from jaxpool._max import min_pool as min_pool
-from jaxpool._max import min_pool_with_indices as min_pool_with_indices
 from jaxpool._mixed import mixed_pool as mixed_pool
 from jaxpool._norms import gem_pool as gem_pool
 from jaxpool._norms import global_gem_pool as global_gem_pool

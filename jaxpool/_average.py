@@ -1,4 +1,4 @@
-"""Linear pools: the sum and the average of every window."""
+"""Linear pools: sums and averages of every window, of bins and of whole axes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_divisor
-from jaxpool._call import core, extended, in_floats, padding_counts, sliding
+from jaxpool._call import (
+    axis_by_name,
+    binned,
+    core,
+    extended,
+    in_floats,
+    keep_axes,
+    over_whole_axes,
+    padding_counts,
+    sliding,
+)
+from jaxpool._checks import Rule, check_divisor
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import reduce_windows, spread
 from jaxpool._engine.operations import accumulation_dtype, in_range
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.sizes import Axes, Padding, Sizes
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
+from jaxpool._sizes import Axes, OutputSizes, Padding, Sizes
+from jaxpool._window import Window
 
 
 def sum_pool(
@@ -141,6 +151,90 @@ def avg_pool(
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     call = sliding("avg_pool", x, sizes, where, rule, only_padding=only_padding, complex_allowed=True)
     return averages(*call, include_pad, divisor, rule)
+
+
+def adaptive_avg_pool(
+    x: ArrayLike,
+    output_size: OutputSizes,
+    *,
+    axis: Axes | None = None,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Adaptive average pooling: the average of the cells of every bin.
+
+    Formula along an axis of n cells in m bins: y[o] = Σ x[i] / d[o], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked cells
+    adding 0. d[o] is the number of the others in bin o. The bins are PyTorch's.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
+        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
+            None keeps an axis as it is. An int is for every axis in `axis`.
+        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+
+    Returns:
+        Array of x's dtype (integers and bool: float32); the pooled axes have the sizes in `output_size`. Sums are in
+        float32 or wider and rounded once.
+
+    Raises:
+        TypeError: x is not an array, a size is not an int, or another argument has the wrong type.
+        ValueError: arguments do not fit x, or `rule` is unknown.
+
+    Derivative:
+        ∂y[o]/∂x[i] = 1/d[o] for i in bin o, else 0; higher derivatives are 0. Ties and zeros are ordinary. NaN and
+        infinities reach only their bins, no derivative. A bin that `where` empties is 0 with derivative 0.
+
+    Example:
+        >>> jaxpool.adaptive_avg_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,)).tolist()
+        [1.5, 3.66667, 3.5]
+    """
+    array, mask, window = binned("adaptive_avg_pool", x, output_size, axis, where, rule, complex_allowed=True)
+    return averages(array, mask, window, True, None, rule)
+
+
+@axis_by_name
+def global_avg_pool(
+    x: ArrayLike,
+    *,
+    axis: Axes,
+    keepdims: bool = True,
+    where: ArrayLike | None = None,
+    rule: Rule = "jvp",
+) -> jax.Array:
+    """Global average pooling: the average of the cells of whole axes.
+
+    Formula: y = Σ x[i] / d over all i along `axis`, masked cells adding 0; d is the number of the others.
+
+    Args:
+        x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
+        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
+        keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+
+    Returns:
+        Array of x's dtype (integers and bool: float32); the pooled axes have size 1, or are dropped without `keepdims`.
+        Sums are in float32 or wider and rounded once.
+
+    Raises:
+        TypeError: x is not an array, an axis is not an int, or another argument has the wrong type.
+        ValueError: arguments do not fit x, a pooled axis has no cells, or `rule` is unknown.
+
+    Derivative:
+        ∂y/∂x[i] = 1/d, or 0 for masked cells; higher derivatives are 0. Ties and zeros are ordinary. NaN and infinities
+        reach no derivative. Where `where` leaves no cell, y is 0 with derivative 0.
+
+    Example:
+        >>> lengths = jnp.array([2, 3])
+        >>> x = jnp.array([[1.0, 2.0, jnp.nan], [1.0, 2.0, 6.0]])
+        >>> jaxpool.global_avg_pool(x, axis=-1, keepdims=False, where=jnp.arange(3) < lengths[:, None])
+        Array([1.5, 3. ], dtype=float32)
+    """
+    array, mask, window = over_whole_axes("global_avg_pool", x, axis, where, rule, complex_allowed=True)
+    values = averages(array, mask, window, True, None, rule)
+    return keep_axes("global_avg_pool", values, window, keepdims)
 
 
 @core

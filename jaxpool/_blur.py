@@ -13,16 +13,16 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
 from jaxpool._average import divide
-from jaxpool._call import check_array, core, in_floats, sliding
-from jaxpool._derivatives.extremes import extremes
+from jaxpool._call import core, in_floats, sliding
+from jaxpool._checks import Rule, check_array
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
 from jaxpool._engine.maps import correlate, transpose_correlation
 from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._engine.window_offsets import pad_real
-from jaxpool._geometry.sizes import Axes, Padding, Sizes, pooled_axes, sizes
-from jaxpool._geometry.window import Window, make_window
+from jaxpool._extremes import extremes
+from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes, sizes
+from jaxpool._window import Window, make_window
 
 
 def blur_pool(
@@ -172,16 +172,16 @@ def _max_blurred(x: jax.Array, mask: jax.Array | None, window: Window, maxima: W
 @core
 def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
     x, mask, window, dtype = in_floats(x, mask, window)
+    if mask is None and any(axis.overhang > axis.high for axis in window.axes):
+        # No cell is masked, but windows end beyond the padding.
+        mask = jnp.ones([size if axis in window.pooled_axes else 1 for axis, size in enumerate(x.shape)], bool)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
     averages = _linear(x, window, rule)
-    real = jnp.finfo(averages.dtype).dtype
     if mask is not None:
-        kept = pad_real(mask, window, True).astype(real)
+        kept = pad_real(mask, window, True).astype(jnp.finfo(averages.dtype).dtype)
         weights = correlate(kept, window.after_padding(), _weights(window))
         averages = divide(averages, jnp.where(weights == 0, 1, weights))
-    elif any(axis.overhang > axis.high for axis in window.axes):
-        averages = divide(averages, _weights_held(window, x.ndim).astype(real))
     return averages.astype(dtype)
 
 
@@ -191,16 +191,6 @@ def _linear(x: jax.Array, window: Window, rule: str) -> jax.Array:
         return lax.complex(_linear(x.real, window, rule), _linear(x.imag, window, rule))
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), accumulation_dtype(x.dtype))
     return with_rule(rule, partial(apply_linear_map, _WeightedSums(window, x.dtype), like=like))(x)
-
-
-def _weights_held(window: Window, rank: int) -> jax.Array:
-    """The sum of the weights of each window's real and padded cells, without those beyond the padding."""
-    total = jnp.ones((1,) * rank)
-    for axis, weights in zip(window.axes, _weights(window), strict=True):
-        cells = axis.start(axis.kinds())[:, None] + np.arange(axis.kernel) * axis.dilation
-        held = (cells < axis.size + axis.high) @ np.asarray(weights)
-        total = total * jnp.take(held, axis.kind(rank), mode="clip")
-    return total
 
 
 def _weights(window: Window) -> list[list[float]]:

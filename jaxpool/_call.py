@@ -1,28 +1,33 @@
-"""What all pools have in common: how a call is parsed and compiled.
+"""What all pools have in common: how a call is parsed and compiled, and the copies that padding words ask for.
 
 A public function consists of a prologue, which checks the common arguments and determines the windows, and a core,
-which is compiled once for every window and every other static argument.
+which is compiled once for every window and every other static argument. Where a call gives "WRAP", "REFLECT",
+"SYMMETRIC" or "EDGE", the core first extends its array and mask by copies of their own cells. The copies are real
+cells, so an axis with such a word becomes one without padding. Copying is linear. JAX derives the transpose of its
+tangent map, which adds up the cotangents of the copies of each cell.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
-from functools import wraps
-from itertools import combinations
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arrays import as_array, as_jax_takes
-from jaxpool._copies import extend
+from jaxpool._checks import check_array, check_flag, check_mask, check_rule
+from jaxpool._derivatives.rules import custom_rule
+from jaxpool._engine.bins_as_tiles import take
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.sizes import Axes, OutputSizes, check_flag, pooled_axes
-from jaxpool._geometry.window import Window, make_window, within_reach
+from jaxpool._engine.primitives import by_platform
+from jaxpool._engine.stages import materialize
 from jaxpool._kernels import VALUES, make_windows
 from jaxpool._sharding import shardable
+from jaxpool._sizes import Axes, OutputSizes, copied_cells, pooled_axes
+from jaxpool._window import Window, WindowAxis, make_bins, make_window, within_reach
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,14 +37,6 @@ Call = tuple[jax.Array, jax.Array | None, Window]
 
 # The advice for a window that holds only padding, if no other argument helps.
 LESS_PADDING = "use less padding, a smaller stride or a larger kernel_size"
-
-_ORDERED = "bool, integers of 8 to 64 bits, float16, bfloat16, float32, float64"
-_ORDERED_DTYPES = (
-    {np.dtype(np.bool_), np.dtype(jnp.bfloat16)}
-    | {np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
-    | {np.dtype(f"float{bits}") for bits in (16, 32, 64)}
-)
-_COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 
 def sliding(
@@ -94,6 +91,11 @@ def over_whole_axes(
     return binned(function, array, 1, axes, where, rule, complex_allowed=complex_allowed)
 
 
+def keep_axes(function: str, values: jax.Array, window: Window, keepdims: bool) -> jax.Array:
+    """The values with the pooled axes of size 1, or with these axes removed."""
+    return values if check_flag(function, "keepdims", keepdims) else lax.squeeze(values, window.pooled_axes)
+
+
 def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike | None, rule: str) -> Call:
     check_rule(function, rule)
     if where is not None:
@@ -118,82 +120,6 @@ def axis_by_name(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return call
-
-
-def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
-    """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
-    x = as_array(function, name, x)
-    if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
-        raise TypeError(
-            f"{function}: {name} is {x.dtype}, and complex numbers are not supported; pool {name}.real, {name}.imag or "
-            f"abs({name})"
-        )
-    if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
-        allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
-        raise TypeError(
-            f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}"
-            f"{_conversion(name, x.dtype)}"
-        )
-    return jnp.asarray(x)
-
-
-def _conversion(name: str, dtype: Any) -> str:
-    """How to convert an array of a narrower dtype to an allowed one without loss; empty if there is no way."""
-    wider = {jnp.signedinteger: "int8", jnp.unsignedinteger: "uint8", jnp.floating: "bfloat16"}
-    fits = [word for kind, word in wider.items() if dtype.itemsize == 1 and jnp.issubdtype(dtype, kind)]
-    return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
-
-
-def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
-    """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
-
-    The other axes keep their given sizes, so that what they share is evaluated once.
-    """
-    if where is None:
-        return None
-    where = as_jax_takes(function, "where", where)
-    if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
-        raise TypeError(
-            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"
-        )
-    if not isinstance(where, bool) and where.dtype != np.bool_:
-        raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
-    return fit_to_cells(function, "where", jnp.asarray(where), shape, pooled, "a bool")
-
-
-def fit_to_cells(
-    function: str, name: str, array: jax.Array, shape: tuple[int, ...], pooled: Sequence[int], each: str
-) -> jax.Array:
-    """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x."""
-    if not broadcasts_to(array.shape, shape):
-        raise ValueError(
-            f"{function}: {name} of shape {array.shape} does not broadcast to x {shape}; give {each} for every cell, "
-            f"or an array with 1 along the axes that share them{reshaped(name, array.shape, shape)}"
-        )
-    full = (1,) * (len(shape) - array.ndim) + array.shape
-    return jnp.broadcast_to(array.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
-
-
-def check_rule(function: str, rule: Any) -> str:
-    """Return the rule, or raise if it is unknown."""
-    if not isinstance(rule, str) or rule not in ("jvp", "vjp"):
-        raise ValueError(f"{function}: rule {rule!r} is unknown; use 'jvp' (every mode and order) or 'vjp' (reverse)")
-    return rule
-
-
-def broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
-    # Not with NumPy, which does not support symbolic sizes.
-    pairs = zip(reversed(shape), reversed(output_shape), strict=False)
-    return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
-
-
-def reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
-    """How to reshape an array so that it broadcasts to `full`; empty if its axes cannot be matched uniquely."""
-    choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
-    if len(choices) != 1 or not shape:
-        return ""
-    aligned = tuple(size if axis in choices[0] else 1 for axis, size in enumerate(full))[choices[0][0] :]
-    return f", as in {name}.reshape{aligned}"
 
 
 def padding_counts(function: str, count_include_pad: Any) -> tuple[bool, str | None]:
@@ -236,3 +162,57 @@ def widened(
     """The results of `in_floats`, with the array in the dtype of its sums."""
     x, mask, window, dtype = in_floats(x, mask, window)
     return x.astype(accumulation_dtype(dtype)), mask, window, dtype
+
+
+def extend(array: jax.Array, window: Window) -> jax.Array:
+    """The array with the copies that the words of its axes ask for."""
+    for axis in window.axes:
+        if axis.extension is not None:
+            array = _copy(array, axis)
+    return array
+
+
+@custom_rule((1,))
+def _copy(array: jax.Array, axis: WindowAxis) -> jax.Array:
+    """Extend the array along one axis; on GPUs by reading it cell by cell, which fuses with the consumer."""
+    return by_platform(array, cpu=partial(_concatenate, axis=axis), gpu=partial(_read, axis=axis))
+
+
+@_copy.defjvp
+def _copy_jvp(axis: WindowAxis, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    # In stretches, whose transpose adds slices; the transpose of a gather would scatter.
+    return _copy(*primals, axis), _concatenate(*tangents, axis=axis)
+
+
+def _read(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
+    assert axis.extension is not None
+    places = lax.iota(np.int32, axis.low + axis.size + axis.high) - axis.low
+    return take(array, copied_cells(places, axis.size, axis.extension), axis.axis, 0, inside=True)
+
+
+def _concatenate(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
+    assert axis.extension is not None
+    ends = np.arange(-axis.low, 0), np.arange(axis.size, axis.size + axis.high)
+    # The array is one operand: the transpose then adds narrow slices to a wide one, and pads no wide ones.
+    before, after = (_stretches(array, axis.axis, copied_cells(each, axis.size, axis.extension)) for each in ends)
+    array = lax.concatenate([*before, array, *after], axis.axis)
+    # Otherwise every cell of every window would be looked up in the stretches again.
+    return materialize(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
+
+
+def _stretches(array: jax.Array, axis: int, cells: np.ndarray) -> Iterator[jax.Array]:
+    """The cells with these numbers, in parts along which the number rises by 1, falls by 1 or stays."""
+    while cells.size:
+        steps = np.diff(cells)
+        steady = (steps == steps[:1]) & (abs(steps) <= 1)
+        length = 1 + int(np.argmin(np.append(steady, False)))
+        first, last = int(cells[0]), int(cells[length - 1])
+        part = lax.slice_in_dim(array, min(first, last), max(first, last) + 1, 1, axis)
+        if first > last:
+            part = lax.rev(part, (axis,))
+        elif first == last:
+            shape = list(array.shape)
+            shape[axis] = length
+            part = jnp.broadcast_to(part, shape)
+        yield part
+        cells = cells[length:]

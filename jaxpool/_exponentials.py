@@ -13,16 +13,16 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_parameter
 from jaxpool._call import core, padding_counts, sliding, widened
+from jaxpool._checks import Rule, check_parameter
 from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays, in_range, is_infinite
 from jaxpool._engine.window_offsets import with_zeros_in_padding
-from jaxpool._geometry.sizes import Axes, Padding, Sizes
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
 from jaxpool._sharding import vary_together
+from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._window import Window
 from jaxpool._windows.pairs import Product, Term, reciprocal, sum_over_cells, weighed
 
 

@@ -1,29 +1,33 @@
 """Pools whose windows start at random positions, so that the output may be any fraction of the input.
 
-Take the maxima of windows that start at every cell, by the rules in `_derivatives/extremes`, and read them at the
-positions where windows start. That costs a few maxima along the rows and one read per window, instead of one read per
-cell of every window.
+Take the maxima of windows that start at every cell, by the rules of `max_pool`, and read them at the positions where
+windows start. That costs a few maxima along the rows and one read per window, instead of one read per cell of every
+window. Each entry of the batch axes has its own positions, which follow from a random number and are strictly
+ascending. So an entry of the result goes back to exactly one position, and a position gets at most one entry: the map
+and its transpose are both gathers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
-from jaxpool._call import check_array, check_mask, check_rule
-from jaxpool._derivatives.extremes import extremes, extremes_with_indices
+from jaxpool._checks import Rule, as_array, check_array, check_key, check_mask, check_rule
+from jaxpool._derivatives.rules import LinearMap, apply_linear_map
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.sizes import Axes, Ratios, Sizes, axes_and_sizes, ratios, sizes
-from jaxpool._geometry.window import Window, make_window
-from jaxpool._positions import at_positions, check_samples, window_starts
+from jaxpool._extremes import extremes, extremes_with_indices
 from jaxpool._sharding import evaluate_sharded, vary_together
+from jaxpool._sizes import Axes, Ratios, Sizes, axes_and_sizes, ratios, sizes
+from jaxpool._window import Window, WindowAxis, make_window
 
 
 def fractional_max_pool(
@@ -184,7 +188,7 @@ def _evaluate(
     if function.endswith("indices"):
         window.check_positions_fit(function)
     mask = check_mask(function, where, array.shape, axes)
-    uniform = check_samples(function, array, axes, key, samples)
+    uniform = _check_samples(function, array, axes, key, samples)
     order = sorted(range(len(axes)), key=lambda number: axes[number])
     along = [jnp.expand_dims(uniform[..., number], axes) for number in order]
     shape = list(array.shape)
@@ -219,7 +223,91 @@ def _pool(
     else:
         values, positions = extremes(wide, mask, window, lax.max, rule), []
     for axis, sample, count in zip(window.axes, uniform, counts, strict=True):
-        starts = window_starts(sample, axis, count)
-        others = tuple(a for a in window.pooled_axes if a != axis.axis)
-        values, *positions = (at_positions(array, starts, axis.axis, others) for array in (values, *positions))
+        starts, read = _window_starts(sample, axis, count), _ReadAtPositions(axis.axis, axis.size - axis.kernel + 1)
+        positions = [read.forward(array, starts) for array in positions]
+        is_floating = jnp.issubdtype(values.dtype, jnp.inexact)
+        values = apply_linear_map(read, values, starts) if is_floating else read.forward(values, starts)
     return values.astype(x.dtype), *positions
+
+
+def _check_samples(function: str, x: jax.Array, axes: Sequence[int], key: Any, samples: Any) -> jax.Array:
+    """The given samples, or those drawn with the key: one for each entry of the other axes and each axis in `axes`.
+
+    Raise unless exactly one of the two is given, and valid.
+    """
+    if (key is None) == (samples is None):
+        both = "both" if key is not None else "neither"
+        raise ValueError(
+            f"{function}: give a key or samples, got {both}; write key=jax.random.key(0), with another number or a key "
+            f"of jax.random.split in every call"
+        )
+    shape = (*(size for axis, size in enumerate(x.shape) if axis not in axes), len(axes))
+    if samples is None:
+        return jax.random.uniform(
+            check_key(function, key), shape, jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+        )
+    samples = as_array(function, "samples", samples)
+    if not jnp.issubdtype(samples.dtype, jnp.floating):
+        raise TypeError(f"{function}: samples must be floats in [0, 1), got dtype {samples.dtype}")
+    if samples.shape != shape:
+        raise ValueError(
+            f"{function}: samples of shape {samples.shape} do not match x {x.shape} pooled along {tuple(axes)}; "
+            f"give the shape {shape}, the sizes of the other axes and one entry per pooled axis"
+        )
+    samples = jnp.asarray(samples)
+    return samples.astype(np.promote_types(samples.dtype, np.float32))
+
+
+def _window_starts(samples: jax.Array, axis: WindowAxis, count: int) -> jax.Array:
+    """The first cells of `count` windows along an axis, strictly ascending, for samples of size 1 along it.
+
+    The last window ends with the axis; those before it start at ⌊(i + u)·α⌋ - ⌊u·α⌋ with α = (n - k)/(m - 1) ≥ 1,
+    computed in the dtype of the samples, whose rounding decides for products next to an integer.
+    """
+    room = axis.size - axis.kernel
+    shape = [count if a == axis.axis else 1 for a in range(samples.ndim)]
+    numbers = lax.broadcasted_iota(np.int32, shape, axis.axis)
+    starts = jnp.full(jnp.broadcast_shapes(samples.shape, numbers.shape), room, np.int32)
+    if count > 1:
+        alpha = samples.dtype.type(room) / samples.dtype.type(count - 1)
+        steps = (samples + numbers.astype(samples.dtype)) * alpha
+        starts = jnp.where(numbers < count - 1, steps.astype(np.int32) - (samples * alpha).astype(np.int32), starts)
+    # Samples in [0, 1) give such starts, but for rounding on long axes and just below 1; for others this enforces them.
+    return lax.cummax(jnp.clip(starts - numbers, 0, room - count + 1), axis.axis) + numbers
+
+
+# Notation: entry o of the result is read at position s(o), s ascending; a dot marks a tangent, a bar a cotangent.
+#
+#     y(o) = x(s(o))        ẏ(o) = ẋ(s(o))        x̄(p) = ȳ(o) where s(o) = p for some o, 0 elsewhere
+#
+# There is at most one such o: the last with s(o) ≤ p, if any. So the third formula is a gather too: from o if it
+# exists, and otherwise from beyond the end, which reads 0. The second is the map itself.
+
+
+@dataclass(frozen=True)
+class _ReadAtPositions(LinearMap):
+    """Read entries at positions along an axis of this size; axes along which there is one position share it."""
+
+    axis: int
+    size: int
+
+    def forward(self, array: jax.Array, positions: jax.Array, /) -> jax.Array:
+        return jnp.take_along_axis(array, positions, self.axis, mode="fill", fill_value=0)
+
+    def transpose(self, cotangent: jax.Array, positions: jax.Array, /) -> jax.Array:
+        return self.forward(cotangent, _sources(positions, self.axis, self.size))
+
+
+def _sources(positions: jax.Array, axis: int, size: int) -> jax.Array:
+    """The number of the result that is read at each cell of the axis; beyond all results where there is none."""
+    count, cells = positions.shape[axis], lax.iota(np.int32, size)
+    # Comparing with a few positions is faster than a search, whose reads are scattered.
+    method = "compare_all" if count <= 128 else "scan_unrolled"
+
+    @partial(jnp.vectorize, signature="(o)->(p)")
+    def sources(positions: jax.Array) -> jax.Array:
+        last = jnp.searchsorted(positions, cells, side="right", method=method).astype(np.int32) - 1
+        read_here = positions.at[last].get(mode="clip") == cells
+        return jnp.where(read_here & (last >= 0), last, count + cells)
+
+    return jnp.moveaxis(sources(jnp.moveaxis(positions, axis, -1)), -1, axis)

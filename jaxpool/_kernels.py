@@ -1,22 +1,29 @@
 """What goes in the place of a `kernel_size`, besides sizes: bins, whole axes and footprints, and the windows they make.
 
-They are small frozen values, so that a call with one is compiled once.
+They are small frozen values, so that a call with one is compiled once. A footprint says which cells of a box are in a
+window, for windows of any shape, such as disks and crosses. The offsets of cells, and their row-major numbers, are
+those in the box. Where a cell of it is real depends on one axis at a time, so what there is to know of all windows are
+sums of products of one matrix for each axis.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any
 
+import jax
+import jax.core
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.footprint import Footprint, FootprintWindow, make_footprint
-from jaxpool._geometry.sizes import Axes, Padding, Sizes, pooled_axes
-from jaxpool._geometry.sizes import sizes as parse_sizes
-from jaxpool._geometry.window import Window, make_window
+from jaxpool._checks import as_jax_takes, check_no_mask
+from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes
+from jaxpool._sizes import sizes as parse_sizes
+from jaxpool._window import Window, WindowAxis, make_bins, make_window
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +42,45 @@ class Whole:
 
     def __repr__(self) -> str:
         return "whole"
+
+
+@dataclass(frozen=True, repr=False)
+class Footprint:
+    """A box of this shape, and for each of its cells a byte in row-major order: 1 for those that are in the window."""
+
+    shape: tuple[int, ...]
+    cells: bytes
+
+    def __repr__(self) -> str:
+        return f"footprint({'×'.join(map(str, self.shape))}, {len(self.numbers)} cells)"
+
+    @classmethod
+    def of(cls, held: np.ndarray) -> Footprint:
+        """The footprint of these cells."""
+        return cls(held.shape, held.tobytes())
+
+    @cached_property
+    def held(self) -> np.ndarray:
+        """Which cells are in the window, as a bool array."""
+        return np.frombuffer(self.cells, np.bool_).reshape(self.shape)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The row-major numbers, in the box, of the cells."""
+        return tuple(np.flatnonzero(self.held).tolist())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the whole box is in the window."""
+        return len(self.numbers) == math.prod(self.shape)
+
+    def in_order(self, axes: Sequence[int]) -> Footprint:
+        """The footprint whose axes are these of this one."""
+        return Footprint.of(self.held.transpose(axes))
+
+    def mirrored(self) -> Footprint:
+        """The footprint in the opposite direction along every axis."""
+        return Footprint.of(np.flip(self.held))
 
 
 KernelSize = Sizes | Bins | Whole | Footprint
@@ -110,6 +156,29 @@ def footprint(cells: ArrayLike | Sequence[Any]) -> Footprint:
     return make_footprint(cells)
 
 
+def make_footprint(cells: Any, function: str = "footprint", name: str = "cells") -> Footprint:
+    """The footprint of a bool array, or raise if it is not one, or holds no cell; `name` is the function's for it."""
+    cells = as_jax_takes(function, name, cells)
+    for row in cells if isinstance(cells, (list, tuple)) else ():
+        check_no_mask(function, name, row)
+    if isinstance(cells, jax.core.Tracer):
+        raise TypeError(f"{function}: {name} must be known while tracing, got a traced value; use a NumPy array")
+    try:
+        array = np.asarray(cells)
+    except ValueError:
+        raise ValueError(
+            f"{function}: {name} has rows of different lengths; give an array, with False to fill them"
+        ) from None
+    if array.dtype != np.bool_:
+        fix = f"compare it first, as in {name} != 0"
+        raise TypeError(f"{function}: {name} must be bool, got dtype {array.dtype}; {fix}")
+    if not array.ndim:
+        raise ValueError(f"{function}: {name} has no axes; give an array with an axis for each pooled axis")
+    if not array.any():
+        raise ValueError(f"{function}: {name} of shape {array.shape}: all False; set at least one to True")
+    return Footprint.of(array)
+
+
 def make_windows(
     function: str,
     shape: Sequence[int],
@@ -126,7 +195,10 @@ def make_windows(
     if isinstance(kernel_size, Footprint):
         box = kernel_size.shape
         window = make_window(function, shape, box, stride, padding, dilation, ceil_mode, axis, name, remedies)
-        return _of_footprint(function, shape, kernel_size, axis, window)
+        if axis is not None:
+            # Its axes in the order of the array's own.
+            kernel_size = kernel_size.in_order(np.argsort(pooled_axes(function, shape, axis)).tolist())
+        return window if kernel_size.is_full else FootprintWindow(window.axes, footprint=kernel_size)
     arguments: tuple[tuple[str, Any, Any], ...] = (
         ("stride", stride, None),
         ("padding", padding, 0),
@@ -148,10 +220,86 @@ def make_windows(
     return make_bins(function, shape, 1, pooled_axes(function, shape, axis), "kernel_size")
 
 
-def _of_footprint(
-    function: str, shape: Sequence[int], footprint: Footprint, axis: Axes | None, window: Window
-) -> Window:
-    """The windows of the box, with the cells that the footprint holds, its axes in the order of the array's own."""
-    if axis is not None:
-        footprint = footprint.in_order(np.argsort(pooled_axes(function, shape, axis)).tolist())
-    return window if footprint.is_full else FootprintWindow(window.axes, footprint=footprint)
+@dataclass(frozen=True)
+class FootprintWindow(Window):
+    """Windows that have only the cells of a footprint, whose axes are those of the window."""
+
+    footprint: Footprint = field(kw_only=True)
+
+    has_footprint = True
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        return self.footprint.numbers
+
+    @property
+    def tiles(self) -> bool:
+        return False
+
+    def split(self) -> tuple[Window, ...]:
+        """The windows themselves, which are no product of windows along each axis."""
+        return (self,)
+
+    def holders(self) -> FootprintWindow:
+        return FootprintWindow(super().holders().axes, footprint=self.footprint.mirrored())
+
+    def counts(self, rank: int, *, padding: bool) -> Any:
+        counts = self._counts_of_kinds([padding for _ in self.axes])
+        return int(counts.flat[0]) if (counts == counts.flat[0]).all() else self._of_windows(counts, rank)
+
+    def possible_counts(self) -> tuple[int, ...]:
+        return tuple(np.unique(self._counts_of_kinds([False for _ in self.axes])).tolist())
+
+    def _counts_of_kinds(self, padding: Sequence[bool]) -> np.ndarray:
+        """The cells in one window of each kind that are real or, along axes with `padding`, declared."""
+        total = self.footprint.held.astype(np.int64)
+        for axis, declared in zip(self.axes, padding, strict=True):
+            total = np.tensordot(total, _present(axis, padding=declared).astype(np.int64), (0, 0))
+        return total
+
+    def covered(self, rank: int) -> tuple[Any, ...]:
+        covered = np.zeros([axis.size for axis in self.axes], bool)
+        for offsets in np.argwhere(self.footprint.held).tolist():
+            covered[tuple(axis.cells_at(offset) for axis, offset in zip(self.axes, offsets, strict=True))] = True
+        shape = [1] * rank
+        for axis in self.axes:
+            shape[axis.axis] = axis.size
+        return () if covered.all() else (covered.reshape(shape),)
+
+    def first_real_numbers(self, rank: int) -> Any:
+        """The row-major number, in the box, of the first real cell of each window; 0 if there is none."""
+        along = [_present(axis, padding=False) for axis in self.axes]
+        numbers = np.zeros([present.shape[1] for present in along], np.int64)
+        for kinds in np.ndindex(numbers.shape):
+            real = reduce(np.multiply.outer, (each[:, kind] for each, kind in zip(along, kinds, strict=True)))
+            numbers[kinds] = np.argmax(self.footprint.held & real)
+        return self._of_windows(numbers, rank)
+
+    def _of_windows(self, values: np.ndarray, rank: int) -> Any:
+        """The values of all windows, from those of each kind along the pooled axes."""
+        number: Any = 0
+        for axis, kinds in zip(self.axes, values.shape, strict=True):
+            number = number * kinds + axis.kind(rank)
+        table = values.ravel().astype(np.int32)
+        return jnp.take(table, number, mode="clip") if isinstance(number, jax.Array) else table[number]
+
+    def check_no_window_of_padding(self, function: str, fix: str) -> None:
+        counts = self._counts_of_kinds([axis.extension is not None for axis in self.axes])
+        if not counts.all():
+            kinds = np.unravel_index(np.argmin(counts), counts.shape)
+            place = tuple(int(axis.kinds()[kind]) for axis, kind in zip(self.axes, kinds, strict=True))
+            raise ValueError(
+                f"{function}: window {place} along axes {self.pooled_axes} holds only padding with kernel_size "
+                f"{self.footprint}; {fix}"
+            )
+
+
+# What differs between windows does so near the ends of an axis. So it is computed in NumPy for one of each kind, and
+# looked up on the device by the number of the kind.
+
+
+def _present(axis: WindowAxis, *, padding: bool) -> np.ndarray:
+    """Whether the cell at each offset (rows) of each kind of window (columns) is real or, with `padding`, declared."""
+    cells = np.arange(axis.kernel)[:, None] * axis.dilation + axis.start(axis.kinds())
+    low, high = (axis.low, axis.high) if padding else (0, 0)
+    return (cells >= -low) & (cells < axis.size + high)

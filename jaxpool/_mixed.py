@@ -8,14 +8,14 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_parameter
 from jaxpool._average import averages
 from jaxpool._call import core, sliding, widened
-from jaxpool._derivatives.extremes import extremes
+from jaxpool._checks import Rule, check_flag, check_parameter
 from jaxpool._engine.stages import separate_term
-from jaxpool._geometry.sizes import Axes, Padding, Sizes, check_flag
-from jaxpool._geometry.window import Window
+from jaxpool._extremes import extremes
 from jaxpool._kernels import KernelSize
+from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._window import Window
 
 
 def mixed_pool(

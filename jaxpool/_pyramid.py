@@ -11,16 +11,14 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
-from jaxpool._average import averages
-from jaxpool._call import check_array, check_mask, check_rule
-from jaxpool._derivatives.extremes import extremes
+from jaxpool._average import avg_pool
+from jaxpool._checks import Rule, check_array, check_mask, check_rule
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.sizes import Axes, OutputSizes
-from jaxpool._geometry.window import Window
+from jaxpool._extremes import max_pool
 from jaxpool._kernels import Bins
 from jaxpool._sharding import evaluate_sharded
+from jaxpool._sizes import Axes, OutputSizes
+from jaxpool._window import make_bins
 
 Kind = Literal["max", "avg"] | Callable[..., jax.Array]
 
@@ -92,43 +90,27 @@ def spatial_pyramid_pool(
             )
     mask = check_mask(function, where, array.shape, pooled)
     check_rule(function, rule)
-    if isinstance(kind, str):
-        return _pyramids(array, mask, tuple(windows), kind, rule)
+    pool = {"max": max_pool, "avg": avg_pool}[kind] if isinstance(kind, str) else kind
+    # In float32 from here on, so that a cell's cotangents from all levels are added before they are rounded.
     x = array.astype(accumulation_dtype(array.dtype))
     outputs = [tuple(axis.output for axis in window.axes) for window in windows]
-    pools = [kind(x, kernel_size=Bins(each), axis=pooled, where=mask, rule=rule) for each in outputs]
+    pools = [pool(x, kernel_size=Bins(each), axis=pooled, where=mask, rule=rule) for each in outputs]
     if not all(isinstance(each, jax.Array) for each in pools):
         raise TypeError(f"{function}: kind returned {type(pools[0]).__name__}; give a pool that returns an array")
-    for pool, window in zip(pools, windows, strict=True):
-        if pool.shape != (shape := window.output_shape(x.shape)):
+    for each, window in zip(pools, windows, strict=True):
+        if each.shape != (shape := window.output_shape(x.shape)):
             raise TypeError(
-                f"{function}: kind returned shape {pool.shape}, not {shape}; give a pool of one value per bin"
+                f"{function}: kind returned shape {each.shape}, not {shape}; give a pool of one value per bin"
             )
-    return _pyramid_of(pools, windows, array)
-
-
-@partial(jax.jit, static_argnames=("windows", "kind", "rule"))
-def _pyramids(x: jax.Array, mask: jax.Array | None, windows: tuple[Window, ...], kind: str, rule: str) -> jax.Array:
-    """The bins of all levels along the first pooled axis."""
-    # In float32 from here on, so that a cell's cotangents from all levels are added before they are rounded.
-    wide = x.astype(accumulation_dtype(x.dtype))
-    levels = [
-        extremes(wide, mask, window, lax.max, rule) if kind == "max" else averages(wide, mask, window, True, None, rule)
-        for window in windows
-    ]
-    return _pyramid_of(levels, windows, x)
-
-
-def _pyramid_of(levels: Sequence[jax.Array], windows: Sequence[Window], x: jax.Array) -> jax.Array:
-    """The pools of x at all levels, joined along the first pooled axis; floats in x's dtype."""
-    shape, pooled, dtype = list(x.shape), windows[0].pooled_axes, x.dtype
-    shape[pooled[0]] = sum(window.outputs for window in windows)
+    output = list(x.shape)
+    output[pooled[0]] = sum(window.outputs for window in windows)
     for axis in pooled[1:]:
-        shape[axis] = 1
-    pyramid = lax.squeeze(evaluate_sharded(partial(_joined, axes=pooled), levels, pooled, shape), pooled[1:])
-    return pyramid.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else pyramid
+        output[axis] = 1
+    pyramid = lax.squeeze(evaluate_sharded(partial(_joined, axes=pooled), pools, pooled, output), pooled[1:])
+    return pyramid.astype(array.dtype) if jnp.issubdtype(array.dtype, jnp.inexact) else pyramid
 
 
+@partial(jax.jit, static_argnames="axes")
 def _joined(*levels: jax.Array, axes: tuple[int, ...]) -> jax.Array:
     """The bins of all levels along the first of these axes; the others keep size 1."""
     first, *others = axes

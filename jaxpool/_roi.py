@@ -1,8 +1,12 @@
-"""Pools of boxes: regions of interest of an array, all with the same number of bins."""
+"""Pools of boxes: regions of interest of an array, all with the same number of bins.
+
+A box is given by its low and high corners, in cells. It is data: it may be traced and learnt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,16 +16,17 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arrays import as_array
-from jaxpool._boxes import MOST_BINS, bin_bounds, finite, first_largest, neighbours, sample_positions, unknown
-from jaxpool._call import check_array
-from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.bins import make_bins
-from jaxpool._geometry.sizes import Axes, Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._checks import as_array, check_array, check_flag
+from jaxpool._engine.operations import accumulation_dtype, encode
 from jaxpool._sharding import evaluate_sharded
+from jaxpool._sizes import Axes, Sizes, axes_and_sizes, sizes
+from jaxpool._window import make_bins
 
-# The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
-Plan = tuple[tuple[int, int, int, int], ...]
+# So that products of their numbers are within int32.
+_MOST_BINS = 46340
+
+# Cells beyond every array. A box from one to the other has no sample at 0: that needs (k + 1/2)/N = 1/3 with integers.
+_FAR_BELOW, _FAR_ABOVE = -1e18, 2e18
 
 
 def roi_align(
@@ -82,7 +87,7 @@ def roi_align(
     function = "roi_align"
     (ratio,) = sizes(function, "sampling_ratio", sampling_ratio, 1, least=1)
     aligned = check_flag(function, "aligned", aligned)
-    return _pool(function, x, boxes, output_size, axis, partial(_align, ratio=ratio, aligned=aligned))
+    return _pool(function, x, boxes, output_size, axis, _align, ratio, aligned)
 
 
 def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:
@@ -144,19 +149,36 @@ def _check_boxes(function: str, boxes: Any, axes: int) -> jax.Array:
 
 
 def _pool(
-    function: str, x: Any, boxes: Any, output_size: Sizes, axis: Axes | None, core: Callable[..., jax.Array]
+    function: str, x: Any, boxes: Any, output_size: Sizes, axis: Axes | None, core: Callable[..., Any], *options: Any
 ) -> jax.Array:
     array = check_array(function, x)
     axes, counts = axes_and_sizes(function, array.shape, "output_size", output_size, axis)
     window = make_bins(function, array.shape, counts, axes)
     if core is _largest:
         window.check_positions_fit(function)
-        if max(counts) > MOST_BINS:
-            raise ValueError(f"{function}: output_size {max(counts)} is too large; give at most {MOST_BINS} bins")
+        if max(counts) > _MOST_BINS:
+            raise ValueError(f"{function}: output_size {max(counts)} is too large; give at most {_MOST_BINS} bins")
     boxes = _check_boxes(function, boxes, len(axes))
+    # The pooled axes in the order of x, each with its number of bins and the columns of its corners in the boxes.
     plan = tuple(sorted((a, count, n, n + len(axes)) for n, (a, count) in enumerate(zip(axes, counts, strict=True))))
     arrays, shape = (array, boxes), window.output_shape(array.shape)
-    return evaluate_sharded(lambda *arrays: core(*arrays, plan=plan), arrays, range(array.ndim), shape, leading=1)
+    evaluate = partial(_evaluate, plan=plan, core=core, options=options)
+    return evaluate_sharded(evaluate, arrays, range(array.ndim), shape, leading=1)
+
+
+@partial(jax.jit, static_argnames=("plan", "core", "options"))
+def _evaluate(
+    x: jax.Array, boxes: jax.Array, plan: Sequence[Any], core: Callable[..., Any], options: Sequence[Any]
+) -> jax.Array:
+    """Evaluate a core, which takes and returns the pooled axes before the others; NaN for boxes that have one."""
+    # So that one read takes all entries of the others.
+    axes = [axis for axis, *_ in plan]
+    values = core(jnp.moveaxis(x, axes, range(len(axes))), boxes, [along for _, *along in plan], *options)
+    values = jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes])
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return values
+    values = values.astype(x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else np.float32)
+    return jnp.where(_unknown(boxes, x.ndim), jnp.full_like(values, jnp.nan), values)
 
 
 # Notation: bin o of a box reads the cells c(o, s), the neighbours of its samples, with weights w(o, s), products of
@@ -170,50 +192,150 @@ def _pool(
 # to distant bins, or to corners of distant boxes.
 
 
-@partial(jax.jit, static_argnames=("plan", "ratio", "aligned"))
-def _align(x: jax.Array, boxes: jax.Array, plan: Plan, ratio: int, aligned: bool) -> jax.Array:
-    dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else np.dtype(np.float32)
-    # The pooled axes first, so that one read takes all entries of the others.
-    axes = [axis for axis, *_ in plan]
-    array = jnp.moveaxis(x.astype(accumulation_dtype(dtype)), axes, range(len(axes)))
-    boxes = boxes.astype(np.promote_types(boxes.dtype, array.dtype))
-    boxes, without_number = finite(boxes), unknown(boxes, x.ndim)
+def _align(cells: jax.Array, boxes: jax.Array, along: Sequence[Any], ratio: int, aligned: bool) -> jax.Array:
+    pooled = len(along)
+    array = cells.astype(accumulation_dtype(cells.dtype) if jnp.issubdtype(cells.dtype, jnp.floating) else np.float32)
+    boxes = _finite(boxes.astype(np.promote_types(boxes.dtype, array.dtype)))
     weights, is_inside, indices = jnp.ones((), array.dtype), jnp.ones((), bool), []
-    for number, (axis, count, low, high) in enumerate(plan):
-        positions = sample_positions(boxes[:, low], boxes[:, high], count, ratio, aligned)
-        below, share, inside = neighbours(positions, x.shape[axis])
+    for axis, (count, low, high) in enumerate(along):
+        positions = _sample_positions(boxes[:, low], boxes[:, high], count, ratio, aligned)
+        below, share, inside = _neighbours(positions, array.shape[axis])
         # An interpreter may lack the mode of a read that keeps indices in the array.
-        above = lax.min(below + 1, np.int32(x.shape[axis] - 1))
-        shape = [boxes.shape[0], *[1] * 2 * len(axes), *[1] * (x.ndim - len(axes))]
-        shape[2 * number + 1 : 2 * number + 3] = count, 2 * ratio
+        above = lax.min(below + 1, np.int32(array.shape[axis] - 1))
+        shape = [boxes.shape[0], *[1] * 2 * pooled, *[1] * (array.ndim - pooled)]
+        shape[2 * axis + 1 : 2 * axis + 3] = count, 2 * ratio
         of_neighbours = ((below, above), (1 - share, share), (inside, inside))
-        cells, shares, on_axis = (jnp.concatenate(pair, 2).reshape(shape) for pair in of_neighbours)
-        indices.append(cells.squeeze(range(2 * len(axes) + 1, len(shape))))
+        numbers, shares, on_axis = (jnp.concatenate(pair, 2).reshape(shape) for pair in of_neighbours)
+        indices.append(numbers.squeeze(range(2 * pooled + 1, len(shape))))
         weights = weights * shares.astype(array.dtype)
         is_inside = is_inside & on_axis
-    cells = array.at[tuple(indices)].get(mode="clip")
+    read = array.at[tuple(indices)].get(mode="clip")
     # Samples that add 0 must not read NaN either.
-    samples = jnp.where(is_inside, cells, jnp.zeros_like(cells)) * weights
-    values = samples.sum(range(2, 2 * len(axes) + 1, 2)) / ratio ** len(axes)
-    values = jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes]).astype(dtype)
-    return jnp.where(without_number, jnp.full_like(values, jnp.nan), values)
+    samples = jnp.where(is_inside, read, jnp.zeros_like(read)) * weights
+    return samples.sum(range(2, 2 * pooled + 1, 2)) / ratio**pooled
 
 
-@partial(jax.jit, static_argnames=("plan",))
-def _largest(x: jax.Array, boxes: jax.Array, plan: Plan) -> jax.Array:
-    axes = [axis for axis, *_ in plan]
+def _largest(cells: jax.Array, boxes: jax.Array, along: Sequence[Any]) -> jax.Array:
     boxes = lax.stop_gradient(boxes)
-    bounds = [bin_bounds(boxes[:, low], boxes[:, high], count, x.shape[axis]) for axis, count, low, high in plan]
-    # The pooled axes first, so that one read takes all entries of the others.
-    cells = jnp.moveaxis(x, axes, range(len(axes)))
-    positions = first_largest(lax.stop_gradient(cells), bounds)
+    ends = ((count, boxes[:, low], boxes[:, high]) for count, low, high in along)
+    bounds = [_bin_bounds(low, high, count, cells.shape[axis]) for axis, (count, low, high) in enumerate(ends)]
+    positions = _first_largest(lax.stop_gradient(cells), bounds)
     # A gather that JAX differentiates; in float32, so that cotangents of several bins are rounded once.
-    lines = lax.collapse(cells.astype(accumulation_dtype(x.dtype)), 0, len(axes))
-    flat = lax.collapse(positions, 1, 1 + len(axes))
+    lines = lax.collapse(cells.astype(accumulation_dtype(cells.dtype)), 0, len(along))
+    flat = lax.collapse(positions, 1, 1 + len(along))
     read = jax.vmap(lambda positions: jnp.take_along_axis(lines, positions, 0, mode="clip"))(flat)
     read = read.reshape(positions.shape)
-    values = jnp.where(positions < 0, jnp.zeros_like(read), read)
-    values = jnp.moveaxis(values, range(1, len(axes) + 1), [axis + 1 for axis in axes]).astype(x.dtype)
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        return values
-    return jnp.where(unknown(boxes, x.ndim), jnp.full_like(values, jnp.nan), values)
+    return jnp.where(positions < 0, jnp.zeros_like(read), read)
+
+
+def _unknown(boxes: jax.Array, rank: int) -> jax.Array:
+    """Which boxes have a NaN, broadcastable against their pools of an array of that rank."""
+    return jnp.isnan(lax.stop_gradient(boxes)).any(1).reshape(-1, *[1] * rank)
+
+
+def _finite(boxes: jax.Array) -> jax.Array:
+    """The boxes, with 0 for those that have a NaN and corners clipped so that their difference does not overflow."""
+    # Not clipped by `lax.clamp`, whose Taylor rule in JAX fails for bounds that are scalars.
+    for beyond, limit in ((boxes < _FAR_BELOW, _FAR_BELOW), (boxes > _FAR_ABOVE, _FAR_ABOVE)):
+        boxes = jnp.where(beyond, jnp.full_like(boxes, limit), boxes)
+    return jnp.where(_unknown(boxes, 1), jnp.zeros_like(boxes), boxes)
+
+
+def _sample_positions(low: jax.Array, high: jax.Array, bins: int, ratio: int, aligned: bool) -> jax.Array:
+    """Positions of `ratio` samples in each bin, of shape (count, bins, ratio); cell centres are the integers."""
+    if aligned:
+        low, high = low - 0.5, high - 0.5
+    length = high - low
+    if not aligned:
+        length = jnp.where(length < 1, jnp.ones_like(length), length)
+    low, bin_length = low[:, None, None], (length / bins)[:, None, None]
+    numbers = np.arange(bins).reshape(1, bins, 1).astype(low.dtype)
+    within = ((np.arange(ratio).reshape(1, 1, ratio) + 0.5) / ratio).astype(low.dtype)
+    return low + numbers * bin_length + within * bin_length
+
+
+def _neighbours(positions: jax.Array, cells: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The cell at or below each position, the share of the next one, and which positions are on the axis.
+
+    Up to one cell beyond the centre of the first or last cell, only that cell counts. A NaN counts as on the axis, and
+    its share is NaN.
+    """
+    inside = ~((positions < -1) | (positions > cells))
+    clamped = jnp.where(inside, positions, jnp.zeros_like(positions))
+    clamped = jnp.where(clamped < 0, jnp.zeros_like(clamped), clamped)
+    below = jnp.floor(clamped)
+    last = clamped >= cells - 1
+    share = jnp.where(last, jnp.zeros_like(clamped), clamped - below)
+    return jnp.where(last, cells - 1, below.astype(np.int32)), share, inside
+
+
+def _bin_bounds(low: jax.Array, high: jax.Array, bins: int, cells: int) -> tuple[jax.Array, jax.Array]:
+    """The first cell of each bin and the first cell after it: two arrays of shape (count, bins).
+
+    Of a box of l cells, bin o of m holds the cells u with ⌊o·l/m⌋ ≤ u < ⌈(o+1)·l/m⌉. With l = q·m + r these are
+    o·q + ⌊o·r/m⌋ and (o+1)·q + ⌈(o+1)·r/m⌉. All arithmetic is on integers and stays within int32, for up to
+    `_MOST_BINS` bins and however far away the corners are.
+    """
+    first, last = _rounded(low)[:, None], _rounded(high)[:, None]
+    share, rest = jnp.divmod(jnp.maximum(last - first + 1, 1), bins)
+    numbers = np.arange(bins + 1, dtype=np.int32)[None]
+    low_edges, high_edges = numbers * rest // bins, -(-numbers * rest // bins)
+    start, end = first + (numbers * share + low_edges)[:, :-1], first + (numbers * share + high_edges)[:, 1:]
+    return jnp.clip(start, 0, cells), jnp.clip(end, 0, cells)
+
+
+def _rounded(corner: jax.Array) -> jax.Array:
+    """The nearest integer, with halves rounded away from 0, and at most 2^29 in magnitude; 0 for NaN."""
+    limit = 2**29
+    whole = jnp.trunc(corner)
+    whole += jnp.where(jnp.abs(corner - whole) >= 0.5, jnp.sign(corner), jnp.zeros_like(corner))
+    return jnp.nan_to_num(jnp.clip(whole, -limit, limit)).astype(np.int32)
+
+
+def _first_largest(cells: jax.Array, bounds: Sequence[tuple[jax.Array, jax.Array]]) -> jax.Array:
+    """Row-major positions, along the leading axes of the cells, of the first largest cell of every range; -1 for none.
+
+    `bounds` gives, for each leading axis, the first cell of each range and the first cell after it, one row per box.
+    The axes of the result are the boxes, the ranges along each axis, and the other axes of the cells.
+
+    A loop reads one cell of every bin of all boxes at a time, in row-major order, for as many steps as the largest bin
+    has cells. It carries only the values and positions of the results. One axis after the other would take fewer steps,
+    but carry the bins along the first axis times all cells along the others: eight times the cells for a hundred boxes
+    or so.
+    """
+    count = len(bounds)
+    # Each axis of ranges separately, so that they broadcast against each other: (boxes, 1, …, ranges, …, 1).
+    spread = [
+        tuple(jnp.expand_dims(bound, [1 + other for other in range(count) if other != axis]) for bound in ends)
+        for axis, ends in enumerate(bounds)
+    ]
+    lengths = [lax.max(np.int32(0), lax.reduce_max(stop - first, range(stop.ndim))) for first, stop in spread]
+
+    # Of an array of the ranges, behind these: the other axes of the cells.
+    others = range(1 + count, 1 + cells.ndim)
+
+    def step(number: Any, best: jax.Array, best_positions: jax.Array) -> tuple[jax.Array, jax.Array]:
+        indices, is_inside = [], jnp.ones((), bool)
+        for (first, stop), length in zip(reversed(spread), reversed(lengths), strict=True):
+            number, offset = number // length, number % length
+            indices.insert(0, first + offset)
+            is_inside = is_inside & (indices[0] < stop)
+        values = cells.at[tuple(indices)].get(mode="clip")
+        positions = jnp.expand_dims(encode(indices, cells.shape[1:count]), others)
+        # The best cell so far wins ties, and NaN wins over numbers.
+        larger = values > best
+        if jnp.issubdtype(values.dtype, jnp.floating):
+            larger = larger | ((values != values) & (best == best))
+        wins = jnp.expand_dims(is_inside, others) & ((best_positions < 0) | larger)
+        return jnp.where(wins, values, best), jnp.where(wins, positions, best_positions)
+
+    # A range starts without a winner, so its first value is never used.
+    start = cells.at[tuple(first for first, _ in spread)].get(mode="clip")
+    # The counter has the type of its limit, which includes the batch axis.
+    steps = math.prod(lengths[1:], start=lengths[0])
+    first = jnp.zeros_like(steps), (start, jnp.full_like(start, -1, np.int32))
+    # Not `fori_loop`, whose limits exporters take for numbers.
+    _, (_, positions) = lax.while_loop(
+        lambda state: state[0] < steps, lambda state: (state[0] + 1, step(state[0], *state[1])), first
+    )
+    return positions

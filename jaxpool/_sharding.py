@@ -23,7 +23,7 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from jaxpool._engine.operations import decode, encode
 from jaxpool._engine.shards import Halo
-from jaxpool._geometry.window import Window
+from jaxpool._window import Window
 
 Core = Callable[..., Any]
 

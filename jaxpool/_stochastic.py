@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,24 +11,18 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule, check_key
 from jaxpool._call import core, extended, sliding, widened
-from jaxpool._derivatives.rules import (
-    CellSelector,
-    LinearMap,
-    ValuesAndResiduals,
-    custom_rule,
-    selected_values,
-    with_rule,
-)
+from jaxpool._checks import Rule, check_key
+from jaxpool._derivatives.rules import apply_linear_map, custom_rule, with_rule
 from jaxpool._engine.loops import fold_offsets
 from jaxpool._engine.maps import ReadChosen, on_every_platform, reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, is_infinite
+from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import no_offset
-from jaxpool._geometry.sizes import Axes, Padding, Sizes
-from jaxpool._geometry.window import Window
 from jaxpool._kernels import KernelSize
+from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._window import Window
 from jaxpool._windows.pairs import Product, sum_over_cells
 
 
@@ -111,12 +104,7 @@ def _mean_draws(x: jax.Array, mask: jax.Array | None, window: Window, rule: str)
     # A cell in no window has the cotangent 0, whose product with NaN is NaN.
     for present in (*window.covered(x.ndim), *([] if mask is None else [mask])):
         x = jnp.where(present, x, 0)
-    return with_rule(rule, partial(_means, window=window))(x).astype(dtype)
-
-
-def _means(x: jax.Array, *, window: Window) -> jax.Array:
-    (total,) = sum_over_cells(_POSITIVE, (x,), (), window)
-    return _mean(window, x, total)
+    return with_rule(rule, lambda x: _mean(window, x, *sum_over_cells(_POSITIVE, (x,), (), window)))(x).astype(dtype)
 
 
 @custom_rule((0,))
@@ -164,43 +152,33 @@ def _draws(x: jax.Array, mask: jax.Array | None, key: jax.Array, window: Window,
     return _drawn_cells(x, mask, shares, window, rule)
 
 
+# Notation: c(o) is the cell drawn from window o; a dot marks a tangent, a bar a cotangent. With the draw held fixed
+#
+#     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
+#
+# and all higher derivatives are 0. The first two are one linear map, `ReadChosen`, the third is its transpose. Where no
+# cell was drawn, c(o) has the offset of no cell, from which 0 is read and to which nothing is sent.
+
+
 @core
 def _drawn_cells(x: jax.Array, mask: jax.Array | None, shares: jax.Array, window: Window, rule: str) -> jax.Array:
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
     if mask is not None:
         x = jnp.where(mask, x, jnp.zeros_like(x))
-    return selected_values(_Drawn(window), rule, x, shares).astype(dtype)
+    offsets = on_every_platform(partial(_drawn, window=window), lax.stop_gradient(x), shares)
+    read = ReadChosen(window)
+    if not jnp.issubdtype(dtype, jnp.inexact):
+        return read.forward(x, offsets)
+    return with_rule(rule, partial(apply_linear_map, read))(x, offsets).astype(dtype)
 
 
-# Notation: c(o) is the cell drawn from window o; a dot marks a tangent, a bar a cotangent. With the draw held fixed
-#
-#     y(o) = x(c(o))        ẏ(o) = ẋ(c(o))        x̄(i) = Σ_{o : c(o) = i} ȳ(o)
-#
-# and all higher derivatives are 0. This is the rule of the maximum with a different winner: the second formula is
-# `read_at_offsets`, and the third `route_to_chosen`. Where no cell was drawn, c(o) has the offset of no cell, from
-# which 0 is read and to which nothing is sent.
-
-
-@dataclass(frozen=True)
-class _Drawn(CellSelector):
-    window: Window
-
-    def select(self, x: jax.Array, shares: jax.Array, /) -> ValuesAndResiduals:
-        values, offsets = on_every_platform(partial(_drawn, window=self.window), x, shares)
-        return values, (offsets,)
-
-    @property
-    def read(self) -> LinearMap:
-        return ReadChosen(self.window)
-
-
-def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Array, jax.Array]:
+def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> jax.Array:
     """Inverse-CDF sampling: the last cell with a weight whose preceding weights sum to at most the share of the total.
 
-    Also returns its row-major offset in the window, or the offset of no cell. Weights are the positive parts divided by
-    the largest one of the window, so that their sum does not overflow; if that is infinite, only infinite cells have a
-    weight.
+    Returns its row-major offset in the window, or the offset of no cell. After a NaN no other is drawn. Weights are the
+    positive parts divided by the largest one of the window, so that their sum does not overflow; if that is infinite,
+    only infinite cells have a weight.
     """
     padded = pad_windows(x, window, identity(lax.max, x.dtype))
     largest = reduce_windows(x, window, lax.max).astype(shares.dtype)
@@ -218,17 +196,13 @@ def _drawn(x: jax.Array, shares: jax.Array, *, window: Window) -> tuple[jax.Arra
     threshold = shares * fold_offsets(add, jnp.zeros_like(shares), (padded,), window)
 
     def draw(drawn: Arrays, arrays: Arrays, number: Any) -> Arrays:
-        (cells,), (value, offset, before) = arrays, drawn
-        added = weight(cells)
-        is_first_nan = (cells != cells) & (value == value)
-        replaces = is_first_nan | ((added > 0) & (before <= threshold) & (value == value))
-        return (
-            jnp.where(replaces, cells, value),
-            jnp.where(replaces, jnp.asarray(number, offset.dtype), offset),
-            before + added,
-        )
+        (cells,), (offset, before, ended) = arrays, drawn
+        added, is_nan = weight(cells), cells != cells
+        replaces = ~ended & (is_nan | ((added > 0) & (before <= threshold)))
+        return jnp.where(replaces, jnp.asarray(number, offset.dtype), offset), before + added, ended | is_nan
 
     none = no_offset(window)
-    start = jnp.zeros_like(shares, x.dtype), jnp.full_like(shares, none, none.dtype), jnp.zeros_like(shares)
-    values, offsets, _ = fold_offsets(draw, start, (padded,), window)
-    return values, offsets
+    start = jnp.full_like(shares, none, none.dtype), jnp.zeros_like(shares), jnp.zeros_like(shares, bool)
+    offsets, *_ = fold_offsets(draw, start, (padded,), window)
+    # Or what reads at them would draw again for every cell.
+    return materialize(offsets)

@@ -8,12 +8,11 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import Rule
-from jaxpool._arrays import check_no_mask
 from jaxpool._call import LESS_PADDING, sliding
-from jaxpool._geometry.sizes import Axes, Padding, Sizes
+from jaxpool._checks import Rule, check_no_mask
 from jaxpool._kernels import KernelSize
 from jaxpool._ranks.largest import largest, largest_with_indices
+from jaxpool._sizes import Axes, Padding, Sizes
 
 
 def top_k_pool(

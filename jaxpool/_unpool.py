@@ -12,11 +12,10 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._arguments import check_indices
-from jaxpool._call import check_array
+from jaxpool._checks import check_array, check_indices
 from jaxpool._derivatives.rules import LinearMap, apply_linear_map
-from jaxpool._geometry.sizes import Axes, Sizes, axes_and_sizes
 from jaxpool._sharding import evaluate_sharded
+from jaxpool._sizes import Axes, Sizes, axes_and_sizes
 
 
 def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:
@@ -101,6 +100,10 @@ def _check_sizes(shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int
 # the same in any order. So the map and its transpose are both gathers: one at l, the other at c.
 
 
+# Entries along the last axis; 0 for targets beyond its end.
+_read = partial(jnp.take_along_axis, axis=-1, mode="fill", fill_value=0)
+
+
 @partial(jax.jit, static_argnums=(2, 3))
 def _unpool(values: jax.Array, positions: jax.Array, axes: tuple[int, ...], sizes: tuple[int, ...]) -> jax.Array:
     last = range(values.ndim - len(axes), values.ndim)
@@ -127,7 +130,7 @@ class _WriteLast(LinearMap):
         # A position beyond the cells reads an end, which it cannot have written.
         targets = jnp.clip(positions, 0, self.cells - 1).astype(np.int32)
         last = jnp.take_along_axis(self._last(positions), targets, -1, mode="clip")
-        is_written = last == jnp.expand_dims(self._numbers(positions), tuple(range(positions.ndim - 1)))
+        is_written = last == lax.broadcasted_iota(np.int32, positions.shape, positions.ndim - 1)
         return _read(cotangent, jnp.where(is_written, targets, self.cells))
 
     def _last(self, positions: jax.Array) -> jax.Array:
@@ -137,14 +140,7 @@ class _WriteLast(LinearMap):
 
         @partial(jnp.vectorize, signature="(o)->(c)")
         def last(targets: jax.Array) -> jax.Array:
-            return jnp.full(self.cells, -1, np.int32).at[targets].max(self._numbers(positions), mode="drop")
+            numbers = lax.iota(np.int32, targets.size)
+            return jnp.full(self.cells, -1, np.int32).at[targets].max(numbers, mode="drop")
 
         return last(targets)
-
-    def _numbers(self, positions: jax.Array) -> jax.Array:
-        return lax.iota(np.int32, positions.shape[-1])
-
-
-def _read(array: jax.Array, targets: jax.Array) -> jax.Array:
-    """Read entries along the last axis; 0 for targets beyond its end."""
-    return jnp.take_along_axis(array, targets, -1, mode="fill", fill_value=0)

@@ -23,9 +23,8 @@ from jax import lax
 from jaxpool._engine.blocks import fold
 from jaxpool._engine.operations import merge_axis, split_axis
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.bins import BinAxis
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
+from jaxpool._window import BinAxis, Window
 
 # The most cells of bins that are gathered place by place.
 _MOST_PLACES = 64

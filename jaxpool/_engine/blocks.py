@@ -23,8 +23,8 @@ from jaxpool._engine.operations import (
     values_of,
 )
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.window import Window, WindowAxis
 from jaxpool._platforms import most_devices
+from jaxpool._window import Window, WindowAxis
 
 # A loop that reads an activation in more places has it computed in a pass of its own, or again for every slice: global
 # averages then take 2 to 8 times as long.

@@ -20,9 +20,9 @@ from jaxpool._engine.reductions import reduce_by_reduce_window, reduce_by_slices
 from jaxpool._engine.slices import Winner, route_by_comparison, select_by_blocks, select_by_slices
 from jaxpool._engine.stages import materialize, stage
 from jaxpool._engine.window_offsets import is_innermost, pad_windows, slices_at_offsets
-from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.window import Window
+from jaxpool._kernels import FootprintWindow
 from jaxpool._platforms import on_one_device
+from jaxpool._window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:

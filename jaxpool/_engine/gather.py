@@ -25,9 +25,9 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import as_tiles, by_table, combine_copies, copy_to_tiles, gather_from_bins
 from jaxpool._engine.operations import Arrays, Operation, merge_axis, pad, split_axis
 from jaxpool._engine.stages import materialize, numbers_along
-from jaxpool._geometry.footprint import Footprint, FootprintWindow
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._kernels import Footprint, FootprintWindow
 from jaxpool._platforms import known_platform
+from jaxpool._window import Window, WindowAxis
 
 Covered = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]

@@ -33,8 +33,8 @@ from jaxpool._engine.slices import (
 )
 from jaxpool._engine.window_offsets import pad_windows
 from jaxpool._engine.winners import Masked, Winners
-from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.window import Window
+from jaxpool._kernels import FootprintWindow
+from jaxpool._window import Window
 
 # The most reads per result in one loop: windows of 7×7 cells.
 MOST_READS = 49

@@ -23,9 +23,9 @@ from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, id
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison, select_by_slices
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, is_looped, offsets_in, pad_windows
-from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._kernels import FootprintWindow
 from jaxpool._sharding import vary_with
+from jaxpool._window import Window, WindowAxis
 
 # The most cells of a block of a large window, which are unrolled.
 MOST_IN_BLOCK = 32

@@ -27,8 +27,8 @@ from jaxpool._engine.primitives import by_platform
 from jaxpool._engine.reductions import Weights
 from jaxpool._engine.stages import stage
 from jaxpool._engine.winners import Masked, Offsets, Winners
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import PORTABLE
+from jaxpool._window import Window
 
 # What platforms do differently. TPUs do as GPUs do if nothing else is said.
 _REDUCTIONS = {

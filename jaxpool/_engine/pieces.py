@@ -24,7 +24,7 @@ from jaxpool._engine.reductions import spread_by_windows
 from jaxpool._engine.slices import Winner, better, number_dtype, route_by_comparison
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
-from jaxpool._geometry.window import Window, WindowAxis
+from jaxpool._window import Window, WindowAxis
 
 # The most pieces that make a longer one.
 _MOST_PIECES = 16

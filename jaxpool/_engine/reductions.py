@@ -21,7 +21,7 @@ from jaxpool._engine.gather import Covered, gather_windows, where_covered
 from jaxpool._engine.operations import Arrays, Operation, accumulation_dtype, identity
 from jaxpool._engine.stages import materialize, private_copy
 from jaxpool._engine.window_offsets import cells_at_offsets
-from jaxpool._geometry.window import Window
+from jaxpool._window import Window
 
 # The weights along each axis of a window, by offset.
 Weights = Sequence[Sequence[float]]

@@ -18,8 +18,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from jaxpool._geometry.bins import BinAxis
-from jaxpool._geometry.window import WindowAxis
+from jaxpool._window import BinAxis, WindowAxis
 
 
 @dataclass(frozen=True)

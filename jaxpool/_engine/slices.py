@@ -32,7 +32,7 @@ from jaxpool._engine.operations import (
 )
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import cells_at_offsets, pad_windows
-from jaxpool._geometry.window import Window
+from jaxpool._window import Window
 
 # The extreme of every window, and the row-major offset of the first cell that has it.
 Winner = tuple[jax.Array, jax.Array]

@@ -16,8 +16,8 @@ from jaxpool._engine.reductions import (
     spread_by_windows,
 )
 from jaxpool._engine.window_offsets import holds_all_cells
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import on_one_device
+from jaxpool._window import Window
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:

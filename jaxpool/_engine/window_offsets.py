@@ -18,8 +18,8 @@ from jax import lax
 from jaxpool._engine.bins_as_tiles import as_tiles, by_table, cells_at_place, copy_to_tiles
 from jaxpool._engine.operations import Arrays, pad
 from jaxpool._engine.stages import materialize
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
+from jaxpool._window import Window
 
 # The most cells of a window that are unrolled.
 _MOST_UNROLLED = 64

@@ -18,10 +18,10 @@ from jax import lax
 
 from jaxpool._engine.operations import Operation, decode, encode, identity
 from jaxpool._engine.slices import Winner, read_winners
-from jaxpool._geometry.footprint import FootprintWindow
-from jaxpool._geometry.padding import copied_cells
-from jaxpool._geometry.window import Window
+from jaxpool._kernels import FootprintWindow
 from jaxpool._platforms import known_platform
+from jaxpool._sizes import copied_cells
+from jaxpool._window import Window
 
 # One array for each of the windows that are taken in turn.
 Offsets = tuple[jax.Array, ...]
@@ -68,11 +68,6 @@ def first_present(
     nonempty, (*inner, first) = first_winners(mask, None, select, windows, lax.max)
     none = no_offset(windows[-1])
     return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
-
-
-def has_winner(offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
-    """Whether the offsets are those of a cell."""
-    return offsets[-1] != no_offset(windows[-1])
 
 
 def no_offset(window: Window) -> Any:

@@ -18,7 +18,7 @@ from jax import lax
 from jaxpool._engine.loops import fold_offsets, zeros_after
 from jaxpool._engine.operations import Arrays, keys_of, values_of
 from jaxpool._engine.window_offsets import at_offset
-from jaxpool._geometry.window import Window
+from jaxpool._window import Window
 
 
 def select_by_bisection(

@@ -28,11 +28,11 @@ from jaxpool._engine.operations import Arrays, identity, pad
 from jaxpool._engine.stages import stage
 from jaxpool._engine.window_offsets import is_looped, present_cells
 from jaxpool._engine.winners import winner_positions
-from jaxpool._geometry.window import Window
 from jaxpool._ranks.bisection import descending_keys, values_of_descending
 from jaxpool._ranks.order_statistics import Counts
 from jaxpool._ranks.selection import Rank, offsets_at_ranks, sorts_windows, values_at_ranks
 from jaxpool._ranks.sorting import lowest_cells, read_along_last, route_along_last
+from jaxpool._window import Window
 
 
 @core

@@ -15,7 +15,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._arrays import check_no_mask
+from jaxpool._checks import check_no_mask
 
 QuantileMethod = Literal[
     "inverted_cdf",

@@ -21,10 +21,10 @@ from jaxpool._engine.maps import reduce_windows
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.stages import materialize
 from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_in_tiles, pad_windows
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import known_platform
 from jaxpool._ranks.bisection import select_by_bisection
 from jaxpool._ranks.networks import selection_network
+from jaxpool._window import Window
 
 # The most cells of windows that a network of minima and maxima selects from on a CPU, instead of bisecting values. For
 # 49 cells it takes half to two thirds of the time, for 81 up to 1.4 times, and twice as long to compile.

@@ -15,7 +15,7 @@ from jax import lax
 from jaxpool._engine.maps import on_every_platform, route_to_chosen
 from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
 from jaxpool._engine.window_offsets import pad_in_tiles
-from jaxpool._geometry.window import Window
+from jaxpool._window import Window
 
 
 def lowest_cells(

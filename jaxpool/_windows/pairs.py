@@ -32,9 +32,9 @@ from jaxpool._engine.window_offsets import (
     offsets_in,
     pad_windows,
 )
-from jaxpool._geometry.window import Window
 from jaxpool._platforms import on_one_device
 from jaxpool._sharding import vary_together, vary_with
+from jaxpool._window import Window
 
 # The most cells of a window that are added at once; of larger windows axes are taken in turn.
 MOST_AT_ONCE = 64

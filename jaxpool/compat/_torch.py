@@ -13,12 +13,11 @@ from jax.typing import ArrayLike
 
 import jaxpool
 from jaxpool import _average, _norms
-from jaxpool._arguments import check_divisor, check_indices, check_parameter
-from jaxpool._arrays import as_array
-from jaxpool._call import LESS_PADDING, Call, binned, check_array, sliding
-from jaxpool._derivatives.extremes import extremes, extremes_with_indices
+from jaxpool._call import LESS_PADDING, Call, binned, sliding
+from jaxpool._checks import as_array, check_array, check_divisor, check_flag, check_indices, check_parameter
 from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._geometry.sizes import OutputSizes, Sizes, check_flag, sizes
+from jaxpool._extremes import extremes, extremes_with_indices
+from jaxpool._sizes import OutputSizes, Sizes, sizes
 
 # A call, and the name of its function.
 NamedCall = tuple[str, Call]

@@ -17,7 +17,7 @@ from jax import lax
 
 import jaxpool
 from jaxpool._engine.operations import identity
-from jaxpool._geometry.sizes import check_pooled_axis
+from jaxpool._sizes import check_pooled_axis
 
 
 class Windows(NamedTuple):

@@ -38,8 +38,8 @@ from jax import lax
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._call import check_array
-from jaxpool._geometry.sizes import Sizes, check_flag, check_pooled_axis, sizes
+from jaxpool._checks import check_array, check_flag
+from jaxpool._sizes import Sizes, check_pooled_axis, sizes
 from jaxpool.compat._windows import Windows, averages, maxima, quotient_dtype
 
 Padding = Sizes | Sequence[Sequence[int]]

@@ -33,9 +33,9 @@ from jax import lax
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._call import check_array
+from jaxpool._checks import check_array, check_flag
 from jaxpool._engine.operations import identity
-from jaxpool._geometry.sizes import check_flag, sizes
+from jaxpool._sizes import sizes
 from jaxpool.compat._windows import Windows, averages, maxima, pool_windows
 
 Padding = str | Sequence[Sequence[int]]

@@ -30,9 +30,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jaxpool._arrays import as_jax_takes
-from jaxpool._call import check_array
-from jaxpool._geometry.sizes import Sizes, sizes
+from jaxpool._checks import as_jax_takes, check_array
+from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat._windows import Windows, averages, maxima
 
 

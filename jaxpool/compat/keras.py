@@ -33,8 +33,8 @@ import jax
 from jax.typing import ArrayLike
 
 import jaxpool
-from jaxpool._call import check_array
-from jaxpool._geometry.sizes import Sizes, sizes
+from jaxpool._checks import check_array
+from jaxpool._sizes import Sizes, sizes
 from jaxpool.compat._windows import Windows, averages, maxima, quotient_dtype
 
 

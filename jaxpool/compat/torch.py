@@ -35,7 +35,7 @@ from typing import Literal, overload
 import jax
 from jax.typing import ArrayLike
 
-from jaxpool._geometry.sizes import OutputSizes, Ratios, Sizes
+from jaxpool._sizes import OutputSizes, Ratios, Sizes
 from jaxpool.compat._torch import averages, bins, maxima, maxima_at_random, norms, unpooled, windows
 
 

@@ -1,7 +1,13 @@
-"""The size arguments of pooling functions as they are given: ints, or one entry per axis, and the axes themselves.
+"""The size arguments of pooling functions as they are given: ints, or one entry per axis, the axes, and the padding.
 
 Every error is a TypeError or ValueError, raised while the program is traced, that names the function, the argument,
-what was given and what is allowed. What words for padding mean is in `padding`.
+what was given and what is allowed.
+
+The padding is given as amounts, or by words that say how many cells are added to an axis and whether they are copies.
+"VALID" adds no cells; "SAME" and "SAME_LOWER" add enough for ⌈n/stride⌉ windows along n cells. With "CAUSAL" a window
+ends at its cell, and with "SEMICAUSAL" with the stride that starts there, so that later cells do not matter. "WRAP",
+"REFLECT", "SYMMETRIC" and "EDGE" extend the axis by copies of its own cells, as in `np.pad`: by as many as keep its
+size at a stride of 1, or by given amounts.
 """
 
 import operator
@@ -13,7 +19,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._arrays import check_no_mask
+from jaxpool._checks import check_no_mask
 
 Sizes = int | Sequence[int]
 # Axes by their numbers, or a letter for every axis of the array.
@@ -245,14 +251,90 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
     return value
 
 
-def check_flag(function: str, name: str, value: Any) -> bool:
-    """Return a flag as a bool, or raise if it is something else."""
-    check_no_mask(function, name, value)
-    if isinstance(value, jax.core.Tracer):
-        raise TypeError(
-            f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "
-            f"(jax.jit(..., static_argnames={name!r}))"
-        )
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
-    return bool(value)
+# The names of words elsewhere.
+_SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
+
+
+# A word that determines the cells below and above an axis, or these amounts, or a word for copies with amounts.
+AxisPadding = tuple[str | None, tuple[int, int] | None]
+
+
+def paddings(function: str, padding: Padding, count: int) -> tuple[AxisPadding, ...]:
+    """The padding of each of `count` axes."""
+    if isinstance(padding, str):
+        return ((_word(function, padding), None),) * count
+    entries = (padding,) * count if is_scalar(padding) else entries_of(function, "padding", padding, count)
+    return tuple(_of_axis(function, entry) for entry in entries)
+
+
+def cells_added(word: str | None, size: int, extent: int, stride: int) -> tuple[int, int]:
+    """The cells that a word adds below and above an axis of `size` cells, for windows of this extent and stride."""
+    if word in EXTENSIONS:
+        return (extent - 1) // 2, extent // 2
+    if word in ("CAUSAL", "SEMICAUSAL"):
+        low = extent - 1 if word == "CAUSAL" else max(extent - stride, 0)
+        return low, extent - 1 - low
+    total = 0 if word == "VALID" else max((-(-size // stride) - 1) * stride + extent - size, 0)
+    half = total // 2
+    return (total - half, half) if word == "SAME_LOWER" else (half, total - half)
+
+
+def _of_axis(function: str, entry: Any) -> AxisPadding:
+    if isinstance(entry, str) and _known(entry) is not None:
+        return _word(function, entry), None
+    if isinstance(entry, Sequence) and not isinstance(entry, str) and entry and isinstance(entry[0], str):
+        word = _word(function, entry[0])
+        if word not in EXTENSIONS:
+            raise ValueError(
+                f"{function}: padding entry {entry!r}: {word!r} itself says how many cells it adds; write {word!r}, or "
+                f"its amounts alone"
+            )
+        if len(entry) != 2:
+            raise ValueError(
+                f"{function}: padding entry {entry!r} must be a word and its amounts, an int or a (low, high) pair, as "
+                f"in {(word, (2, 1))}"
+            )
+        return word, _amounts(function, entry[1])
+    return None, _amounts(function, entry)
+
+
+def _amounts(function: str, given: Any) -> tuple[int, int]:
+    pair: Any = (given, given) if is_scalar(given) else given
+    if isinstance(pair, str) or not isinstance(pair, SEQUENCES):
+        raise TypeError(f"{function}: padding entry {given!r} must be an int or a (low, high) pair, or a known word")
+    pair = tuple(integer(function, "padding", one, least=0) for one in pair)
+    if len(pair) != 2:
+        raise ValueError(f"{function}: padding entry {pair} must be an int or a (low, high) pair")
+    return pair
+
+
+def _word(function: str, given: str) -> str:
+    """The word in upper case, or raise if there is none."""
+    word = _known(given)
+    if word is not None and word == given.upper():
+        return word
+    fix = f"use {PADDINGS}" if word is None else f"write padding={word!r}"
+    raise ValueError(f"{function}: padding {given!r} is unknown; {fix}")
+
+
+def _known(given: str) -> str | None:
+    """The word that is meant; None if there is none."""
+    word = _SYNONYMS.get(given.upper(), given.upper())
+    return word if word in PADDING_WORDS else None
+
+
+def copied_cells(positions: Any, size: int, word: str) -> Any:
+    """The cells of an axis of this size that its extension holds at these positions, counted from the first cell.
+
+    Outside, cells continue from the other end ("WRAP"), repeat the outermost one ("EDGE"), or are mirrored repeatedly,
+    with the outermost one ("SYMMETRIC") or without it ("REFLECT"). Positions are a NumPy or JAX array.
+    """
+    if word == "WRAP":
+        return positions % size
+    if word == "EDGE":
+        return positions.clip(0, size - 1)
+    last = size - 1
+    if word == "SYMMETRIC":
+        # The distance from the middle of a period, in half cells: both cells beside it have 1.
+        return last - abs(2 * size - 1 - 2 * (positions % (2 * size))) // 2
+    return last - abs(last - positions % max(1, 2 * last))

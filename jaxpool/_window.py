@@ -1,13 +1,19 @@
-"""The geometry of fixed windows, and the errors of impossible sizes.
+"""The geometry of fixed windows and of bins, and the errors of impossible sizes.
 
 A `Window` describes how a kernel slides along the pooled axes of one array shape. It is frozen and hashable, so it can
 be a static argument of compiled functions, and it holds the output-shape formula and the errors about sizes. All sizes
 are in cells, which are numbered from the first real one of an axis: padding is below 0 and from `size` upwards.
+
+In adaptive pooling axes are cut into a given number of bins, whose sizes may differ by one or two cells. Bin i of m,
+along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m). If m divides n these are plain windows;
+otherwise neighbours sometimes share a cell, which a `BinAxis` describes. Everything is computed in Python and NumPy
+integers: floating point would put cells into the wrong bin.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -15,20 +21,29 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._geometry.padding import paddings
-from jaxpool._geometry.sizes import MOST_CELLS, Axes, Padding, Sizes, axes_and_sizes, check_flag, sizes
+from jaxpool._checks import check_flag
+from jaxpool._sizes import (
+    EXTENSIONS,
+    MOST_CELLS,
+    Axes,
+    OutputSizes,
+    Padding,
+    Sizes,
+    axes_and_sizes,
+    cells_added,
+    paddings,
+    sizes,
+)
 
 # The longest axis of which the program holds tables.
 MOST_IN_TABLE = 1024
-# The most cells at an end of an axis of which each is tested while tracing.
-_MOST_TESTED = 2**16
 
 
 @dataclass(frozen=True)
 class WindowAxis:
     """One pooled axis: `size` cells, and the windows that slide along them.
 
-    With a word for `extension`, explained in `_geometry/padding`, its padding holds copies of its cells.
+    With a word for `extension`, explained in `_sizes`, its padding holds copies of its cells.
     """
 
     axis: int
@@ -82,8 +97,9 @@ class WindowAxis:
         first = _steps(-start - low, self.dilation) if self.low > low else 0
         end = self.kernel
         if self.overhang > high:
-            end = _lesser(_steps(self.size + high - start, self.dilation), self.kernel)
-        return _at_least_0(end - first)
+            reached = _steps(self.size + high - start, self.dilation)
+            end = _of(reached).minimum(reached, self.kernel)
+        return _of(end - first).maximum(end - first, 0)
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """The same for every window along this axis of an array of `rank` axes; an int if all have as many."""
@@ -102,7 +118,7 @@ class WindowAxis:
         """The number, among `kinds`, of each window along this axis of an array of `rank` axes."""
         before, after = self._full()
         window = self._numbers(self.output, rank)
-        return window - _lesser(_at_least_0(window - before), max(0, after - before - 1))
+        return window - _of(window).clip(window - before, 0, max(0, after - before - 1))
 
     def _full(self) -> tuple[int, int]:
         """The first window without low padding, and the first one behind it that reaches beyond the real cells."""
@@ -110,38 +126,20 @@ class WindowAxis:
         after = (self.size - self.extent + self.low) // self.stride + 1
         return before, min(max(before, after), self.output)
 
-    def is_covered(self, cell: Any) -> Any:
-        """Whether these cells are held by a window: not those in gaps between or within windows, nor those left over.
-
-        Cell i is at offset j of window o if i + low = o·stride + j·dilation. With the greatest common divisor taken
-        out, offsets of one class modulo `step` remain; the largest of them belongs to the first window.
-        """
-        divisor = math.gcd(self.stride, self.dilation)
-        step, dilation = self.stride // divisor, self.dilation // divisor
-        place, rest = _divmod(cell + self.low, divisor)
-        offset = _lesser(_divmod(place, dilation)[0], self.kernel - 1)
-        if step > 1:
-            _, wanted = divmod_of_product(_divmod(place, step)[1], pow(dilation, -1, step), step)
-            offset = offset - _divmod(offset + step - wanted, step)[1]
-        held = (place - offset * dilation <= (self.output - 1) * step) & (offset >= 0)
-        return held & (rest == 0) if divisor > 1 else held
-
-    @property
-    def is_all_covered(self) -> bool:
-        """Whether all cells are held by a window; False, too, where that takes long to tell."""
-        if self.overhang < 0:
-            return False
-        if self.dilation == 1 and (self.stride <= self.kernel or self.output == 1):
-            return True
-        # Between those that lie within a window's extent of an end, cells repeat with the stride.
-        near = self.extent + self.stride
-        if near > _MOST_TESTED:
-            return False
-        return bool(self.is_covered(np.r_[: min(near, self.size), max(near, self.size - near) : self.size]).all())
-
     def covered(self, rank: int) -> Any:
-        """The same for every cell, along this axis of an array of `rank` axes."""
-        return self.is_covered(self._numbers(self.size, rank))
+        """Which cells windows hold, not those in gaps or left over, as in `starts`; True if they hold all."""
+        if self.dilation == 1 and (self.stride <= self.kernel or self.output == 1):
+            return self.overhang >= 0 or self._numbers(self.size, rank) < self.end(self.output - 1)
+        covered = np.zeros(self.size, bool)
+        for offset in range(self.kernel):
+            covered[self.cells_at(offset)] = True
+        return bool(covered.all()) or self.along(covered, rank)
+
+    def cells_at(self, offset: int) -> slice:
+        """The real cells at this offset of all windows."""
+        first = offset * self.dilation - self.low
+        end = min(first + (self.output - 1) * self.stride + 1, self.size)
+        return slice(first if first >= 0 else first % self.stride, max(end, 0), self.stride)
 
     def offset_in_all(self) -> int | None:
         """The offset of a cell that is real in every window, the middle one if possible; None if there is none."""
@@ -180,47 +178,16 @@ def numbers(shape: Sequence[int], axis: int) -> Any:
     return np.broadcast_to(along, shape)
 
 
-def _at_least_0(number: Any) -> Any:
-    return jnp.maximum(number, 0) if isinstance(number, jax.Array) else np.maximum(number, 0)[()]
-
-
-def _lesser(number: Any, bound: int) -> Any:
-    return jnp.minimum(number, bound) if isinstance(number, jax.Array) else np.minimum(number, bound)[()]
-
-
-def _divmod(number: Any, divisor: int) -> tuple[Any, Any]:
-    """The quotient and the remainder of numbers that are not negative, in one instruction each."""
-    if isinstance(number, jax.Array) and divisor > 1:
-        return lax.div(number, np.int32(divisor)), lax.rem(number, np.int32(divisor))
-    return (number, number * 0) if divisor == 1 else divmod(number, divisor)
-
-
-def divmod_of_product(cells: Any, factor: int, divisor: int) -> tuple[Any, Any]:
-    """The quotient and the remainder of cell·factor by the divisor, in int32, for cells below the divisor."""
-    if not isinstance(cells, jax.Array):
-        quotient, rest = np.divmod(np.asarray(cells, np.int64) * factor, divisor)
-        return quotient.astype(np.int32), rest.astype(np.int32)
-    if divisor * factor < 2**31:
-        return _divmod(cells * factor, divisor)
-    whole, factor = divmod(factor, divisor)
-
-    def add(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The sum of two remainders, and whether it is beyond the divisor; no number is."""
-        beyond = first >= divisor - second
-        return jnp.where(beyond, first - (divisor - second), first + second), beyond.astype(np.int32)
-
-    quotient = rest = jnp.zeros_like(cells)
-    # Of the product, one bit of the cell's number after the other is known, the highest first.
-    for bit in reversed(range(divisor.bit_length())):
-        doubled, first = add(rest, rest)
-        rest, second = add(doubled, (cells >> bit & 1) * factor)
-        quotient = 2 * quotient + first + second
-    return quotient + cells * whole, rest
+def _of(array: Any) -> Any:
+    """The library of an array."""
+    return jnp if isinstance(array, jax.Array) else np
 
 
 def _steps(distance: Any, step: int) -> Any:
     """How many steps it takes to cover at least this distance, 0 if it is negative."""
-    return _divmod(_at_least_0(distance) + step - 1, step)[0]
+    reach = _of(distance).maximum(distance, 0) + (step - 1)
+    # In one instruction, as it is not negative.
+    return lax.div(reach, np.int32(step)) if isinstance(reach, jax.Array) else reach // step
 
 
 @dataclass(frozen=True)
@@ -328,13 +295,10 @@ class Window:
             counts = np.unique(np.multiply.outer(counts, axis.held_by(axis.kinds(), padding=False)))
         return tuple(counts.tolist())
 
-    def uncovered_axes(self) -> tuple[WindowAxis, ...]:
-        """The axes along which some cells are held by no window."""
-        return tuple(axis for axis in self.axes if not axis.is_all_covered)
-
     def covered(self, rank: int) -> tuple[Any, ...]:
         """Which cells are held by a window: those in all of these arrays, which broadcast against the cells."""
-        return tuple(axis.covered(rank) for axis in self.uncovered_axes())
+        along = (axis.covered(rank) for axis in self.axes)
+        return tuple(covered for covered in along if covered is not True)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""
@@ -393,16 +357,16 @@ def make_window(
     dilations = sizes(function, "dilation", dilation, count, least=1)
     pads = paddings(function, padding, count)
     made = []
-    for a, kernel, step, gap, pad in zip(axes, kernels, strides, dilations, pads, strict=True):
+    for a, kernel, step, gap, (word, amounts) in zip(axes, kernels, strides, dilations, pads, strict=True):
         size, extent = shape[a], gap * (kernel - 1) + 1
-        low, high = pad.cells_added(size, extent, step)
+        low, high = amounts or cells_added(word, size, extent, step)
         if low + size + high > MOST_CELLS:
             raise ValueError(
                 f"{function}: axis {a} has {low + size + high} cells with its padding ({low}, {high}), but int32 "
                 f"numbers {MOST_CELLS} at most; use less padding"
             )
         # A word that adds no cells, as for windows of one cell, makes no difference.
-        extension = pad.extension if low or high else None
+        extension = word if word in EXTENSIONS and (low or high) else None
         room = low + size + high - extent
         output = (-(-room // step) if ceil_mode else room // step) + 1
         if ceil_mode and (output - 1) * step >= low + size + (0 if extension is None else high):
@@ -436,3 +400,104 @@ def within_reach(window: Window) -> Window:
         made = replace(axis, kernel=kernel, dilation=1 if kernel == 1 else axis.dilation)
         axes.append(replace(made, stride=made.extent) if axis.output == 1 else made)
     return replace(window, axes=tuple(axes))
+
+
+@dataclass(frozen=True)
+class BinAxis(WindowAxis):
+    """One axis in bins of unequal sizes: windows of `kernel` cells, the last of which are absent in a smaller bin.
+
+    `kernel` and `stride` are the size of the largest bin: on an array with a separate copy of each bin, `as_tiles`, the
+    bins are ordinary windows.
+    """
+
+    is_bins = True
+
+    @property
+    def overhang(self) -> int:
+        """No bin needs cells beyond the axis."""
+        return 0
+
+    @property
+    def is_full(self) -> bool:
+        """A smaller bin lacks the last cell of the largest one."""
+        return False
+
+    def start(self, window: Any) -> Any:
+        """floor(i·size/bins), the first cell, for bins i, which are ints or a NumPy array."""
+        return window * self.size // self.output
+
+    def end(self, window: Any) -> Any:
+        """ceil((i + 1)·size/bins), the first cell after them."""
+        return -(-(window + 1) * self.size // self.output)
+
+    def first_from(self, cell: int) -> int:
+        """The first bin that starts at this cell or later, `output` if there is none."""
+        return min(max(0, -(-cell * self.output // self.size)), self.output)
+
+    def starts(self, rank: int) -> Any:
+        """The first cell of every bin: a table, as products of sizes may be too large for the device."""
+        return self.along(self.start(np.arange(self.output)).astype(np.int32), rank)
+
+    def held_by(self, window: Any, *, padding: bool) -> Any:
+        """The number of cells in these bins."""
+        return self.end(window) - self.start(window)
+
+    def counts(self, rank: int, *, padding: bool) -> Any:
+        """The number of cells in each bin."""
+        return self.along(self.held_by(np.arange(self.output), padding=padding).astype(np.int32), rank)
+
+    def kinds(self) -> np.ndarray:
+        """All bins."""
+        return np.arange(self.output)
+
+    def cells(self) -> Any:
+        """The cells of each bin, of shape (bins, kernel); `size` where a bin has fewer."""
+        bins = np.arange(self.output)
+        starts, counts = (
+            each.astype(np.int32)[:, None] for each in (self.start(bins), self.held_by(bins, padding=False))
+        )
+        places = numbers((1, self.kernel), 1)
+        return _of(places).where(places < counts, starts + places, np.int32(self.size))
+
+    def holders(self) -> tuple[Any, Any, Any]:
+        """The bins that may hold each cell, whether they do, and its place in them, of shape (most bins, cells).
+
+        Bin o of m holds the cells of n that overlap it when both axes are drawn at the same length, so cell u is in the
+        bins floor(u·m/n) ≤ o < ceil((u+1)·m/n): the formula of the bins with m and n exchanged. The first one does.
+        """
+        most = -(-(self.size - math.gcd(self.size, self.output) + self.output) // self.size)
+        every = np.arange(self.output)
+        number, cell = np.arange(most, dtype=np.int32)[:, None], numbers((1, self.size), 1)
+        of = _of(cell)
+        starts, ends = (of.asarray(each.astype(np.int32)) for each in (self.start(every), self.end(every)))
+        search = np.searchsorted if of is np else partial(jnp.searchsorted, method="scan_unrolled")
+        bins = search(ends, cell, side="right").astype(np.int32) + number
+        places = cell - of.take(starts, bins, mode="clip")
+        held = (bins < self.output) & (places >= 0)
+        return of.minimum(bins, np.int32(self.output - 1)), held, of.where(held, places, np.int32(0))
+
+    def as_tiles(self) -> WindowAxis:
+        """The bins as windows of one size, on an axis where they share no cells."""
+        return WindowAxis(self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output)
+
+    def period(self) -> "BinAxis":
+        """The first part of the axis, whose pattern of bins the rest repeats: no bin crosses its end."""
+        parts = math.gcd(self.size, self.output)
+        return replace(self, size=self.size // parts, output=self.output // parts)
+
+
+def make_bins(
+    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Axes | None, name: str = "output_size"
+) -> Window:
+    """Parse the size arguments of adaptive pooling; `function` names the caller.
+
+    `name` is the caller's name for `output_size`.
+    """
+    axes, bins = axes_and_sizes(function, shape, name, output_size, axis, none_allowed=True)
+    made = []
+    for a, given in zip(axes, bins, strict=True):
+        size, count = shape[a], shape[a] if given is None else given
+        # Bin i has ⌈(n + i·n mod m)/m⌉ cells, and of i·n mod m, a multiple of gcd(n, m), the largest is m - gcd(n, m).
+        kernel = -(-(size + count - math.gcd(size, count)) // count)
+        made.append((WindowAxis if size % count == 0 else BinAxis)(a, size, kernel, kernel, 1, 0, 0, count))
+    return Window(tuple(sorted(made, key=lambda one: one.axis)))

@@ -1,0 +1,276 @@
+"""Checks of arguments: arrays of any make, masks, rules, flags, indices, keys, and numbers, static or learnt.
+
+What JAX takes for an array is taken, and what would be lost is refused. Every error names the function, the argument,
+what was given and what is allowed.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any, Literal
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+Rule = Literal["jvp", "vjp"]
+
+_ORDERED = "bool, integers of 8 to 64 bits, float16, bfloat16, float32, float64"
+_ORDERED_DTYPES = (
+    {np.dtype(np.bool_), np.dtype(jnp.bfloat16)}
+    | {np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    | {np.dtype(f"float{bits}") for bits in (16, 32, 64)}
+)
+_COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
+
+
+def as_jax_takes(function: str, name: str, given: Any) -> Any:
+    """An array of JAX or NumPy for what JAX takes as one; anything else, numbers included, as it is.
+
+    Raise if it is a masked array, whose mask NumPy and JAX would drop.
+    """
+    check_no_mask(function, name, given)
+    if not isinstance(given, (jax.Array, np.ndarray)) and hasattr(given, "__jax_array__"):
+        given = given.__jax_array__()
+    if isinstance(given, np.ndarray) and not given.dtype.isnative:
+        # JAX knows one order of bytes.
+        return given.astype(given.dtype.newbyteorder("="))
+    return given
+
+
+def as_array(function: str, name: str, given: Any) -> jax.Array | np.ndarray:
+    """An array of JAX or NumPy, or raise if what is given is not one."""
+    array = as_jax_takes(function, name, given)
+    if isinstance(array, np.generic):
+        return np.asarray(array)
+    if not isinstance(array, (jax.Array, np.ndarray)):
+        fix = f"convert it with jnp.asarray({name})"
+        if isinstance(given, tuple) and given and all(isinstance(one, (jax.Array, np.ndarray)) for one in given):
+            fix = f"of (values, indices) give the values, {name}[0]"
+        raise TypeError(f"{function}: {name} must be a JAX or NumPy array, got {type(given).__name__}; {fix}")
+    return array
+
+
+def check_no_mask(function: str, name: str, given: Any) -> None:
+    """Raise if what is given is a masked array of NumPy."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(
+            f"{function}: {name} is a masked array, whose mask would be lost; give {name}.data, and which cells of x "
+            f"to leave out by where=~np.ma.getmaskarray(x)"
+        )
+
+
+def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
+    """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
+    x = as_array(function, name, x)
+    if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
+        raise TypeError(
+            f"{function}: {name} is {x.dtype}, and complex numbers are not supported; pool {name}.real, {name}.imag or "
+            f"abs({name})"
+        )
+    if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
+        allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
+        raise TypeError(
+            f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}"
+            f"{_conversion(name, x.dtype)}"
+        )
+    return jnp.asarray(x)
+
+
+def _conversion(name: str, dtype: Any) -> str:
+    """How to convert an array of a narrower dtype to an allowed one without loss; empty if there is no way."""
+    wider = {jnp.signedinteger: "int8", jnp.unsignedinteger: "uint8", jnp.floating: "bfloat16"}
+    fits = [word for kind, word in wider.items() if dtype.itemsize == 1 and jnp.issubdtype(dtype, kind)]
+    return f"; convert it with {name}.astype(jnp.{fits[0]})" if fits else ""
+
+
+def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
+    """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
+
+    The other axes keep their given sizes, so that what they share is evaluated once.
+    """
+    if where is None:
+        return None
+    where = as_jax_takes(function, "where", where)
+    if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
+        raise TypeError(
+            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"
+        )
+    if not isinstance(where, bool) and where.dtype != np.bool_:
+        raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
+    return fit_to_cells(function, "where", jnp.asarray(where), shape, pooled, "a bool")
+
+
+def fit_to_cells(
+    function: str, name: str, array: jax.Array, shape: tuple[int, ...], pooled: Sequence[int], each: str
+) -> jax.Array:
+    """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x."""
+    if not broadcasts_to(array.shape, shape):
+        raise ValueError(
+            f"{function}: {name} of shape {array.shape} does not broadcast to x {shape}; give {each} for every cell, "
+            f"or an array with 1 along the axes that share them{reshaped(name, array.shape, shape)}"
+        )
+    full = (1,) * (len(shape) - array.ndim) + array.shape
+    return jnp.broadcast_to(array.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
+
+
+def broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
+    # Not with NumPy, which does not support symbolic sizes.
+    pairs = zip(reversed(shape), reversed(output_shape), strict=False)
+    return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
+
+
+def reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
+    """How to reshape an array so that it broadcasts to `full`; empty if its axes cannot be matched uniquely."""
+    choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
+    if len(choices) != 1 or not shape:
+        return ""
+    aligned = tuple(size if axis in choices[0] else 1 for axis, size in enumerate(full))[choices[0][0] :]
+    return f", as in {name}.reshape{aligned}"
+
+
+def check_rule(function: str, rule: Any) -> str:
+    """Return the rule, or raise if it is unknown."""
+    if not isinstance(rule, str) or rule not in ("jvp", "vjp"):
+        raise ValueError(f"{function}: rule {rule!r} is unknown; use 'jvp' (every mode and order) or 'vjp' (reverse)")
+    return rule
+
+
+def check_flag(function: str, name: str, value: Any) -> bool:
+    """Return a flag as a bool, or raise if it is something else."""
+    check_no_mask(function, name, value)
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "
+            f"(jax.jit(..., static_argnames={name!r}))"
+        )
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def check_indices(function: str, indices: Any, shape: tuple[int, ...]) -> jax.Array:
+    """Return indices as a JAX array, or raise if they are not integers of the `shape` of the values."""
+    indices = as_array(function, "indices", indices)
+    if not jnp.issubdtype(indices.dtype, jnp.integer):
+        raise TypeError(f"{function}: indices must be integers, got dtype {indices.dtype}; give those of the max pool")
+    if indices.shape != shape:
+        raise ValueError(
+            f"{function}: indices of shape {indices.shape} do not match values of shape {shape}; give one per value"
+        )
+    if isinstance(indices, np.ndarray) and indices.itemsize > 4:
+        # JAX may keep 32 bits, in which others would be indices of cells.
+        indices = np.where((indices >= 0) & (indices < 2**31), indices.astype(np.int32), np.int32(-1))
+    return jnp.asarray(indices)
+
+
+def check_key(function: str, key: Any) -> jax.Array:
+    """Return a single key of `jax.random`, typed or raw, or raise if it is not one."""
+    fix = "make one with jax.random.key(0)"
+    key = as_jax_takes(function, "key", key)
+    if not isinstance(key, (jax.Array, np.ndarray)):
+        raise TypeError(f"{function}: key must be a key of jax.random, got {key!r}; {fix}")
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not (typed or key.dtype == np.uint32):
+        raise TypeError(f"{function}: key must be a key of jax.random, got dtype {key.dtype}; {fix}")
+    # A raw key belongs to JAX's configured implementation, which determines its shape.
+    one = () if typed else jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape
+    if key.ndim > len(one) and key.shape[key.ndim - len(one) :] == one:
+        entry = ", ".join("0" * (key.ndim - len(one)))
+        raise ValueError(
+            f"{function}: key must be a single key, got an array of shape {key.shape}; give one, as key[{entry}], or "
+            f"use jax.vmap over keys and arrays"
+        )
+    if key.shape != one:
+        raise ValueError(
+            f"{function}: key must be a key of jax.random, got uint32 numbers of shape {key.shape} in place of {one}; "
+            f"{fix}, or say whose numbers they are, as in jax.random.wrap_key_data(key, impl='rbg')"
+        )
+    return jnp.asarray(key)
+
+
+def check_parameter(
+    function: str,
+    name: str,
+    value: Any,
+    output_shape: tuple[int, ...],
+    allowed: Callable[[np.ndarray], np.ndarray],
+    words: str,
+    fix: str,
+) -> tuple[jax.Array | None, float | None]:
+    """Return an array, traced or not, that broadcasts to the output, or a Python number as a float; the other is None.
+
+    Raise if it is neither, or if a value known while tracing is not `allowed`, which `words` describe.
+    """
+    value = as_jax_takes(function, name, value)
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
+        sequence = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
+        given = type(value).__name__ if sequence else f"{value!r} of type {type(value).__name__}"
+        fix = f"; convert it with jnp.asarray({name})" if sequence else ""
+        raise TypeError(f"{function}: {name} must be a number or an array, got {given}{fix}")
+    if isinstance(value, (int, float)):
+        value = _float(function, name, value)
+    elif not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
+        raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
+    elif not broadcasts_to(value.shape, output_shape):
+        raise ValueError(
+            f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
+            f"give a number, or an array with 1 along the axes that share a value"
+            f"{reshaped(name, value.shape, output_shape)}"
+        )
+    traced = isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not value.is_fully_addressable)
+    if not traced:
+        known = np.asarray(value)
+        is_array = isinstance(value, jax.Array) or known.ndim > 0
+        wrong = known[~(allowed(known) & (np.isfinite(known) | (not is_array)))]
+        if wrong.size:
+            words = f"{words}, and finite in an array" if is_array else words
+            raise ValueError(f"{function}: {name} must be {words}, got {wrong[0]}; {fix}")
+    if isinstance(value, jax.Array) or np.ndim(value) > 0:
+        # Beyond the range of the dtype that JAX gives it; families take the nearest number that they can use.
+        with np.errstate(over="ignore"):
+            return jnp.asarray(value), None
+    return None, float(value)
+
+
+def check_least(function: str, name: str, number: Any) -> float | None:
+    """Return a lower bound as a float, or None, or raise if it is negative, not finite or not a number."""
+    fix = "; use None for no bound"
+    return check_number(function, name, number, lambda least: least >= 0, "finite and not negative", fix)
+
+
+def check_number(
+    function: str, name: str, given: Any, allowed: Callable[[float], bool], words: str, fix: str = ""
+) -> float | None:
+    """Return a Python number as a float, or None, or raise if it is something else or not `allowed`."""
+    if given is None:
+        return None
+    check_no_mask(function, name, given)
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{function}: {name} must be a Python number or None, got {given!r}")
+    number = _float(function, name, given)
+    if not (math.isfinite(number) and allowed(number)):
+        raise ValueError(f"{function}: {name} must be {words}, got {given}{fix}")
+    return number
+
+
+def _float(function: str, name: str, number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        raise ValueError(
+            f"{function}: {name} must be finite as a float, got an int of {number.bit_length()} bits"
+        ) from None
+
+
+def check_divisor(function: str, divisor: Any) -> float | None:
+    """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
+    check_no_mask(function, "divisor_override", divisor)
+    if isinstance(divisor, (jax.Array, np.ndarray)):
+        given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
+        raise TypeError(
+            f"{function}: divisor_override must be a Python number, got {given}; "
+            f"divide the result of sum_pool by it instead"
+        )
+    return check_number(function, "divisor_override", divisor, lambda number: number != 0, "finite and not 0")

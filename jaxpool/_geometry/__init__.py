@@ -1,1 +1,0 @@
-"""Where windows are: their sizes, padding and bins, as Python integers. Independent of the rest of the package."""
