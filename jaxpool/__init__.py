@@ -43,6 +43,8 @@ from jaxpool._extremes import min_pool as min_pool
 from jaxpool._extremes import min_pool_with_indices as min_pool_with_indices
 from jaxpool._fractional import fractional_max_pool as fractional_max_pool
 from jaxpool._fractional import fractional_max_pool_with_indices as fractional_max_pool_with_indices
+from jaxpool._jax.platforms import compiling_for as compiling_for
+from jaxpool._jax.platforms import portable as portable
 from jaxpool._kernels import bins as bins
 from jaxpool._kernels import footprint as footprint
 from jaxpool._kernels import whole as whole
@@ -50,8 +52,6 @@ from jaxpool._mixed import mixed_pool as mixed_pool
 from jaxpool._norms import gem_pool as gem_pool
 from jaxpool._norms import global_gem_pool as global_gem_pool
 from jaxpool._norms import lp_pool as lp_pool
-from jaxpool._platforms import compiling_for as compiling_for
-from jaxpool._platforms import portable as portable
 from jaxpool._pyramid import spatial_pyramid_pool as spatial_pyramid_pool
 from jaxpool._quantile import median_pool as median_pool
 from jaxpool._quantile import quantile_pool as quantile_pool

@@ -25,13 +25,13 @@ from jaxpool._call import (
     sliding,
 )
 from jaxpool._checks import Rule, check_divisor
-from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
-from jaxpool._engine.maps import reduce_windows, spread
-from jaxpool._engine.operations import accumulation_dtype, in_range
-from jaxpool._engine.stages import materialize
+from jaxpool._jax.linear_map import LinearMap, apply_linear_map, with_rule
+from jaxpool._jax.stages import materialize
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, OutputSizes, Padding, Sizes
 from jaxpool._window import Window
+from jaxpool._windows.choices import reduce_windows, spread
+from jaxpool._windows.operations import accumulation_dtype, in_range
 
 
 def sum_pool(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +16,16 @@ from jax.typing import ArrayLike
 from jaxpool._average import divide
 from jaxpool._call import core, in_floats, sliding
 from jaxpool._checks import Rule, check_array
-from jaxpool._derivatives.rules import LinearMap, apply_linear_map, with_rule
-from jaxpool._engine.maps import correlate, transpose_correlation
-from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.window_offsets import pad_real
 from jaxpool._extremes import extremes
+from jaxpool._jax.linear_map import LinearMap, apply_linear_map, with_rule
+from jaxpool._jax.platforms import known_platform
+from jaxpool._jax.stages import materialize
 from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes, sizes
 from jaxpool._window import Window, make_window
+from jaxpool._windows.cells import cells_at_offsets, pad_real
+from jaxpool._windows.choices import MOST_READS, on_every_platform
+from jaxpool._windows.operations import accumulation_dtype
+from jaxpool._windows.reduce import spread_by_windows
 
 
 def blur_pool(
@@ -180,7 +183,7 @@ def _blurred(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) ->
     averages = _linear(x, window, rule)
     if mask is not None:
         kept = pad_real(mask, window, True).astype(jnp.finfo(averages.dtype).dtype)
-        weights = correlate(kept, window.after_padding(), _weights(window))
+        weights = on_every_platform(partial(_correlate, window=window.after_padding(), weights=_weights(window)), kept)
         averages = divide(averages, jnp.where(weights == 0, 1, weights))
     return averages.astype(dtype)
 
@@ -213,7 +216,49 @@ class _WeightedSums(LinearMap):
     dtype: np.dtype  # of the cells
 
     def forward(self, x: jax.Array, /) -> jax.Array:
-        return correlate(x, self.window, _weights(self.window))
+        return on_every_platform(partial(_correlate, window=self.window, weights=_weights(self.window)), x)
 
     def transpose(self, sums_bar: jax.Array, /) -> jax.Array:
-        return transpose_correlation(sums_bar, self.window, _weights(self.window)).astype(self.dtype)
+        sent = partial(_transpose_correlation, window=self.window, weights=_weights(self.window))
+        return on_every_platform(sent, sums_bar).astype(self.dtype)
+
+
+def _correlate(x: jax.Array, window: Window, weights: Sequence[Sequence[float]]) -> jax.Array:
+    """Sum every window with a weight for each offset, 16-bit floats in float32; padded cells are 0."""
+    for number, (part, of_cells) in enumerate(_parts(window, weights)):
+        x = materialize(x) if number and _sums_in_stages(window) else x
+        # Widened after it is sliced: a wider array would be in memory.
+        dtype = accumulation_dtype(x.dtype)
+        table = of_cells.astype(dtype)
+        cells = (each.astype(dtype) for each in cells_at_offsets(x, part, 0))
+        terms = [each * weight for each, weight in zip(cells, table, strict=True)]
+        x = reduce(lax.add, terms)
+    return x
+
+
+def _transpose_correlation(cotangent: jax.Array, window: Window, weights: Sequence[Sequence[float]]) -> jax.Array:
+    """The transpose of `correlate`."""
+    for number, (part, of_cells) in enumerate(reversed([*_parts(window, weights)])):
+        cotangent = materialize(cotangent) if number and _sums_in_stages(window) else cotangent
+        cotangent = spread_by_windows(cotangent, part, of_cells.astype(cotangent.dtype))
+    return cotangent
+
+
+def _sums_in_stages(window: Window) -> bool:
+    """Whether weighted sums along different axes are separate stages on a CPU.
+
+    Otherwise all cells of a window are summed at once, which is up to twice as fast for up to 25 cells.
+    """
+    return window.cells > 25
+
+
+def _parts(window: Window, weights: Sequence[Sequence[float]]) -> Iterator[tuple[Window, np.ndarray]]:
+    """The windows in order, each with the weights of its cells in row-major order."""
+    along = {axis.axis: np.asarray(each) for axis, each in zip(window.axes, weights, strict=True)}
+    # One axis after the other takes fewer cycles on TPUs, and less time on CPUs.
+    at_once = known_platform() == "gpu" and window.cells <= MOST_READS
+    for part in (window,) if at_once else window.split():
+        table = np.ones(1)
+        for axis in part.axes:
+            table = np.multiply.outer(table, along[axis.axis]).ravel()
+        yield part, table

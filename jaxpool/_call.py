@@ -19,15 +19,15 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._checks import check_array, check_flag, check_mask, check_rule
-from jaxpool._derivatives.rules import custom_rule
-from jaxpool._engine.bins_as_tiles import take
-from jaxpool._engine.operations import accumulation_dtype
-from jaxpool._engine.primitives import by_platform
-from jaxpool._engine.stages import materialize
+from jaxpool._jax.linear_map import custom_rule
+from jaxpool._jax.primitives import by_platform
+from jaxpool._jax.stages import materialize
 from jaxpool._kernels import VALUES, make_windows
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Axes, OutputSizes, copied_cells, pooled_axes
 from jaxpool._window import Window, WindowAxis, make_bins, make_window, within_reach
+from jaxpool._windows.cells import take
+from jaxpool._windows.operations import accumulation_dtype
 
 P = ParamSpec("P")
 R = TypeVar("R")

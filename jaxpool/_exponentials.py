@@ -15,14 +15,14 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._checks import Rule, check_parameter
-from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
-from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.operations import Arrays, in_range, is_infinite
-from jaxpool._engine.window_offsets import with_zeros_in_padding
+from jaxpool._jax.linear_map import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._kernels import KernelSize
 from jaxpool._sharding import vary_together
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
+from jaxpool._windows.cells import with_zeros_in_padding
+from jaxpool._windows.choices import reduce_windows
+from jaxpool._windows.operations import Arrays, in_range, is_infinite
 from jaxpool._windows.pairs import Product, Term, reciprocal, sum_over_cells, weighed
 
 

@@ -7,7 +7,6 @@ of one selection, which are kept, or found again among the cells in the same way
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,28 +19,23 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import LESS_PADDING, axis_by_name, binned, core, extended, keep_axes, over_whole_axes, sliding
 from jaxpool._checks import Rule
-from jaxpool._derivatives.rules import (
-    CellSelector,
-    LinearMap,
-    ValuesAndResiduals,
-    selected_values,
-    values_and_residuals,
-)
-from jaxpool._engine import cpu, gpu, tpu
-from jaxpool._engine.maps import (
+from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values, values_and_residuals
+from jaxpool._jax.platforms import default_platform
+from jaxpool._kernels import KernelSize
+from jaxpool._sizes import Axes, OutputSizes, Padding, Sizes
+from jaxpool._window import Window
+from jaxpool._windows.choices import (
     FindWinners,
     ReadWinners,
     first_present,
     first_winners,
+    keeps_cells,
     on_every_platform,
     reduce_windows,
+    windows_in_turn,
 )
-from jaxpool._engine.operations import Operation, identity
-from jaxpool._engine.winners import Masked, composed, winner_positions
-from jaxpool._kernels import KernelSize
-from jaxpool._platforms import default_platform, is_portable
-from jaxpool._sizes import Axes, OutputSizes, Padding, Sizes
-from jaxpool._window import Window
+from jaxpool._windows.operations import Operation, identity
+from jaxpool._windows.select import Masked, composed, winner_positions
 
 
 def max_pool(
@@ -413,9 +407,9 @@ def extremes(
     """
     dtype = x.dtype
     x, mask, window = extended(x, mask, window)
-    keeps_cells = default_platform() == "tpu" and mask is None and tpu.keeps_cells(window, x.dtype)
-    kept = np.dtype(x.dtype if narrow is None else narrow) if keeps_cells else None
-    parts = (window,) if keeps_cells else _in_turn(window, x.shape)
+    is_kept = default_platform() == "tpu" and mask is None and keeps_cells(window, x.dtype)
+    kept = np.dtype(x.dtype if narrow is None else narrow) if is_kept else None
+    parts = (window,) if is_kept else windows_in_turn(window, x.shape)
     return selected_values(_Winners(window, op, parts, kept), rule, x, _present(mask, parts)).astype(dtype)
 
 
@@ -426,7 +420,7 @@ def extremes_with_indices(
     """The extreme of every window and its winner's row-major position in the pooled axes; 0 and -1 if it is empty."""
     dtype, given = x.dtype, window
     x, mask, window = extended(x, mask, window)
-    parts = _in_turn(window, x.shape)
+    parts = windows_in_turn(window, x.shape)
     present = _present(mask, parts)
     values, ((offsets, *others),) = values_and_residuals(_Winners(window, op, parts), rule, x, present)
     if others:
@@ -434,17 +428,6 @@ def extremes_with_indices(
         offsets = on_every_platform(partial(composed, windows=parts), offsets, *others, like=like)
     positions = winner_positions(offsets, given)
     return values.astype(dtype), positions if present is None else jnp.where(present[0], positions, np.int32(-1))
-
-
-def _in_turn(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
-    """The windows that are taken in turn, the last axes first, each with offsets of its own.
-
-    They are chosen for the named platform or JAX's default one; every platform can evaluate them.
-    """
-    if is_portable() or window.cells > 2**32:
-        # JAX has no wider offsets unless x64 is enabled.
-        return window.split()
-    return cpu.selection_order(window, shape) if default_platform() == "cpu" else gpu.order(window)
 
 
 def _present(mask: jax.Array | None, parts: tuple[Window, ...]) -> Present | None:

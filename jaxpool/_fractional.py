@@ -22,12 +22,12 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._checks import Rule, as_array, check_array, check_key, check_mask, check_rule
-from jaxpool._derivatives.rules import LinearMap, apply_linear_map
-from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._extremes import extremes, extremes_with_indices
+from jaxpool._jax.linear_map import LinearMap, apply_linear_map
 from jaxpool._sharding import evaluate_sharded, vary_together
 from jaxpool._sizes import Axes, Ratios, Sizes, axes_and_sizes, ratios, sizes
 from jaxpool._window import Window, WindowAxis, make_window
+from jaxpool._windows.operations import accumulation_dtype
 
 
 def fractional_max_pool(

@@ -11,8 +11,8 @@ from jax.typing import ArrayLike
 from jaxpool._average import averages
 from jaxpool._call import core, sliding, widened
 from jaxpool._checks import Rule, check_flag, check_parameter
-from jaxpool._engine.stages import separate_term
 from jaxpool._extremes import extremes
+from jaxpool._jax.stages import separate_term
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window

@@ -14,13 +14,13 @@ from jax.typing import ArrayLike
 from jaxpool._average import cells_counted, divide
 from jaxpool._call import Call, axis_by_name, core, keep_axes, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._checks import Rule, check_least, check_parameter
-from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
-from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.operations import Arrays, in_range
 from jaxpool._extremes import extremes
+from jaxpool._jax.linear_map import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
+from jaxpool._windows.choices import reduce_windows
+from jaxpool._windows.operations import Arrays, in_range
 from jaxpool._windows.pairs import Product, Term, finite, in_turn, sum_over_cells
 
 

@@ -13,12 +13,12 @@ from jax.typing import ArrayLike
 
 from jaxpool._average import avg_pool
 from jaxpool._checks import Rule, check_array, check_mask, check_rule
-from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._extremes import max_pool
 from jaxpool._kernels import Bins
 from jaxpool._sharding import evaluate_sharded
 from jaxpool._sizes import Axes, OutputSizes
 from jaxpool._window import make_bins
+from jaxpool._windows.operations import accumulation_dtype
 
 Kind = Literal["max", "avg"] | Callable[..., jax.Array]
 

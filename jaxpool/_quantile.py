@@ -21,16 +21,16 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import LESS_PADDING, core, extended, sliding
 from jaxpool._checks import Rule
-from jaxpool._derivatives.rules import CellSelector, LinearMap, ValuesAndResiduals, selected_values
-from jaxpool._engine.maps import on_every_platform, reduce_windows
-from jaxpool._engine.operations import Arrays, identity
-from jaxpool._engine.window_offsets import is_looped
+from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values
 from jaxpool._kernels import KernelSize
 from jaxpool._ranks import order_statistics as statistics
 from jaxpool._ranks.order_statistics import Counts, Quantiles
 from jaxpool._ranks.quantile_methods import Quantile, QuantileMethod, is_several, make_quantiles
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
+from jaxpool._windows.cells import is_looped
+from jaxpool._windows.choices import on_every_platform, reduce_windows
+from jaxpool._windows.operations import Arrays, identity
 
 
 def median_pool(

@@ -17,10 +17,10 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._checks import as_array, check_array, check_flag
-from jaxpool._engine.operations import accumulation_dtype, encode
 from jaxpool._sharding import evaluate_sharded
 from jaxpool._sizes import Axes, Sizes, axes_and_sizes, sizes
 from jaxpool._window import make_bins
+from jaxpool._windows.operations import accumulation_dtype, encode
 
 # So that products of their numbers are within int32.
 _MOST_BINS = 46340

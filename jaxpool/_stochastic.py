@@ -13,17 +13,16 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import core, extended, sliding, widened
 from jaxpool._checks import Rule, check_key
-from jaxpool._derivatives.rules import apply_linear_map, custom_rule, with_rule
-from jaxpool._engine.loops import fold_offsets
-from jaxpool._engine.maps import ReadChosen, on_every_platform, reduce_windows
-from jaxpool._engine.operations import Arrays, accumulation_dtype, identity, is_infinite
-from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import pad_windows
-from jaxpool._engine.winners import no_offset
+from jaxpool._jax.linear_map import apply_linear_map, custom_rule, with_rule
+from jaxpool._jax.stages import materialize
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
+from jaxpool._windows.cells import fold_offsets, pad_windows
+from jaxpool._windows.choices import ReadChosen, on_every_platform, reduce_windows
+from jaxpool._windows.operations import Arrays, accumulation_dtype, identity, is_infinite
 from jaxpool._windows.pairs import Product, sum_over_cells
+from jaxpool._windows.select import no_offset
 
 
 def stochastic_pool(

@@ -13,7 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._checks import check_array, check_indices
-from jaxpool._derivatives.rules import LinearMap, apply_linear_map
+from jaxpool._jax.linear_map import LinearMap, apply_linear_map
 from jaxpool._sharding import evaluate_sharded
 from jaxpool._sizes import Axes, Sizes, axes_and_sizes
 

@@ -13,13 +13,13 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import core, padding_counts, sliding, widened
 from jaxpool._checks import Rule, check_number
-from jaxpool._derivatives.rules import custom_rule, with_rule
-from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.operations import Arrays
-from jaxpool._engine.window_offsets import with_zeros_in_padding
+from jaxpool._jax.linear_map import custom_rule, with_rule
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
+from jaxpool._windows.cells import with_zeros_in_padding
+from jaxpool._windows.choices import reduce_windows
+from jaxpool._windows.operations import Arrays
 from jaxpool._windows.pairs import finite, in_turn, sum_over_cells
 
 

@@ -14,12 +14,12 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import LESS_PADDING, core, in_floats, sliding
 from jaxpool._checks import Rule, check_array, fit_to_cells
-from jaxpool._derivatives.rules import custom_rule, is_symbolic_zero, with_rule
-from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.operations import Arrays, accumulation_dtype
+from jaxpool._jax.linear_map import custom_rule, is_symbolic_zero, with_rule
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
+from jaxpool._windows.choices import reduce_windows
+from jaxpool._windows.operations import Arrays, accumulation_dtype
 from jaxpool._windows.pairs import Product, Term, finite, in_turn, reciprocal, sum_over_cells, weighed
 
 

@@ -26,20 +26,18 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import core, sliding, widened
 from jaxpool._checks import Rule, as_array, as_jax_takes, check_array
-from jaxpool._derivatives.rules import LinearMap, apply_linear_map, custom_rule, with_rule
-from jaxpool._engine.loops import fold_offsets, zeros_after
-from jaxpool._engine.maps import ReadChosen, on_every_platform
-from jaxpool._engine.operations import Arrays, Operation, identity
-from jaxpool._engine.slices import replaces
-from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import pad_windows
-from jaxpool._engine.winners import no_offset
 from jaxpool._extremes import extremes
+from jaxpool._jax.linear_map import LinearMap, apply_linear_map, custom_rule, with_rule
+from jaxpool._jax.platforms import is_portable
+from jaxpool._jax.stages import materialize
 from jaxpool._kernels import Footprint, make_footprint
-from jaxpool._platforms import is_portable
 from jaxpool._sharding import vary_together
 from jaxpool._sizes import Axes, Sizes, pooled_axes
 from jaxpool._window import Window
+from jaxpool._windows.cells import fold_offsets, pad_windows, zeros_after
+from jaxpool._windows.choices import ReadChosen, on_every_platform
+from jaxpool._windows.operations import Arrays, Operation, identity
+from jaxpool._windows.select import no_offset, replaces
 
 
 def dilation(

@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.loops import fold_offsets, zeros_after
-from jaxpool._engine.operations import Arrays, keys_of, values_of
-from jaxpool._engine.window_offsets import at_offset
 from jaxpool._window import Window
+from jaxpool._windows.cells import at_offset, fold_offsets, zeros_after
+from jaxpool._windows.operations import Arrays, keys_of, values_of
 
 
 def select_by_bisection(

@@ -16,23 +16,17 @@ import numpy as np
 from jax import lax
 
 from jaxpool._call import core, extended
-from jaxpool._derivatives.rules import (
-    CellSelector,
-    LinearMap,
-    ValuesAndResiduals,
-    selected_values,
-    values_and_residuals,
-)
-from jaxpool._engine.maps import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
-from jaxpool._engine.operations import Arrays, identity, pad
-from jaxpool._engine.stages import stage
-from jaxpool._engine.window_offsets import is_looped, present_cells
-from jaxpool._engine.winners import winner_positions
+from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values, values_and_residuals
+from jaxpool._jax.stages import stage
 from jaxpool._ranks.bisection import descending_keys, values_of_descending
 from jaxpool._ranks.order_statistics import Counts
 from jaxpool._ranks.selection import Rank, offsets_at_ranks, sorts_windows, values_at_ranks
 from jaxpool._ranks.sorting import lowest_cells, read_along_last, route_along_last
 from jaxpool._window import Window
+from jaxpool._windows.cells import is_looped, present_cells
+from jaxpool._windows.choices import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._windows.operations import Arrays, identity, pad
+from jaxpool._windows.select import winner_positions
 
 
 @core

@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._engine.maps import read_at_offsets, route_to_chosen
-from jaxpool._engine.operations import Arrays, accumulation_dtype
-from jaxpool._engine.stages import materialize, separate_term, stage
-from jaxpool._engine.window_offsets import present_cells
+from jaxpool._jax.stages import materialize, separate_term, stage
 from jaxpool._ranks.quantile_methods import Quantile
 from jaxpool._ranks.selection import MOST_IN_NETWORK, Rank, offsets_at_ranks, sorts_windows, values_at_ranks
 from jaxpool._ranks.sorting import cells_at_ranks, read_along_last, route_along_last
 from jaxpool._window import Window
+from jaxpool._windows.cells import present_cells
+from jaxpool._windows.choices import read_at_offsets, route_to_chosen
+from jaxpool._windows.operations import Arrays, accumulation_dtype
 
 # The number of unmasked cells in each window; None if it is known while tracing.
 Counts = jax.Array | None

@@ -15,16 +15,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.bins_as_tiles import in_tiles
-from jaxpool._engine.loops import MOST_IN_BLOCK, fold_offsets, zeros_after
-from jaxpool._engine.maps import reduce_windows
-from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.stages import materialize
-from jaxpool._engine.window_offsets import at_offset, offsets_in, pad_in_tiles, pad_windows
-from jaxpool._platforms import known_platform
+from jaxpool._jax.platforms import known_platform
+from jaxpool._jax.stages import materialize
 from jaxpool._ranks.bisection import select_by_bisection
 from jaxpool._ranks.networks import selection_network
 from jaxpool._window import Window
+from jaxpool._windows.cells import (
+    MOST_IN_BLOCK,
+    at_offset,
+    fold_offsets,
+    in_tiles,
+    offsets_in,
+    pad_in_tiles,
+    pad_windows,
+    zeros_after,
+)
+from jaxpool._windows.choices import reduce_windows
+from jaxpool._windows.operations import Arrays, accumulation_dtype, identity
 
 # The most cells of windows that a network of minima and maxima selects from on a CPU, instead of bisecting values. For
 # 49 cells it takes half to two thirds of the time, for 81 up to 1.4 times, and twice as long to compile.

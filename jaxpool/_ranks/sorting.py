@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.maps import on_every_platform, route_to_chosen
-from jaxpool._engine.operations import Arrays, accumulation_dtype, identity
-from jaxpool._engine.window_offsets import pad_in_tiles
 from jaxpool._window import Window
+from jaxpool._windows.cells import pad_in_tiles
+from jaxpool._windows.choices import on_every_platform, route_to_chosen
+from jaxpool._windows.operations import Arrays, accumulation_dtype, identity
 
 
 def lowest_cells(

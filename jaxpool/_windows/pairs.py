@@ -17,24 +17,24 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._engine.blocks import fold
-from jaxpool._engine.gather import Covered, gather_windows, where_covered
-from jaxpool._engine.loops import fold_offsets
-from jaxpool._engine.maps import reduce_windows, spread
-from jaxpool._engine.operations import Arrays, if_all, pad, split_axis
-from jaxpool._engine.primitives import ClosedMap, apply_closed_map
-from jaxpool._engine.stages import in_one_row, materialize
-from jaxpool._engine.window_offsets import (
+from jaxpool._jax.platforms import on_one_device
+from jaxpool._jax.primitives import ClosedMap, apply_closed_map
+from jaxpool._jax.stages import in_one_row, materialize
+from jaxpool._sharding import vary_together, vary_with
+from jaxpool._window import Window
+from jaxpool._windows.cells import (
     at_offset,
     cells_at_offsets,
+    fold,
+    fold_offsets,
     holds_all_cells,
     is_looped,
     offsets_in,
     pad_windows,
 )
-from jaxpool._platforms import on_one_device
-from jaxpool._sharding import vary_together, vary_with
-from jaxpool._window import Window
+from jaxpool._windows.choices import reduce_windows, spread
+from jaxpool._windows.gather import Covered, gather_windows, where_covered
+from jaxpool._windows.operations import Arrays, if_all, pad, split_axis
 
 # The most cells of a window that are added at once; of larger windows axes are taken in turn.
 MOST_AT_ONCE = 64

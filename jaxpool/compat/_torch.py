@@ -15,9 +15,9 @@ import jaxpool
 from jaxpool import _average, _norms
 from jaxpool._call import LESS_PADDING, Call, binned, sliding
 from jaxpool._checks import as_array, check_array, check_divisor, check_flag, check_indices, check_parameter
-from jaxpool._engine.operations import accumulation_dtype
 from jaxpool._extremes import extremes, extremes_with_indices
 from jaxpool._sizes import OutputSizes, Sizes, sizes
+from jaxpool._windows.operations import accumulation_dtype
 
 # A call, and the name of its function.
 NamedCall = tuple[str, Call]

@@ -16,8 +16,8 @@ import numpy as np
 from jax import lax
 
 import jaxpool
-from jaxpool._engine.operations import identity
 from jaxpool._sizes import check_pooled_axis
+from jaxpool._windows.operations import identity
 
 
 class Windows(NamedTuple):

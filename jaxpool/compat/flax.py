@@ -34,8 +34,8 @@ from jax.typing import ArrayLike
 
 import jaxpool
 from jaxpool._checks import check_array, check_flag
-from jaxpool._engine.operations import identity
 from jaxpool._sizes import sizes
+from jaxpool._windows.operations import identity
 from jaxpool.compat._windows import Windows, averages, maxima, pool_windows
 
 Padding = str | Sequence[Sequence[int]]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._engine import maps
+from jaxpool._windows import choices
 from tests.harness.checks import check_first_derivatives
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import oracle, sliding
@@ -92,9 +92,8 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", slow_but(("pieces, the last axis first", "gpu: slices"), CHOICES))
 def test_every_choice_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     platform, forced = CHOICES[name]
-    module = {"cpu": maps.cpu, "gpu": maps.gpu, "tpu": maps.tpu}[platform]
     for predicate, choice in forced.items():
-        monkeypatch.setattr(module, predicate, choice)
+        monkeypatch.setattr(choices, predicate, choice)
     jax.clear_caches()
     random = np.random.default_rng(0)
     given, expected = [], []

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool._engine import primitives
+from jaxpool._jax import platforms, primitives
 from tests.harness.compilation import compiled_fast
 from tests.registry.records import RECORDS
 
@@ -43,7 +43,7 @@ runpy.run_module("tests.engine.test_primitives", None, "__main__")
 # Names without which primitives are not available, and whether they are with all of them.
 ATTEMPTS = """
 import importlib, jax, jax.extend.core, jax.interpreters, sys
-from jaxpool._engine import primitives
+from jaxpool._jax import primitives
 for name in sys.argv[1:]:
     module, _, attribute = name.rpartition(".")
     kept = getattr(sys.modules[module], attribute)
@@ -132,7 +132,7 @@ def test_programs_on_one_device_are_known_as_such() -> None:
     known = []
 
     def step(platform: str, x: jax.Array) -> jax.Array:
-        known.append((platform, primitives._platforms.lowered_for_one_device()))
+        known.append((platform, platforms.lowered_for_one_device()))
         return 2 * x
 
     jax.jit(lambda x: primitives.call(step, x)).lower(np.ones(3, np.float32))

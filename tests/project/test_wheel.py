@@ -53,7 +53,7 @@ def test_wheel_holds_the_package_alone(wheel: Path) -> None:
     sources = {path for path in (ROOT / "jaxpool").rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert {path.suffix for path in sources} == {".py", ".typed"}
     package = {str(path.relative_to(ROOT)) for path in sources}
-    assert {"jaxpool/py.typed", "jaxpool/_engine/cpu.py"} <= package
+    assert {"jaxpool/py.typed", "jaxpool/_windows/choices.py"} <= package
     described = {f"{information}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
     assert set(contents(wheel)) == package | described
     assert contents(wheel)[f"{information}/licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpool._engine import primitives
-from jaxpool._platforms import is_portable
+from jaxpool._jax.platforms import is_portable
+from jaxpool._jax.primitives import available, call
 from jaxpool._sharding import vary_with
 
 # Values, and the residuals that tell the map which cells to read.
@@ -92,12 +92,12 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
     The map is traced while the program is lowered, for one platform only. Without primitives, and in portable
     programs, JAX transposes `forward`.
     """
-    if not primitives.available():
+    if not available():
         return linear_map.forward(vector, *jax.tree.map(lax.stop_gradient, residuals))
     # The cotangent of a vector that devices share is a sum over those whose residuals differ.
     others = jax.tree.leaves(residuals)
     vector = jax.tree.map(lambda each: vary_with(each, *others), vector)
-    return primitives.call(
+    return call(
         _Direction(linear_map, False),
         vector,
         *residuals,

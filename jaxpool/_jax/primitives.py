@@ -18,13 +18,13 @@ import jax.numpy as jnp
 from jax import lax
 from jax.core import ShapedArray
 
-from jaxpool import _platforms
-from jaxpool._platforms import PLATFORMS, inside, known_platform, repeat_along
+from jaxpool._jax import platforms
+from jaxpool._jax.platforms import PLATFORMS, inside, known_platform, repeat_along
 
 
 def available() -> bool:
     """Whether calls can be added to the program being traced; never to portable ones, which have plain operations."""
-    return AVAILABLE and not _platforms.is_portable()
+    return AVAILABLE and not platforms.is_portable()
 
 
 def by_platform(*trees: Any, like: Any = None, **lowerings: Callable[..., Any]) -> Any:
@@ -36,7 +36,7 @@ def by_platform(*trees: Any, like: Any = None, **lowerings: Callable[..., Any]) 
     def apply(platform: str, *trees: Any) -> Any:
         return lowerings.get(platform, lowerings["gpu"])(*trees)
 
-    known = _platforms.lowering_platform()
+    known = platforms.lowering_platform()
     return call(apply, *trees, like=like) if known is None else apply(known, *trees)
 
 
@@ -114,7 +114,7 @@ def _inside(function: Callable[..., Any], platform: str, *trees: Any) -> Any:
 def _types(function: Callable[..., Any], *arrays: Any, like: Any) -> Any:
     """The types of the results of a function; in a mesh, the shapes and dtypes of `like` say too little."""
     exact = all(isinstance(one, jax.Array) for one in jax.tree.leaves(like))
-    if like is None or not (exact or _platforms.in_no_mesh(*jax.tree.leaves(arrays))):
+    if like is None or not (exact or platforms.in_no_mesh(*jax.tree.leaves(arrays))):
         program, results = jax.make_jaxpr(function, return_shape=True)(*arrays)
         return jax.tree.unflatten(jax.tree.structure(results), program.out_avals)
     return jax.tree.map(jax.typeof if exact else lambda one: ShapedArray(one.shape, one.dtype), like)
@@ -123,7 +123,7 @@ def _types(function: Callable[..., Any], *arrays: Any, like: Any) -> Any:
 def _impl(*arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
     """Evaluate a call outside any traced program, as `jax.disable_jit` does, where its arrays are."""
     found = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
-    return call.evaluate(next((one for one in PLATFORMS if one in found), _platforms.default_platform()), *arrays)
+    return call.evaluate(next((one for one in PLATFORMS if one in found), platforms.default_platform()), *arrays)
 
 
 def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: Any) -> Any:
@@ -259,7 +259,7 @@ def _bind_closed(closed: ClosedMap, arrays: Sequence[Any], types: Sequence[Any])
 
 def _impl_closed(*arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Sequence[Any]:
     found = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
-    platform = next((one for one in PLATFORMS if one in found), _platforms.default_platform())
+    platform = next((one for one in PLATFORMS if one in found), platforms.default_platform())
     return _inside(closed.evaluate, known or platform, *arrays)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-from jaxpool._engine.primitives import by_platform
-from jaxpool._engine.stages import private_copy
+from jaxpool._jax.primitives import by_platform
+from jaxpool._jax.stages import private_copy
 
 Arrays = tuple[jax.Array, ...]
 Operation = Callable[[jax.Array, jax.Array], jax.Array]

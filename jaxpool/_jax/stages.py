@@ -28,8 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._engine.primitives import available, by_platform
-from jaxpool._platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
+from jaxpool._jax.platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
+from jaxpool._jax.primitives import available, by_platform
 
 
 def stage(step: Callable[..., Any], *arrays: Any) -> Any:

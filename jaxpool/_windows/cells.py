@@ -1,0 +1,538 @@
+"""The cells of windows, and of bins: at one offset of all windows, of windows side by side, of blocks of large windows.
+
+An *offset* identifies a cell of a window: by an int for each pooled axis, or by its row-major number. Whatever
+`lax.reduce_window` cannot do is a loop over offsets, unrolled in the traced program up to 64 of them. The cells at one
+offset of all windows are an array of the output's shape, a strided slice of the padded array.
+
+*Bins of unequal sizes.* The cells at one place of all bins are entries of the axis, and so are the bins that hold the
+cells, of which there are two at most if there are fewer bins than cells. A CPU's compiler fuses such gathers into the
+loop that combines them. If the numbers of bins and of cells have a common divisor, the pattern repeats, and each period
+is gathered separately, so that a sharded axis needs no cells from other shards if each shard holds whole periods. In
+all other cases `copy_to_tiles` gives every bin a copy of its cells, side by side and filled up to the size of the
+largest bin: these are windows that tile the axis. `combine_copies` is the transpose.
+
+*Windows that share no cells* are blocks: an axis of windows and an axis of cells, which `fold` combines, up to 15
+slices at a time. Every slice is contiguous, and operations are elementwise, so NaN is kept at any size, where the
+platform's own reduction may drop it; the rounding error of a sum of n cells grows with log n.
+
+*Large windows* are unrolled one block of cells at a time, and the program loops over the blocks.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._jax.platforms import known_platform, most_devices
+from jaxpool._jax.stages import materialize
+from jaxpool._kernels import FootprintWindow
+from jaxpool._sharding import vary_with
+from jaxpool._window import BinAxis, Window, WindowAxis
+from jaxpool._windows.operations import (
+    Arrays,
+    Operation,
+    combine,
+    identity,
+    keys_of,
+    merge_axis,
+    pad,
+    split_axis,
+    values_of,
+)
+
+# The most cells of a window that are unrolled.
+_MOST_UNROLLED = 64
+
+
+def is_looped(window: Window) -> bool:
+    """Whether the program loops over blocks of the window, as `loops` does, if it has more than 64 cells."""
+    return window.held > _MOST_UNROLLED
+
+
+def holds_all_cells(window: Window) -> bool:
+    """Whether there is only one window, which holds all cells along the pooled axes and no padding."""
+    whole = all(axis.output == 1 and axis.kernel == axis.size and not (axis.low or axis.high) for axis in window.axes)
+    return whole and not window.has_footprint
+
+
+def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
+    """Every offset in the window, in row-major order."""
+    offsets = itertools.product(*(range(axis.kernel) for axis in window.axes))
+    if not window.has_footprint:
+        return offsets
+    held = set(window.numbers)
+    return (offset for number, offset in enumerate(offsets) if number in held)
+
+
+def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
+    """Extend x by `fill`, and crop the cells that no window reaches, so that the windows cover it exactly.
+
+    Bins that are not gathered by tables become tiles, so that the result is the same as for other windows.
+    The barrier keeps the compiler's simplifier from merging the padding with the slices that read it. It does not
+    restrict fusion on the CPU, which drops barriers first.
+    """
+    # On a TPU a crop is a pass over the array, and slices do not need it.
+    crops = known_platform() != "tpu" or window.tiles
+    above = {axis.axis: axis.overhang if crops else max(axis.overhang, 0) for axis in window.axes}
+    if window.has_bins:
+        x = materialize(x) if by_table(window) else copy_to_tiles(x, window, fill)
+    padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
+    grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
+    return materialize(padded) if grown else padded
+
+
+def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tuple[Arrays, Window]:
+    """Arrays, each with its fill, as `pad_windows` returns them, and the windows on them; bins become tiles."""
+    if window.has_bins:
+        filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
+        window = as_tiles(window)
+    return tuple(pad_windows(array, window, fill) for array, fill in filled), window
+
+
+def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
+    """The cells of all windows at every offset, in row-major order; padded and absent cells hold `fill`."""
+    padded = pad_windows(x, window, fill)
+    return (at_offset(padded, window, offset, fill) for offset in offsets_in(window))
+
+
+def slices_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
+    """The same, without bins; each slice is of real cells and padded itself, so that no padded array is in memory."""
+    for offset in offsets_in(window):
+        starts, limits, strides, widths = [0] * x.ndim, list(x.shape), [1] * x.ndim, {}
+        for axis, along in zip(window.axes, offset, strict=True):
+            # The cell of window o is real, 0 ≤ o·stride + start < size, for windows from the first to the end.
+            start = along * axis.dilation - axis.low
+            first = min(max(-(start // axis.stride), 0), axis.output)
+            end = min((axis.size - 1 - start) // axis.stride + 1, axis.output)
+            if first < end:
+                starts[axis.axis] = first * axis.stride + start
+                limits[axis.axis] = (end - 1) * axis.stride + start + 1
+            else:
+                limits[axis.axis], end = 0, first
+            strides[axis.axis] = axis.stride
+            widths[axis.axis] = first, axis.output - end
+        yield pad(lax.slice(x, starts, limits, strides), widths, fill)
+
+
+def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...], fill: Any = 0) -> jax.Array:
+    """The cells of all windows at an offset, from the result of `pad_windows`; `fill` where a bin has no such cell."""
+    if window.has_bins and by_table(window):
+        return cells_at_place(padded, window, offset[0], fill)
+    starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
+    for axis, along in zip(window.axes, offset, strict=True):
+        start = along * axis.dilation
+        starts[axis.axis] = start
+        limits[axis.axis] = start + (axis.output - 1) * axis.stride + 1
+        # Along a sharded axis the compiler loses a single cell that is taken with a stride.
+        strides[axis.axis] = axis.stride if axis.output > 1 else 1
+    return lax.slice(padded, starts, limits, strides)
+
+
+def is_innermost(window: Window, shape: Sequence[int], *, channels: int = 16) -> bool:
+    """Whether windows run along the axis whose cells are adjacent in memory, or with fewer channels behind it."""
+    behind = shape[window.axes[-1].axis + 1 :]
+    # A symbolic size may have any value.
+    return all(isinstance(size, int) for size in behind) and math.prod(behind) < channels
+
+
+def present_cells(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
+    """Which cells are present; None if windows hold no others."""
+    if mask is not None or window.is_full:
+        return mask
+    sizes = {axis.axis: axis.size for axis in window.axes}
+    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
+
+
+def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
+    """Turn the declared padding into real cells that hold `fill`; `window.after_padding()` then applies."""
+    return pad(x, {axis.axis: (axis.low, axis.high) for axis in window.axes}, fill)
+
+
+def with_zeros_in_padding(
+    x: jax.Array, mask: jax.Array | None, window: Window
+) -> tuple[jax.Array, jax.Array | None, Window]:
+    """The array and the mask with the declared padding as real zeros, unmasked, and the windows of the result."""
+    return pad_real(x, window, 0), None if mask is None else pad_real(mask, window, True), window.after_padding()
+
+
+# The most cells of bins that are gathered place by place.
+_MOST_PLACES = 64
+
+
+def by_table(window: Window) -> bool:
+    """Whether a CPU gathers bins place by place, instead of copying them: few cells along one axis, in few bins.
+
+    The compiler for GPUs makes kernels of the gathers: gradients of 10×10 bins move 11 times the bytes of copies.
+    """
+    (axis, *others) = window.axes
+    few = axis.kernel <= _MOST_PLACES and axis.output <= axis.size
+    return known_platform() == "cpu" and isinstance(axis, BinAxis) and few and not others
+
+
+def in_periods(step: Callable[..., Any], window: Window, *arrays: jax.Array | None) -> Any:
+    """Evaluate `step(*arrays, window)`, whose results are arrays of bins, on the periods of bins along one axis.
+
+    The axis of periods, even of one, keeps a CPU's compiler from writing the results of gathers in another layout.
+    """
+    (axis,) = window.axes
+    assert isinstance(axis, BinAxis)
+    period = replace(axis.period(), axis=axis.axis + 1)
+    split = (None if array is None else _in_periods(array, axis, period.size) for array in arrays)
+    return jax.tree.map(lambda result: merge_axis(result, axis.axis), step(*split, Window((period,))))
+
+
+def cells_at_place(array: jax.Array, window: Window, place: int, fill: Any) -> jax.Array:
+    """The cells at one place of all bins, along one axis; `fill` where a bin has fewer cells."""
+    (axis,) = window.axes
+    assert isinstance(axis, BinAxis)
+
+    def positions(period: BinAxis) -> np.ndarray:
+        bins = period.kinds()
+        return np.where(place < period.held_by(bins, padding=False), period.start(bins) + place, period.size)
+
+    return _read_in_periods(array, axis, positions, fill)
+
+
+def as_tiles(window: Window) -> Window:
+    """Return the windows on the result of `copy_to_tiles`."""
+    return Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
+
+
+def in_tiles(array: jax.Array, window: Window, fill: Any) -> tuple[jax.Array, Window]:
+    """The copies of `copy_to_tiles`, and the windows on them."""
+    return copy_to_tiles(array, window, fill), as_tiles(window)
+
+
+def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
+    """Give every bin a copy of its cells; smaller bins are filled up with `fill`."""
+    for axis in window.axes:
+        if isinstance(axis, BinAxis):
+            # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
+            array = _read_in_periods(materialize(array), axis, lambda period: materialize(period.cells().ravel()), fill)
+    return array
+
+
+def combine_copies(array: jax.Array, window: Window) -> jax.Array:
+    """Add up the copies of every cell: the transpose of `copy_to_tiles`."""
+    for axis in window.axes:
+        if isinstance(axis, BinAxis):
+            period = replace(axis.period(), axis=axis.axis + 1)
+            bins, held, places = period.holders()
+            # All numbers must be distinct, including those beyond the array.
+            missing = period.output * period.kernel + lax.iota(np.int32, bins.size).reshape(bins.shape)
+            numbers = materialize(jnp.where(held, bins * period.kernel + places, missing))
+            split = _in_periods(array, axis, period.output * period.kernel)
+            copied = take(split, numbers, period.axis, 0, inside=False, unique=True)
+            array = merge_axis(lax.squeeze(fold(copied, (period.axis,), lax.add), (period.axis,)), axis.axis)
+    return array
+
+
+def _read_in_periods(array: jax.Array, axis: BinAxis, positions: Callable[[BinAxis], Any], fill: Any) -> jax.Array:
+    """The cells at these positions in every period; `fill` at the position `size`."""
+    period = axis.period()
+    along = positions(period)
+    inside = isinstance(along, np.ndarray) and bool((along < period.size).all())
+    if period.size == axis.size:
+        return take(array, along, axis.axis, fill, inside=inside)
+    split = _in_periods(array, axis, period.size)
+    return merge_axis(take(split, along, axis.axis + 1, fill, inside=inside), axis.axis)
+
+
+def _in_periods(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
+    """Split the pooled axis into two: periods, and the `size` entries in each."""
+    if array.shape[axis.axis] == 1:
+        # Constant along the axis.
+        return lax.expand_dims(array, [axis.axis])
+    return split_axis(array, axis.axis, size)
+
+
+def take(
+    array: jax.Array, positions: jax.Array | np.ndarray, axis: int, fill: Any, *, inside: bool, unique: bool = False
+) -> jax.Array:
+    """Replace an axis by the entries at `positions`, in their shape; those beyond the axis are `fill`.
+
+    They are all `inside`, or some may not be; with `unique` no two are the same.
+    """
+    added = positions.ndim - 1
+    behind = tuple(n for n in range(array.ndim) if n != axis)
+    before = tuple(n if n < axis else n + added for n in behind)
+    # A CPU would store what the loops of a sum and of an extreme gathered by the same numbers.
+    is_of_extreme = known_platform() == "cpu" and fill != 0
+    starts = positions[..., None].astype(np.uint32 if is_of_extreme else np.int32)
+    if known_platform() == "gpu":
+        # Single entries, in the order of the result. For whole slices the GPU compiler would put the positions first
+        # and transpose the array in a separate kernel.
+        numbers = lax.GatherDimensionNumbers((), (axis,), (axis,), behind, before)
+        sizes = (1,) * array.ndim
+        shape = (*array.shape[:axis], *positions.shape, *array.shape[axis + 1 :], 1)
+        starts = lax.broadcast_in_dim(starts, shape, (*range(axis, axis + added + 1), len(shape) - 1))
+    else:
+        # Whole slices: entries along all other axes are copied together.
+        numbers = lax.GatherDimensionNumbers(before, (axis,), (axis,))
+        sizes = tuple(1 if n == axis else size for n, size in enumerate(array.shape))
+    mode = "promise_in_bounds" if inside else "fill"
+    return lax.gather(array, starts, numbers, sizes, unique_indices=unique, mode=mode, fill_value=fill)
+
+
+# A loop that reads an activation in more places has it computed in a pass of its own, or again for every slice: global
+# averages then take 2 to 8 times as long.
+MOST_COMBINED = 15
+
+
+def fold(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
+    """Combine all cells along `axes`, which keep size 1: slices far apart in memory, at most `MOST_COMBINED` a step."""
+    reads = 1
+    for axis in axes:
+        while (cells := array.shape[axis]) > 1:
+            width = -(-cells // MOST_COMBINED)
+            if axis == array.ndim - 1 and cells > 63:
+                # Rows that fill vectors: at the end of others what the loop reads is computed cell by cell.
+                width = -(-width // 8) * 8
+            count = -(-cells // width)
+            if reads * count > MOST_COMBINED:
+                array, reads = materialize(array), 1
+            array, reads = combine(op, _slices(array, axis, width, op)), reads * count
+    return array
+
+
+def _slices(array: jax.Array, axis: int, width: int, op: Operation) -> list[jax.Array]:
+    """Cut the array into slices; a short last one starts earlier, and a sum sets the cells it repeats to 0."""
+    cells = array.shape[axis]
+    short = cells % width
+    *slices, last = lax.split(array, [width] * (cells // width) + [short] * (short > 0), axis)
+    if short:
+        last = lax.slice_in_dim(array, cells - width, cells, 1, axis)
+        if op is lax.add:
+            shape = [width if number == axis else 1 for number in range(array.ndim)]
+            repeated = lax.broadcasted_iota(np.int32, shape, axis) < width - short
+            last = jnp.where(repeated, jnp.zeros_like(last), last)
+    return [*slices, last]
+
+
+def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int, ...]]:
+    """Split every pooled axis into windows and cells; the axes of cells are returned, adjacent unshared ones merged."""
+    axes: list[int] = []
+    added = 0
+    for before, axis in zip((None, *window.axes), window.axes, strict=False):
+        number = axis.axis + added
+        if axis.output > 1:
+            array = split_axis(array, number, axis.kernel)
+            axes.append(number + 1)
+            added += 1
+        elif _merges(before, axis):
+            array = merge_axis(array, number - 1)
+            added -= 1
+        else:
+            axes.append(number)
+    return array, tuple(axes)
+
+
+def _merges(before: WindowAxis | None, axis: WindowAxis) -> bool:
+    """Whether the cells of an axis with one window are merged with those of the pooled axis before it."""
+    return before is not None and before.axis == axis.axis - 1 and most_devices() == 1
+
+
+def join_blocks(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:
+    """Drop the axes of cells, which have size 1, and keep those of windows, even of a single window."""
+    return lax.expand_dims(lax.squeeze(array, axes), [axis.axis for axis in window.axes if axis.output == 1])
+
+
+def fold_windows(cells: jax.Array, axes: Sequence[int], window: Window, op: Operation) -> jax.Array:
+    return (combine_devices if is_shared(window) else fold)(cells, axes, op)
+
+
+def is_shared(window: Window) -> bool:
+    """Whether several devices may share the cells of a window: of one that is the only one along an axis."""
+    return most_devices() > 1 and any(axis.output == 1 for axis in window.axes)
+
+
+def combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
+    """Combine all cells along `axes`, which keep size 1, in one exchange between the devices that share them."""
+    keys = _to_ordered(array, op)
+    total = lax.reduce(keys, identity(op, keys.dtype), op, axes)
+    return lax.expand_dims(total if total.dtype == array.dtype else values_of(total, array.dtype), axes)
+
+
+def _to_ordered(array: jax.Array, op: Operation) -> jax.Array:
+    """For a maximum or minimum of floats, integers in the same order, where NaN wins: devices may drop NaN."""
+    if op is lax.add or not jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    keys = keys_of(array)
+    limits = jnp.iinfo(keys.dtype)
+    return jnp.where(array != array, np.array(limits.max if op is lax.max else limits.min, keys.dtype)[()], keys)
+
+
+# The most cells of a block of a large window, which are unrolled.
+MOST_IN_BLOCK = 32
+
+
+def fold_offsets(
+    step: Callable[[Any, Arrays, Any], Any],
+    start: Any,
+    padded: Arrays,
+    window: Window,
+    most_in_block: int = MOST_IN_BLOCK,
+) -> Any:
+    """Fold `step(result, cells, number)` over all offsets, numbered in row-major order; `start` is the first result.
+
+    `padded` are results of `pad_windows`, and `cells` has an entry for each.
+    """
+    # Traced once for all offsets.
+    step = jax.jit(step, inline=True)
+    if not is_looped(window) or window.held <= most_in_block:
+        result = start
+        for number, offset in zip(window.numbers, offsets_in(window), strict=True):
+            result = step(result, tuple(at_offset(array, window, offset) for array in padded), number)
+        return result
+
+    # Blocks are cut out of boxes, and the cells in them that a footprint leaves out change nothing.
+    held = jnp.asarray(window.footprint.held.ravel()) if isinstance(window, FootprintWindow) else None
+    blocks = Blocks(window, most_in_block)
+    # A block at a known place is copied before the loop: after `start`, or those of all loops would be kept in memory.
+    split = [materialize(blocks.split(array), *jax.tree.leaves(start)) for array in padded]
+
+    def fold_block(result: Any, first: Any, block: Window) -> Any:
+        # Otherwise the CPU compiler would compute the place of the block again at every cell, without vectorizing.
+        cells = [materialize(blocks.read(array, first, block)) for array in split]
+        for number, offset in enumerate(offsets_in(block)):
+            folded = step(result, tuple(at_offset(array, block, offset) for array in cells), first + number)
+            result = folded if held is None else jax.tree.map(partial(jnp.where, held[first + number]), folded, result)
+        return result
+
+    start = jax.tree.map(lambda leaf: vary_with(leaf, *padded), start)
+    return blocks.fold(fold_block, start)
+
+
+def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.Array) -> jax.Array:
+    """Zeros to start from: if the program loops over the window, after the arrays, as they would fill memory before."""
+    if not is_looped(window):
+        return jnp.zeros(shape, dtype)
+    return jnp.broadcast_to(materialize(jnp.zeros((), dtype), *arrays), shape)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A large window in blocks of at most `most` cells, and where they are in arrays.
+
+    One axis is cut into equal blocks and a remainder. A block has one cell along the axes before it, and all cells
+    along the axes after it.
+    """
+
+    window: Window
+    most: int
+
+    @property
+    def _kernels(self) -> list[int]:
+        return [axis.kernel for axis in self.window.axes]
+
+    @cached_property
+    def _cut(self) -> int:
+        """The number of the axis that is cut."""
+        kernels = self._kernels
+        return next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > self.most)
+
+    @cached_property
+    def _size(self) -> int:
+        """The cells of a block along the axis that is cut: about as many in each, and within one stride if possible."""
+        axis = self.window.axes[self._cut]
+        steps = -(-axis.kernel // max(1, self.most // math.prod(self._kernels[self._cut + 1 :])))
+        size = -(-axis.kernel // steps)
+        within = max(cells for cells in range(1, size + 1) if _lies_in_stride(axis, cells))
+        return within if 2 * within >= size else size
+
+    def fold(self, step: Callable[[Any, Any, Window], Any], start: Any) -> Any:
+        """Fold `step(result, first, block)` over all blocks in row-major order.
+
+        `first` is the number of the first cell. The windows of a `block` are those on its slice of the array.
+        """
+        kernels, cut, size = self._kernels, self._cut, self._size
+        outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
+        whole, left = divmod(kernels[cut], size)
+
+        def along_cut(number: Any, result: Any) -> Any:
+            first = number * (kernels[cut] * inner)
+
+            def whole_block(index: Any, result: Any) -> Any:
+                return step(result, first + index * (size * inner), self._block(size))
+
+            result = lax.fori_loop(0, whole, whole_block, result)
+            return step(result, first + whole * size * inner, self._block(left)) if left else result
+
+        return lax.fori_loop(0, outer, along_cut, start) if outer > 1 else along_cut(0, start)
+
+    def _block(self, cells: int) -> Window:
+        cut = self._cut
+        sizes = [1] * cut + [cells] + self._kernels[cut + 1 :]
+        axes = []
+        for number, (axis, kernel) in enumerate(zip(self.window.axes, sizes, strict=True)):
+            block = replace(axis, kernel=kernel)
+            stride = block.extent if self._is_split(number) else axis.stride
+            size = (axis.output - 1) * stride + block.extent
+            axes.append(replace(block, stride=stride, size=size, low=0, high=0))
+        return Window(tuple(axes))
+
+    def _is_split(self, number: int) -> bool:
+        """Whether arrays are split along an axis: if the cells of a block lie in one stride there."""
+        axis = self.window.axes[number]
+        cells = 1 if number < self._cut else self._size if number == self._cut else axis.kernel
+        return axis.output > 1 and axis.stride > 1 and _lies_in_stride(axis, cells)
+
+    def split(self, array: jax.Array) -> jax.Array:
+        """Split axes into strides and the cells of each: one slice is then the cells of a block, and none between them.
+
+        The latter are nearly the whole array for a few windows that are large and far apart.
+        """
+        for number, axis in reversed([*enumerate(self.window.axes)]):
+            if self._is_split(number):
+                array = pad(array, {axis.axis: (0, -array.shape[axis.axis] % axis.stride)}, 0)
+                array = split_axis(array, axis.axis, axis.stride)
+        return array
+
+    def join(self, array: jax.Array, shape: Sequence[int]) -> jax.Array:
+        """Return an array of this shape from what `split` made of it."""
+        for number, axis in enumerate(self.window.axes):
+            if self._is_split(number):
+                array = merge_axis(array, axis.axis)
+                array = lax.slice_in_dim(array, 0, shape[axis.axis], 1, axis.axis)
+        return array
+
+    def read(self, array: jax.Array, first: Any, block: Window) -> jax.Array:
+        """The cells of a block in a split array."""
+        starts, sizes, shape = self._place(array, first, block)
+        return lax.dynamic_slice(array, starts, sizes).reshape(shape)
+
+    def add(self, array: jax.Array, first: Any, block: Window, terms: jax.Array) -> jax.Array:
+        """Add to the cells of a block in a split array."""
+        starts, sizes, _ = self._place(array, first, block)
+        total = lax.dynamic_slice(array, starts, sizes) + terms.reshape(sizes)
+        return lax.dynamic_update_slice(array, total, starts)
+
+    def _place(self, array: jax.Array, first: Any, block: Window) -> tuple[list[Any], list[int], list[int]]:
+        """Where the slice of a block starts in a split array, its sizes, and its shape without the split."""
+        starts, sizes, shape = list[Any]([np.int32(0)]) * array.ndim, [*array.shape], [*array.shape]
+        place_value, added = self.window.cells, 0
+        for number, (axis, on_slice) in enumerate(zip(self.window.axes, block.axes, strict=True)):
+            place_value //= axis.kernel
+            start = jnp.asarray(first // place_value % axis.kernel * axis.dilation, np.int32)
+            at = axis.axis + added
+            if self._is_split(number):
+                starts[at : at + 2] = start // axis.stride, start % axis.stride
+                sizes[at : at + 2] = axis.output, on_slice.extent
+                del shape[axis.axis]
+                added += 1
+            else:
+                starts[at], sizes[at] = start, on_slice.size
+            shape[axis.axis] = on_slice.size
+        return starts, sizes, shape
+
+
+def _lies_in_stride(axis: WindowAxis, cells: int) -> bool:
+    """Whether each block of so many cells, counted from the first, lies in one stride."""
+    return cells == 1 or axis.extent <= axis.stride or axis.stride % (cells * axis.dilation) == 0

@@ -1,0 +1,560 @@
+"""The maps that pools are made of, and the choice of what evaluates them on every platform.
+
+Shapes. x has any rank; a `Window` names the pooled axes, which go from `size` cells to `output` windows; all other axes
+are batch axes. Padding: cells beyond the array change no result. Ties: among equal cells the first in row-major order
+wins. NaN: it wins over every number, and the first NaN over later ones; it reaches the windows that hold it and no
+others. Rounding: sums are kept in the dtype of the argument, which callers widen first unless a map says that it does
+so. No map scatters, so results do not depend on the order in which a device works.
+
+The choice is made while a program is lowered for a platform. A reduction over axes in turn costs the sum of the kernel
+sizes per output, instead of their product. On a CPU the steps of a selection have to be kept apart; its thresholds are
+measured. On GPUs loops are bound by memory bandwidth, and repeated reads come from a cache, about nine times as fast as
+memory: up to about fifty reads per result cost less than writing and reading one more array; its thresholds follow
+from that. TPUs have native windowed operations, and do as GPUs do in all else.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._jax.linear_map import LinearMap
+from jaxpool._jax.platforms import PORTABLE, default_platform, is_portable, known_platform, on_one_device
+from jaxpool._jax.primitives import by_platform
+from jaxpool._jax.stages import materialize, stage
+from jaxpool._kernels import FootprintWindow
+from jaxpool._window import Window
+from jaxpool._windows.cells import (
+    MOST_COMBINED,
+    by_table,
+    holds_all_cells,
+    in_periods,
+    is_innermost,
+    pad_windows,
+    slices_at_offsets,
+)
+from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, reduction_dtype
+from jaxpool._windows.reduce import (
+    native_reduce_window,
+    reduce_blocks,
+    reduce_by_axes,
+    reduce_by_reduce_window,
+    reduce_by_slices,
+    reduce_footprint,
+    reduce_in_pieces,
+    spread_by_reduce_window,
+    spread_by_windows,
+    spread_footprint,
+    spread_in_pieces,
+)
+from jaxpool._windows.select import (
+    Masked,
+    Offsets,
+    Winner,
+    Winners,
+    add_to_chosen,
+    first_real_offsets,
+    may_start_with_padding,
+    no_offset,
+    read_winners,
+    reduce_by_comparison,
+    route_by_comparison,
+    route_in_pieces,
+    select_by_axes,
+    select_by_blocks,
+    select_by_slices,
+    select_footprint,
+    select_in_pieces,
+    select_present_by_slices,
+    winners_like,
+)
+
+# The most reads per result in one loop on a GPU: windows of 7×7 cells.
+MOST_READS = 49
+# The most terms per result that are unrolled there.
+MOST_TERMS = 16
+
+
+def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, like: Any = None) -> Any:
+    """Evaluate `step(*arrays)` while the program is lowered; the step may ask for the platform and call other maps.
+
+    With `in_stage` it is a single stage on the CPU. Its results are like `like`, if that is known.
+    """
+    return by_platform(*arrays, cpu=partial(stage, step) if in_stage else step, gpu=step, like=like)
+
+
+# Reductions and their transposes.
+
+
+def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing.
+
+    Sums of 16-bit floats are float32.
+    """
+    like = jax.ShapeDtypeStruct(window.output_shape(x.shape), reduction_dtype(op, x.dtype))
+    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, "tpu": _reduce_on_tpu, PORTABLE: reduce_by_comparison}
+    lowerings = {platform: partial(step, window=window, op=op) for platform, step in steps.items()}
+    return by_platform(x.astype(like.dtype), **lowerings, like=like)
+
+
+def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
+    """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
+
+    def sent(
+        cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array], first: float, last: float
+    ) -> jax.Array:
+        return divided(lowering(divided(cotangent, first), window), last)
+
+    # On GPUs, dividing the outputs first, which are read many times, would be a separate kernel.
+    on_gpu = partial(sent, lowering=_spread_on_gpu, first=1.0, last=divisor)
+    on_cpu, on_tpu = (
+        partial(sent, lowering=each, first=divisor, last=1.0) for each in (_spread_on_cpu, _spread_on_tpu)
+    )
+    return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
+
+
+def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    if isinstance(window, FootprintWindow):
+        return reduce_footprint(x, window, op)
+    for number, part in enumerate(reduction_order(window, op, x.shape)):
+        if part.has_bins and by_table(part):
+            x = materialize(in_periods(partial(reduce_by_slices, op=op), part, x))
+        elif part.tiles:
+            # A dozen slices of the cells of all windows at a time.
+            x = materialize(x) if number else x
+            x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
+        elif folds_pieces(part):
+            x = reduce_in_pieces(x, part, op)
+        elif not reduces_by_slices(part, op, x.shape):
+            x = reduce_by_reduce_window(x, part, op)
+        elif part.has_padding and not (on_one_device() and has_strides(part)):
+            x = reduce_by_slices(x, part, op)
+        else:
+            # In memory, as what computes x would be evaluated for every slice.
+            x = reduce(op, slices_at_offsets(materialize(x), part, identity(op, x.dtype)))
+    return x
+
+
+def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    for part in order(window):
+        if isinstance(part, FootprintWindow):
+            x = reduce_footprint(x, part, op)
+        elif reduces_whole_axes(part):
+            x = reduce_by_axes(x, part, op)
+        elif takes_pieces(part):
+            x = reduce_in_pieces(x, part, op)
+        elif part.cells <= MOST_TERMS:
+            x = reduce_by_slices(x, part, op)
+        else:
+            # It computes four results at once.
+            x = reduce_by_reduce_window(x, part, op)
+    return x
+
+
+def _reduce_on_tpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    if window.has_footprint:
+        return reduce_footprint(x, window, op)
+    for part in order(window):
+        x = (reduce_by_axes if reduces_whole_axes(part) else reduce_by_reduce_window)(x, part, op)
+    return x
+
+
+def _spread_on_cpu(cotangent: jax.Array, window: Window) -> jax.Array:
+    if isinstance(window, FootprintWindow):
+        return spread_footprint(cotangent, window)
+    at_once = not window.has_bins and (window.tiles or adds_at_once(window, cotangent.shape))
+    for part in (window,) if at_once else window.split():
+        if part.has_bins and by_table(part):
+            cotangent = materialize(cotangent)
+        spread_along = spread_in_pieces if spreads_pieces(part) else spread_by_windows
+        cotangent = spread_along(cotangent, part)
+    return cotangent
+
+
+def _spread_on_gpu(cotangent: jax.Array, window: Window) -> jax.Array:
+    if isinstance(window, FootprintWindow):
+        return spread_footprint(cotangent, window)
+    for part in reversed(order(window)):
+        # The windows that hold a cell are added one by one if they are few.
+        overlap = math.prod(-(-axis.extent // axis.stride) for axis in part.axes)
+        if takes_pieces(part):
+            cotangent = spread_in_pieces(cotangent, part)
+        else:
+            cotangent = (spread_by_windows if overlap <= MOST_TERMS else spread_by_reduce_window)(cotangent, part)
+    return cotangent
+
+
+def _spread_on_tpu(cotangent: jax.Array, window: Window) -> jax.Array:
+    if isinstance(window, FootprintWindow):
+        return spread_footprint(cotangent, window)
+    for part in reversed(order(window)):
+        # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
+        lowering = spread_by_windows if part.has_bins or holds_all_cells(part) else spread_by_reduce_window
+        cotangent = lowering(cotangent, part)
+    return cotangent
+
+
+def reduction_order(window: Window, op: Operation, shape: Sequence[int]) -> tuple[Window, ...]:
+    """The windows that a reduction applies one after the other: one axis at a time, the first one first.
+
+    With strides most cells are then reduced in long slices, and those along the innermost axis, where a stride fills no
+    vectors, are fewer: with channels first 0.3 to 0.8 times the time. Small windows are reduced along all axes at once,
+    up to 3 times faster.
+    """
+    at_once = folds_at_once(window, shape) if window.tiles else reduces_at_once(window, op, shape)
+    return (window,) if at_once and not window.has_bins else window.split()[::-1]
+
+
+def folds_at_once(window: Window, shape: Sequence[int]) -> bool:
+    """Whether windows that share no cells are folded as blocks along all axes at once, in longer slices.
+
+    With channels first, windows of more than 15 cells are not: along the first axis whole rows are combined, which fill
+    vectors. That takes 0.5 to 1.2 times as long, behind an exponential 0.2 to 1.
+    """
+    return window.is_single or window.cells <= MOST_COMBINED or not is_innermost(window, shape)
+
+
+def reduces_at_once(window: Window, op: Operation, shape: Sequence[int]) -> bool:
+    """Whether one loop over slices reduces all axes, in 0.3 to 1 times as long as one axis after the other.
+
+    So it does up to 8 cells; and 9 cells for sums, without padding, or with strides and channels last.
+    """
+    pays_off = op is lax.add or not window.has_padding or (has_strides(window) and not is_innermost(window, shape))
+    return len(window.axes) > 1 and (window.cells <= 8 or (window.cells == 9 and pays_off))
+
+
+def has_strides(window: Window) -> bool:
+    """Whether windows move by more than a cell, along every axis."""
+    return all(axis.stride > 1 for axis in window.axes)
+
+
+def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool:
+    """Whether shifted slices reduce this window, instead of `lax.reduce_window`.
+
+    Up to 16 cells slices are faster for windows that do not overlap, and with strides along the innermost axis. For
+    maxima correctness decides: without overlap `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more.
+    """
+    if not any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes):
+        return op is not lax.add or part.cells <= 16
+    strided_rows = part.cells <= 16 and has_strides(part) and is_innermost(part, shape)
+    return strided_rows or reduces_at_once(part, op, shape)
+
+
+def adds_at_once(window: Window, shape: Sequence[int]) -> bool:
+    """Whether a sum's transpose takes all axes at once: up to 9 cells, with strides of 1 if channels are last."""
+    return window.cells <= 9 and (is_innermost(window, shape) or all(axis.stride == 1 for axis in window.axes))
+
+
+def folds_pieces(part: Window) -> bool:
+    """Whether a sum, or an extreme and its winner, comes from pieces of the window, instead of one cell at a time.
+
+    All steps but the last are evaluated at every cell, whatever the stride, so this pays off only if windows overlap
+    strongly; sums round less. Beyond 64 cells the program would otherwise be long and slow to compile.
+    """
+    if part.has_footprint:
+        return False
+    return len(part.axes) == 1 and all(axis.kernel > min(64, max(16, 8 * axis.stride)) for axis in part.axes)
+
+
+def spreads_pieces(part: Window) -> bool:
+    """Whether the transpose of a sum adds the windows that hold a cell in pieces, instead of one by one.
+
+    Up to 32 windows that is no faster and makes the program no shorter; beyond, it rounds less and compiles faster.
+    """
+    return len(part.axes) == 1 and all(
+        axis.kernel > 32 * axis.stride and 1 in (axis.stride, axis.dilation) for axis in part.axes
+    )
+
+
+def order(window: Window) -> tuple[Window, ...]:
+    """The windows that a GPU or a TPU applies one after the other, the last axes first."""
+    return (window,) if window.cells <= MOST_READS or reduces_whole_axes(window) else window.split()
+
+
+def reduces_whole_axes(window: Window) -> bool:
+    """Whether windows are reduced as whole axes: large windows that share no cells."""
+    return window.tiles and window.cells > MOST_READS and not window.has_bins
+
+
+def takes_pieces(part: Window) -> bool:
+    """Whether windows are assembled from pieces: beyond 64 cells along an axis, so that work grows logarithmically."""
+    return len(part.axes) == 1 and part.cells > 64 and not (part.tiles or part.has_footprint)
+
+
+# Selections, reading what they find, and routing to it.
+
+
+def windows_in_turn(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
+    """The windows that a selection from an array of this shape is made of, the last axes first, with offsets for each.
+
+    They are what the backward pass keeps, chosen for the named platform or JAX's default one; every platform can
+    evaluate them.
+    """
+    if is_portable() or window.cells > 2**32:
+        # JAX has no wider offsets unless x64 is enabled.
+        return window.split()
+    return selection_order(window, shape) if default_platform() == "cpu" else order(window)
+
+
+def first_winners(x: jax.Array, windows: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
+    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the first cell that has it.
+
+    The windows are taken in turn, and each has row-major offsets of its own. `masked` is a mask and its
+    `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an offset to
+    which no cotangent is sent.
+    """
+    dtypes = [np.min_scalar_type(window.cells - 1) for window in windows]
+    like = winners_like(x, windows, dtypes if masked is None else [first.dtype for first in masked[1]])
+    return on_every_platform(partial(_first_winners, windows=tuple(windows), op=op), x, masked, like=like)
+
+
+def first_present(mask: jax.Array, windows: Sequence[Window]) -> tuple[jax.Array, Offsets]:
+    """Which windows hold a cell of a mask, and the offsets of the first; without any, those of no cell."""
+
+    def find(mask: jax.Array) -> tuple[jax.Array, Offsets]:
+        nonempty, (*inner, first) = _first_winners(mask, None, windows, lax.max)
+        none = no_offset(windows[-1])
+        return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
+
+    dtypes = [np.min_scalar_type(window.cells - (window != windows[-1])) for window in windows]
+    return on_every_platform(find, mask, like=winners_like(mask, windows, dtypes))
+
+
+def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window], op: Operation) -> Winners:
+    first = None
+    if masked is not None:
+        mask, first = masked
+        if known_platform() == "gpu" and len(windows) == 1 and windows[0].cells <= MOST_READS:
+            # The mask is read at every cell: an array with masked cells filled in would be a separate kernel.
+            values, offsets = select_present_by_slices(x, mask, no_offset(windows[0]), windows[0], op)
+            return values, (offsets,)
+        x = jnp.where(mask, x, identity(op, x.dtype))
+    recorded: list[jax.Array] = []
+    for number, window in enumerate(windows):
+        if recorded and known_platform() == "gpu":
+            # These are separate kernels. Without this, one would write all cells of a window for the next.
+            x, recorded[-1] = lax.optimization_barrier((x, recorded[-1]))
+        x, offsets = _select(x, window, op)
+        # Low padding and leading masked cells win only if no cell is better.
+        if first is not None:
+            offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
+        elif may_start_with_padding(window):
+            offsets = jnp.maximum(offsets, first_real_offsets(x.ndim, window, offsets.dtype))
+        recorded.append(offsets)
+    return x, tuple(recorded)
+
+
+def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
+    """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same windows.
+
+    16-bit cotangents are added in float32 and rounded once.
+    """
+
+    def sent(cotangent: jax.Array, offsets: Offsets) -> jax.Array:
+        dtype, route = cotangent.dtype, _route_on_cpu if known_platform() == "cpu" else _route_on_gpu
+        for window, own in zip(reversed(windows), reversed(offsets), strict=True):
+            cotangent = route(cotangent, own, window)
+        return cotangent.astype(dtype)
+
+    return on_every_platform(sent, cotangent, offsets)
+
+
+def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
+    platform = known_platform()
+    if platform == PORTABLE:
+        return select_by_slices(x, window, op)
+    return (_select_on_cpu if platform == "cpu" else _select_on_gpu)(x, window, op)
+
+
+def _select_on_cpu(x: jax.Array, window: Window, op: Operation) -> Winner:
+    if window.has_bins and by_table(window):
+        values, offsets = in_periods(partial(select_by_slices, op=op), window, materialize(x))
+        return materialize(values), materialize(offsets)
+    if isinstance(window, FootprintWindow):
+        return stage(partial(select_footprint, window=window, op=op), x)
+    if window.tiles and (window.cells > 64 or window.is_single):
+        # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
+        lowering = select_by_blocks
+    else:
+        lowering = select_in_pieces if folds_pieces(window) else select_by_slices
+    step = partial(lowering, window=window, op=op)
+    if is_stage(window, x.shape):
+        return stage(step, x)
+    values, offsets = step(x)
+    if (len(window.axes) == 1 or window.tiles) and window.cells > 2:
+        # A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times
+        # as long. So does one that selects again for every cell of windows that share none.
+        return materialize(values), materialize(offsets)
+    return materialize(values), offsets
+
+
+def _select_on_gpu(x: jax.Array, window: Window, op: Operation) -> Winner:
+    if reduces_whole_axes(window):
+        return select_by_axes(x, window, op)
+    if isinstance(window, FootprintWindow):
+        return select_footprint(x, window, op)
+    return (select_in_pieces if takes_pieces(window) else select_by_slices)(x, window, op)
+
+
+def _route_on_cpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    # Widened once, not for every window that holds a cell.
+    cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
+    if window.has_bins and by_table(window):
+        return route_by_comparison([materialize(cotangent)], [materialize(offsets)], window)
+    if isinstance(window, FootprintWindow):
+        return stage(partial(add_to_chosen, window=window), [cotangent], [offsets])
+    if routes_in_pieces(window):
+        return route_in_pieces(cotangent, offsets, window)
+    if len(window.axes) == 1 and window.cells > 8 * window.axes[0].stride:
+        # Padded before the winners are found, it would fill memory until then. Other windows take longer this way.
+        cotangent = materialize(cotangent, offsets)
+    # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
+    step = partial(route_by_comparison, window=window)
+    if is_stage(window, cotangent.shape):
+        return stage(step, [cotangent], [offsets])
+    return materialize(step([cotangent], [offsets]))
+
+
+def _route_on_gpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    if isinstance(window, FootprintWindow):
+        return add_to_chosen([cotangent], [offsets], window)
+    if takes_pieces(window):
+        return route_in_pieces(cotangent, offsets, window)
+    return route_by_comparison([cotangent], [offsets], window)
+
+
+def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
+    """The windows that a selection takes one after the other: all axes at once, or one at a time, the last one first.
+
+    All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window. With 6 channels last
+    or more, it is 1.3 to 4 times as fast for windows of up to 27 cells that share few of them.
+    """
+    few = window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64))
+    share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes))
+    at_once = few or (share_few and not is_innermost(window, shape, channels=6))
+    return (window,) if window.has_footprint or (at_once and not window.has_bins) else window.split()
+
+
+def is_stage(part: Window, shape: Sequence[int]) -> bool:
+    """Whether the step that selects or routes along these axes of an array is a separate stage.
+
+    A loop that pads the innermost axis is 5 times slower if the previous step is fused into it; along other axes
+    padding costs nothing. Up to 4 cells, selecting again while routing is as fast. If windows share no cells, it is
+    enough to materialize the winners.
+    """
+    several_steps = part.cells > (64 if part.tiles else 4)
+    return several_steps and (len(part.axes) > 1 or is_innermost(part, shape))
+
+
+def routes_in_pieces(part: Window) -> bool:
+    """Whether cotangents are routed to the piece of the window that holds the winner, and then to the cell in it.
+
+    The alternative is a comparison for each of the windows that hold a cell.
+    """
+    axis, *others = part.axes
+    return not (others or part.has_footprint) and axis.kernel > 8 and axis.extent > 16 * axis.stride
+
+
+def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """The cell of every window at its row-major offset; 0 at the offset that no cell has."""
+    like = jax.ShapeDtypeStruct(offsets.shape, x.dtype)
+    return on_every_platform(lambda x, offsets: read_winners(x, (offsets,), (window,)), x, offsets, like=like)
+
+
+def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
+    """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
+    return on_every_platform(partial(add_to_chosen, window=window), list(cotangents), list(offsets))
+
+
+@dataclass(frozen=True)
+class ReadWinners(LinearMap):
+    """Read the cell at each winner's offsets, as recorded for these windows; the transpose routes to it."""
+
+    windows: tuple[Window, ...]
+
+    def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
+        return on_every_platform(partial(read_winners, windows=self.windows), x, offsets)
+
+    def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
+        return route_to_winners(cotangent, offsets, self.windows)
+
+
+@dataclass(frozen=True)
+class ReadChosen(LinearMap):
+    """Read the cell of every window at its row-major offset; the transpose adds up in the accumulation dtype."""
+
+    window: Window
+
+    def forward(self, x: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        return read_at_offsets(x, offsets, self.window)
+
+    def transpose(self, cotangent: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        return route_to_chosen([cotangent], [offsets], self.window).astype(cotangent.dtype)
+
+
+def keeps_cells(window: Window, dtype: Any) -> bool:
+    """Whether a selection keeps its cells instead of offsets, and routes cotangents by `select-and-scatter`.
+
+    `select-and-scatter` has no dilation and handles all axes at once.
+    """
+    return (
+        dtype in (jnp.float32, jnp.bfloat16)
+        and window.cells <= MOST_READS
+        and not (window.has_bins or window.has_footprint)
+        and all(axis.dilation == 1 for axis in window.axes)
+    )
+
+
+@dataclass(frozen=True)
+class FindWinners(LinearMap):
+    """Read the cell that wins by `op`, found again among the cells x; the transpose routes to it.
+
+    The residuals are x and the extremes.
+    """
+
+    window: Window
+    op: Operation
+
+    def forward(self, vector: jax.Array, x: jax.Array, _: jax.Array, /) -> jax.Array:
+        _, offsets = first_winners(x, (self.window,), self.op)
+        return ReadWinners((self.window,)).forward(vector, offsets)
+
+    def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
+        def exact(cotangent: jax.Array, x: jax.Array, _: jax.Array) -> jax.Array:
+            _, offsets = first_winners(x, (self.window,), self.op)
+            return route_to_winners(cotangent, offsets, (self.window,))
+
+        native = partial(_send_on_tpu, exact=exact, window=self.window, op=self.op)
+        return by_platform(cotangent, x, values, cpu=exact, gpu=exact, tpu=native)
+
+
+def _send_on_tpu(
+    cotangent: jax.Array,
+    x: jax.Array,
+    values: jax.Array,
+    *,
+    exact: Callable[..., jax.Array],
+    window: Window,
+    op: Operation,
+) -> jax.Array:
+    """Send each output's cotangent to its winner by `select-and-scatter`, where that keeps the contract.
+
+    It picks the first of equal cells, but the cell after a NaN in place of the NaN, and padding in place of a cell that
+    is as low. So if any extreme is NaN or infinite, the `exact` lowering finds winners and routes to them. The same
+    holds where devices may share an axis, unless windows overlap only their neighbours: it would be wrong at the edges.
+    """
+
+    def native(cotangent: jax.Array) -> jax.Array:
+        wide = accumulation_dtype(x.dtype)
+        _, pull_back = jax.vjp(partial(native_reduce_window, window=window, op=op), x.astype(wide))
+        return pull_back(cotangent.astype(wide))[0].astype(cotangent.dtype)
+
+    if not (on_one_device() or all(axis.extent < 2 * axis.stride for axis in window.axes)):
+        return exact(cotangent, x, values)
+    return if_all(jnp.isfinite(values), native, lambda cotangent: exact(cotangent, x, values), cotangent)

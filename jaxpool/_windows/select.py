@@ -1,0 +1,399 @@
+"""Selections: the extreme of every window and where it is, reading the cells found, and routing to them.
+
+A winner is recorded as its row-major offset in the window, in the smallest unsigned dtype that numbers its cells: one
+byte per output up to 256 cells. Only a strictly better cell replaces an earlier one, so the first of several equal
+cells wins. NaN wins over every number, and the first NaN over later ones.
+
+Windows may be taken in turn, the last axes first: the first winner of a window in row-major order is the winner of the
+first row that has the best winner. All windows that pick the same row share its winner, and so does the way back:
+cotangents go from the last of these windows to the first, each along offsets of its own.
+
+Reading the cell at every window's recorded offset is the tangent map of every pool that selects; its transpose routes
+cotangents to these cells. Both compare the offsets with the numbers of the cells, so each is one loop over slices, and
+data along sharded axes stays in place. Cells chosen at random or by rank are different from winners: two windows may
+choose different cells of the same row, so all axes are handled at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpool._jax.stages import materialize, stage
+from jaxpool._kernels import FootprintWindow
+from jaxpool._sharding import vary_with
+from jaxpool._sizes import copied_cells
+from jaxpool._window import Window, WindowAxis
+from jaxpool._windows.cells import (
+    MOST_IN_BLOCK,
+    Blocks,
+    cells_at_offsets,
+    fold_offsets,
+    fold_windows,
+    in_tiles,
+    is_looped,
+    join_blocks,
+    pad_windows,
+    split_blocks,
+    zeros_after,
+)
+from jaxpool._windows.gather import Covered, gather_windows
+from jaxpool._windows.operations import (
+    Arrays,
+    Operation,
+    accumulation_dtype,
+    decode,
+    encode,
+    identity,
+    merge_axis,
+    numbers_of,
+    pad,
+    reduction_dtype,
+)
+from jaxpool._windows.reduce import (
+    equal_steps,
+    join_pieces,
+)
+
+# The extreme of every window, and the row-major offset of the first cell that has it.
+Winner = tuple[jax.Array, jax.Array]
+# With more cells, reading at a position that is data is faster than a comparison for each cell.
+_MOST_COMPARISONS = 64
+# One array for each of the windows that are taken in turn.
+Offsets = tuple[jax.Array, ...]
+Winners = tuple[jax.Array, Offsets]
+# A mask that broadcasts against the cells, and the offsets of the first cells that it holds; for an empty window the
+# last of them is the offset of no cell.
+Masked = tuple[jax.Array, Offsets]
+
+
+def select_by_slices(x: jax.Array, window: Window, op: Operation) -> Winner:
+    """Compare one shifted slice per cell of the window with the winner of those before it."""
+    values, dtype = cells_at_offsets(x, window, identity(op, x.dtype)), number_dtype(window)
+    candidates = (
+        (cells, jnp.full_like(cells, number, dtype)) for cells, number in zip(values, window.numbers, strict=True)
+    )
+    return reduce(partial(better, op=op), candidates)
+
+
+def reduce_by_comparison(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """Reduce every window of x by plain operations, for interpreters of programs that know no windowed ones.
+
+    JAX's own derivative of a maximum shares ties, and that of a windowed one scatters. Here a cell replaces another
+    only if it is strictly better, by `select`: so the derivative of the program is that of the first winner.
+    """
+
+    def best(first: jax.Array, later: jax.Array) -> jax.Array:
+        return lax.select(replaces(first, later, op), later, first)
+
+    x = x.astype(reduction_dtype(op, x.dtype))
+    for part in window.split():
+        x = reduce(lax.add if op is lax.add else best, cells_at_offsets(x, part, identity(op, x.dtype)))
+    return x
+
+
+def number_dtype(window: Window) -> np.dtype:
+    """The smallest dtype that numbers the cells of a window."""
+    return np.min_scalar_type(window.cells - 1)
+
+
+def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
+    """The winner among the cells that a mask holds; the offset is `none` if there are none.
+
+    The mask is read at every cell of the window: an array with masked cells filled in, which windows read many times,
+    would be a separate kernel on a GPU.
+    """
+    values, mask_cells = cells_at_offsets(x, part, identity(op, x.dtype)), cells_at_offsets(mask, part, False)
+    best = None
+    for number, cells, present in zip(part.numbers, values, mask_cells, strict=True):
+        index = np.array(number, none.dtype)[()]
+        if best is None:
+            best = cells, jnp.broadcast_to(jnp.where(present, index, none), cells.shape)
+        else:
+            wins = jnp.where(best[1] == none, True, replaces(best[0], cells, op))
+            wins = jnp.where(present, wins, False)
+            best = jnp.where(wins, cells, best[0]), jnp.where(wins, index, best[1])
+    assert best is not None
+    return best
+
+
+def select_by_blocks(x: jax.Array, window: Window, op: Operation) -> Winner:
+    """Find the extreme, then the lowest number of the cells that equal it; for windows that share no cells."""
+    # Read more than once: for the extreme, and again for the cell that has it.
+    return first_in_blocks(materialize(pad_windows(x, window, identity(op, x.dtype))), window, op)
+
+
+def first_in_blocks(padded: jax.Array, window: Window, op: Operation) -> tuple[jax.Array, jax.Array]:
+    """The extreme of windows that tile an array, and the lowest number of a cell that has it."""
+    cells, axes = split_blocks(padded, window)
+    best = materialize(fold_windows(cells, axes, window, op))
+    # In 32 bits: their minimum compiles to faster code than that of bytes. The best of a window that holds NaN is NaN.
+    numbers, found = numbers_of(cells.shape, axes, np.uint32), (cells == best) | (cells != cells)
+    first = jnp.where(found, numbers, np.uint32(np.iinfo(np.uint32).max)).min(axes, keepdims=True)
+    offsets = first.astype(np.min_scalar_type(window.cells - 1))
+    return join_blocks(best, axes, window), join_blocks(offsets, axes, window)
+
+
+def better(first: Winner, later: Winner, op: Operation) -> Winner:
+    """The winner of an earlier and a later candidate: only a strictly better one replaces the first."""
+    is_better = replaces(first[0], later[0], op)
+    return lax.select(is_better, later[0], first[0]), lax.select(is_better, later[1], first[1])
+
+
+def replaces(first: jax.Array, later: jax.Array, op: Operation) -> jax.Array:
+    """Whether a later cell is strictly better than the first."""
+    ordered = lax.gt if op is lax.max else lax.lt
+    if not jnp.issubdtype(first.dtype, jnp.floating):
+        return ordered(later, first)
+    unordered = lax.le if op is lax.max else lax.ge
+    return ~unordered(later, first) & (first == first)
+
+
+def select_in_pieces(x: jax.Array, window: Window, op: Operation) -> Winner:
+    """Take the best of the winners of the pieces."""
+    padded = pad_windows(x, window, identity(op, x.dtype))
+    first = jnp.zeros_like(padded, number_dtype(window))
+    values, offsets = join_pieces(partial(join_winners, op=op), (padded, first), window)
+    return values, offsets
+
+
+def join_winners(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
+    winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
+    return reduce(partial(better, op=op), winners)
+
+
+def select_by_axes(x: jax.Array, window: Window, op: Operation) -> Winner:
+    """Reduce whole axes of pairs of a cell and its number, for windows that share no cells."""
+    cells, axes = split_blocks(pad_windows(x, window, identity(op, x.dtype)), window)
+    # Zeros with the sharding of the cells, which vary over the same devices.
+    found = (cells != cells).astype(np.int32) * np.int32(0) + numbers_of(cells.shape, axes, np.int32)
+
+    def first(one: Arrays, other: Arrays) -> Winner:
+        # Whatever the order of the pairs, the one with the lower number counts as the first.
+        swapped = one[1] > other[1]
+        early = lax.select(swapped, other[0], one[0]), lax.min(one[1], other[1])
+        late = lax.select(swapped, one[0], other[0]), lax.max(one[1], other[1])
+        return better(early, late, op)
+
+    start = (identity(op, x.dtype), np.int32(np.iinfo(np.int32).max))
+    values, found = (lax.expand_dims(each, axes) for each in lax.reduce((cells, found), start, first, axes))
+    return join_blocks(values, axes, window), join_blocks(found, axes, window).astype(number_dtype(window))
+
+
+def select_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> Winner:
+    """The extreme of every window by `op`, and its row-major offset."""
+    return select_in_loop(x, window, op) if is_looped(window) else select_by_slices(x, window, op)
+
+
+def select_in_loop(x: jax.Array, part: Window, op: Operation) -> Winner:
+    """The extreme of every window and its row-major number, one block of cells after the other.
+
+    For large footprints, which cannot be taken axis by axis.
+    """
+    fill, shape = identity(op, x.dtype), part.output_shape(x.shape)
+
+    def take_better(best: Arrays, cells: Arrays, number: Any) -> Arrays:
+        return better((best[0], best[1]), (cells[0], jnp.full_like(best[1], number)), op)
+
+    start = jnp.full(shape, fill), jnp.full(shape, part.numbers[0], np.int32)
+    values, offsets = fold_offsets(take_better, start, (pad_windows(x, part, fill),), part)
+    return values, offsets.astype(number_dtype(part))
+
+
+def no_offset(window: Window) -> Any:
+    """An offset that no cell has."""
+    return np.array(window.cells, np.min_scalar_type(window.cells))[()]
+
+
+def may_start_with_padding(window: Window) -> bool:
+    """Whether a cell of padding may come before all real cells of a window, in row-major order."""
+    return any(axis.low or (window.has_footprint and axis.overhang > 0) for axis in window.axes)
+
+
+def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
+    """The offset of the first cell of every window that is not low padding, broadcastable against the output.
+
+    With a footprint it is the first cell that is no padding at all, as the first one may be in the high padding.
+    """
+    if isinstance(window, FootprintWindow):
+        return jnp.asarray(window.first_real_numbers(rank), dtype)
+    # One for each axis, joined in the program, which need not read a table of them all.
+    along = (jnp.asarray(axis.first_real_offsets(rank), dtype) for axis in window.axes)
+    return encode(along, [axis.kernel for axis in window.axes[1:]])
+
+
+def composed(*offsets: jax.Array, windows: Sequence[Window]) -> jax.Array:
+    """The row-major offsets of winners among all cells, from those in windows that are taken in turn."""
+    (numbers, *others), cells = offsets, windows[0].cells
+    for window, own in zip(windows[1:], others, strict=True):
+        inner = read_winners(numbers, (own,), (window,))
+        numbers = encode((own, inner.astype(np.min_scalar_type(window.cells * cells - 1))), (cells,))
+        cells *= window.cells
+    return numbers
+
+
+def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
+    """The int32 row-major position of each winner, or of the cell it copies, among the cells of the pooled axes."""
+    positions = []
+    along = decode(offsets.astype(jnp.int32), [axis.kernel for axis in window.axes[1:]])
+    for axis, offset in zip(window.axes, along, strict=True):
+        position = offset * axis.dilation + axis.starts(offsets.ndim)
+        if axis.extension is not None:
+            position = copied_cells(position, axis.size, axis.extension)
+        positions.append(position)
+    return encode(positions, [axis.size for axis in window.axes[1:]])
+
+
+def winners_like(x: jax.Array, windows: Sequence[Window], dtypes: Sequence[Any]) -> tuple[Any, Any]:
+    """Shapes and dtypes of winners: their values, and the offsets of these dtypes in one window after the other."""
+    shape, offsets = x.shape, []
+    for window, dtype in zip(windows, dtypes, strict=True):
+        shape = window.output_shape(shape)
+        offsets.append(jax.ShapeDtypeStruct(shape, dtype))
+    return jax.ShapeDtypeStruct(shape, x.dtype), tuple(offsets)
+
+
+def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[Window]) -> jax.Array:
+    """Read the cell at each winner's offsets, in one window after the other, as recorded."""
+    for window, own in zip(windows, offsets, strict=True):
+        x = _read_at_offsets(x, own, window)
+    return x
+
+
+def _read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Read the cell of every window at its row-major offset; 0 at the offset that no cell has."""
+    if window.has_bins:
+        x, window = in_tiles(x, window, 0)
+    if window.held <= _MOST_COMPARISONS:
+        return _read_by_comparison(x, offsets, window)
+    return (_read_in_blocks if window.tiles else _read_at_positions)(pad_windows(x, window, 0), offsets, window)
+
+
+def _read_by_comparison(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    result = jnp.zeros(offsets.shape, x.dtype)
+    for number, cells in zip(window.numbers, cells_at_offsets(x, window, 0), strict=True):
+        result = jnp.where(offsets == np.array(number, offsets.dtype)[()], cells, result)
+    return result
+
+
+def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Sum the cells of every window, with all but one set to 0; for windows that share no cells."""
+    cells, axes = split_blocks(padded, window)
+    one_cell_each = (replace(axis, size=axis.output, kernel=1, stride=1, low=0, high=0) for axis in window.axes)
+    wanted, _ = split_blocks(offsets, Window(tuple(one_cell_each)))
+    is_wanted = numbers_of(cells.shape, axes, np.int32) == wanted.astype(np.int32)
+    read = jnp.where(is_wanted, cells, jnp.zeros_like(cells))
+    total = lax.reduce(read, np.zeros((), read.dtype)[()], lax.add, axes)
+    return join_blocks(lax.expand_dims(total, axes), axes, window)
+
+
+def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    positions: list[jax.Array] = [lax.broadcasted_iota(np.int32, offsets.shape, axis) for axis in range(padded.ndim)]
+    along = decode(offsets.astype(np.int32), [axis.kernel for axis in window.axes[1:]])
+    for axis, offset in zip(window.axes, along, strict=True):
+        positions[axis.axis] = positions[axis.axis] * axis.stride + offset * axis.dilation
+    cells = padded.at[tuple(positions)].get(mode="clip")
+    return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))
+
+
+def route_by_comparison(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
+    """Send each window's cotangents to the cells at its offsets; 16-bit floats are added in float32.
+
+    Every offset of a window that holds a cell is compared with the number of the cell in that window.
+    """
+
+    def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        sent = []
+        for offset, cotangent in zip(windows[: len(offsets)], windows[len(offsets) :], strict=True):
+            chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
+            # Widened after it is sliced: on a TPU a wider array would be in memory.
+            term = jnp.where(chosen, cotangent, jnp.zeros_like(cotangent))
+            sent.append(term.astype(accumulation_dtype(cotangent.dtype)))
+        return reduce(lax.add, sent)
+
+    return gather_windows(contribution, [(each, 0) for each in (*offsets, *cotangents)], window)
+
+
+def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    """Send each window's cotangent to the cell at its offset: to the piece that holds it, then to a piece of that.
+
+    Several windows share a piece. Those with their winner in it agree on which of its cells that is, so one offset per
+    piece is enough. Here pieces start at every cell, and the last one in a window may overlap the one before: if it
+    reached beyond the window, other windows could have a better cell of it.
+    """
+    (axis,) = window.axes
+    cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
+    if axis.stride > 1:
+        cotangent, offsets = (_interleave_zeros(each, axis.axis, axis.stride) for each in (cotangent, offsets))
+    kernel = axis.kernel
+    # Up to 8 pieces per step cost less than two, as every step reads and writes whole arrays.
+    _, most = equal_steps(kernel, 8)
+    while kernel > most:
+        width = -(-kernel // most)
+        starts = [min(start, kernel - width) for start in range(0, kernel, width)]
+        # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
+        route = partial(route_to_pieces, starts=starts, width=width, axis=axis)
+        sent = stage(partial(route, op=lax.add), offsets, cotangent)
+        cotangent, offsets, kernel = sent, stage(partial(route, op=lax.max), offsets), width
+    cells = replace(axis, kernel=kernel, stride=1, output=cotangent.shape[axis.axis])
+    return stage(partial(route_by_comparison, window=Window((cells,))), [cotangent], [offsets])
+
+
+def route_to_pieces(
+    *arrays: jax.Array, starts: Sequence[int], width: int, axis: WindowAxis, op: Operation
+) -> jax.Array:
+    """The entries of the windows with their winner in a piece, or else the winner's offset in the piece; 0 in others.
+
+    The offsets of winners come before the entries. Windows start at every cell along the axis; their pieces have this
+    width, and these starts in the window, whose last cell is that of the last piece.
+    """
+    output = arrays[0].shape[axis.axis]
+    size, kernel = output + starts[-1] * axis.dilation, starts[-1] + width
+    windows = Window((replace(axis, size=size, kernel=kernel, stride=1, low=0, output=output),))
+
+    def contribution(start: Any, _: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+        offset, *entry = windows
+        number = partial(np.full, (), dtype=offset.dtype)
+        # A cell in the last two pieces counts as one of the first of them.
+        low = -(-start // width) * width
+        chosen = offset >= number(low)
+        if start < starts[-1]:
+            chosen &= offset < number(low + width)
+        sent = entry[0] if entry else offset - number(start)
+        return jnp.where(chosen, sent, jnp.zeros_like(sent))
+
+    return gather_windows(contribution, [(each, 0) for each in arrays], windows, combine=op, offsets=starts)
+
+
+def _interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
+    """Put stride - 1 zeros between the entries of an axis."""
+    shape = [1] * (array.ndim + 1)
+    shape[axis + 1] = stride
+    first = lax.broadcasted_iota(np.int32, shape, axis + 1) == 0
+    spaced = jnp.where(first, jnp.expand_dims(array, axis + 1), np.array(0, array.dtype)[()])
+    return lax.slice_in_dim(merge_axis(spaced, axis), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
+
+
+def add_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
+    """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
+    if not is_looped(window) or window.tiles:
+        return route_by_comparison(cotangents, offsets, window)
+    shape = list(cotangents[0].shape)
+    for axis in window.axes:
+        shape[axis.axis] = axis.low + axis.size + axis.overhang
+    blocks = Blocks(window, MOST_IN_BLOCK)
+
+    def route_to_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
+        # An offset in another block is the number of no cell in this one.
+        within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
+        return blocks.add(total, first, block, route_by_comparison(cotangents, within, block))
+
+    dtype = accumulation_dtype(cotangents[0].dtype)
+    total = vary_with(zeros_after(shape, dtype, window, *offsets), *cotangents, *offsets)
+    total = blocks.join(blocks.fold(route_to_block, blocks.split(total)), shape)
+    return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)
