@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.sharding import AxisType, PartitionSpec
+from jax.sharding import AxisType
 
 PLATFORMS = ("cpu", "gpu", "tpu")
 # As users name them: by these, and by JAX's own names for GPUs.
@@ -117,7 +116,7 @@ def inside(platform: str, devices: int | None = None) -> AbstractContextManager[
 
     Inside `jax.shard_map` each device has arrays of its own.
     """
-    known = _known_devices() if devices is None else 1 if inside_shard_map() else devices
+    known = _known_devices() if devices is None else 1 if _inside_shard_map() else devices
     return _Context(_lowering, _Lowering(platform, known))
 
 
@@ -140,35 +139,17 @@ def is_portable() -> bool:
     return known_platform() == PORTABLE
 
 
-def may_be_cpu() -> bool:
-    """Whether the program may run on a CPU, whose compiler needs special care."""
-    return known_platform() in (None, "cpu")
-
-
 def on_one_device() -> bool:
     """Whether all arrays are known to be on one device; for use in lowerings only.
 
     They are if the program runs on one, and inside `jax.shard_map`, if it maps over all axes of the mesh.
     """
-    return inside_shard_map() or lowered_for_one_device()
+    return _known_devices() == 1 or _inside_shard_map()
 
 
-def lowered_for_one_device() -> bool:
-    """Whether this is a lowering with all arrays on one device, and not a program that JAX may still differentiate."""
-    return _known_devices() == 1
-
-
-def inside_shard_map() -> bool:
-    """Whether this is inside `jax.shard_map` over all axes of the mesh: arrays are those of one device."""
+def _inside_shard_map() -> bool:
     mesh = jax.sharding.get_abstract_mesh()
     return not mesh.empty and all(kind == AxisType.Manual for kind in mesh.axis_types)
-
-
-def on_one_cpu(*arrays: jax.Array) -> bool:
-    """Whether this is a lowering for a CPU with all arrays on one device, and these in no mesh."""
-    if known_platform() != "cpu" or not on_one_device():
-        return False
-    return all(jax.typeof(array) == jax.typeof(jnp.zeros(array.shape, array.dtype)) for array in arrays)
 
 
 def in_no_mesh(*arrays: Any) -> bool:
@@ -176,17 +157,6 @@ def in_no_mesh(*arrays: Any) -> bool:
     kinds = map(jax.typeof, arrays)
     plain = all(kind == ShapedArray(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in kinds)
     return plain and jax.sharding.get_abstract_mesh().empty
-
-
-def repeat_along(array: jax.Array, other: jax.Array, axis: int) -> jax.Array:
-    """The array once for each entry along an axis of another one, on a new first axis that devices share like that."""
-    sharding = jax.typeof(other).sharding
-    entry = [*sharding.spec, *[None] * other.ndim][axis]
-    repeated = jnp.broadcast_to(array, (other.shape[axis], *array.shape))
-    if entry is None:
-        return repeated
-    with jax.sharding.use_abstract_mesh(sharding.mesh):
-        return jax.sharding.reshard(repeated, PartitionSpec(entry, *jax.typeof(array).sharding.spec))
 
 
 def most_devices() -> int:

@@ -17,9 +17,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import ShapedArray
+from jax.sharding import PartitionSpec
 
 from jaxpool._jax import platforms
-from jaxpool._jax.platforms import PLATFORMS, inside, known_platform, repeat_along
+from jaxpool._jax.platforms import PLATFORMS, inside, known_platform
 
 
 def available() -> bool:
@@ -169,7 +170,7 @@ def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformC
     count = call.vectors
     of_batch, along = next((array, axis) for array, axis in zip(arrays, axes, strict=True) if axis is not None)
     vectors = [
-        repeat_along(array, of_batch, along) if axis is None else jnp.moveaxis(array, axis, 0)
+        _repeat_along(array, of_batch, along) if axis is None else jnp.moveaxis(array, axis, 0)
         for array, axis in zip(arrays[:count], axes[:count], strict=True)
     ]
     arrays = [*vectors, *arrays[count:]]
@@ -177,6 +178,17 @@ def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformC
     like = [jax.ShapeDtypeStruct((of_batch.shape[along], *one.shape), one.dtype) for one in types]
     types = _types(partial(batched.evaluate, "gpu"), *arrays, like=like)
     return _bind(batched, arrays, types), [0] * len(types)
+
+
+def _repeat_along(array: jax.Array, other: jax.Array, axis: int) -> jax.Array:
+    """The array once for each entry along an axis of another one, on a new first axis that devices share like that."""
+    sharding = jax.typeof(other).sharding
+    entry = [*sharding.spec, *[None] * other.ndim][axis]
+    repeated = jnp.broadcast_to(array, (other.shape[axis], *array.shape))
+    if entry is None:
+        return repeated
+    with jax.sharding.use_abstract_mesh(sharding.mesh):
+        return jax.sharding.reshard(repeated, PartitionSpec(entry, *jax.typeof(array).sharding.spec))
 
 
 def _lower(platform: str, context: Any, *arrays: Any, call: PlatformCall, types: Any) -> Any:

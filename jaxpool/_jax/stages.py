@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpool._jax.platforms import is_portable, known_platform, may_be_cpu, on_one_cpu, on_one_device
+from jaxpool._jax.platforms import in_no_mesh, is_portable, known_platform, on_one_device
 from jaxpool._jax.primitives import available, by_platform
 
 
@@ -66,7 +66,7 @@ def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     reshape might have to gather them.
     """
     shape = jnp.broadcast_shapes(*(array.shape for array in arrays))
-    if not on_one_cpu(*arrays):
+    if not (known_platform() == "cpu" and on_one_device() and in_no_mesh(*arrays)):
         return function(*arrays)
     arrays = tuple(map(materialize, arrays))
     if not shape or 0 in shape or shape[-1] % 8 == 0:
@@ -96,7 +96,7 @@ def private_copy(array: jax.Array, fill: Any) -> jax.Array:
     """
     if on_one_device():
         return array
-    if may_be_cpu():
+    if known_platform() == "cpu":
         return lax.optimization_barrier(array)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return lax.optimization_barrier(array) if fill else array
@@ -127,6 +127,6 @@ def numbers_along(shape: Sequence[int], axis: int) -> Any:
 
     On GPUs an iota, with everything computed from it, becomes a separate kernel.
     """
-    if may_be_cpu() or shape[axis] > 64:
+    if known_platform() == "cpu" or shape[axis] > 64:
         return lax.broadcasted_iota(np.int32, shape, axis)
     return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])

@@ -132,7 +132,7 @@ def test_programs_on_one_device_are_known_as_such() -> None:
     known = []
 
     def step(platform: str, x: jax.Array) -> jax.Array:
-        known.append((platform, platforms.lowered_for_one_device()))
+        known.append((platform, platforms.on_one_device()))
         return 2 * x
 
     jax.jit(lambda x: primitives.call(step, x)).lower(np.ones(3, np.float32))
