@@ -100,7 +100,7 @@ def median_pool(
     algorithm", IEEE Transactions on Acoustics, Speech and Signal Processing 1979.
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    (values,) = _pool("median_pool", x, (_Quantile(0.5, _METHODS["linear"]),), where, rule, *sizes)
+    (values,) = _pool("median_pool", x, (0.5,), "linear", where, rule, *sizes)
     return values
 
 
@@ -171,23 +171,23 @@ def quantile_pool(
     Source: Justusson, "Median filtering: statistical properties", Topics in Applied Physics 43, 1981 (rank filters);
     Hyndman and Fan, "Sample quantiles in statistical packages", The American Statistician 1996 (nine of the methods).
     """
-    quantiles = _make_quantiles("quantile_pool", q, method)
+    quantiles = _check_quantiles("quantile_pool", q, method)
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    values = _pool("quantile_pool", x, quantiles, where, rule, *sizes)
+    values = _pool("quantile_pool", x, quantiles, method, where, rule, *sizes)
     return jnp.stack(values) if _is_several(q) else values[0]
 
 
 def _pool(
-    function: str, x: ArrayLike, quantiles: tuple[_Quantile, ...], where: ArrayLike | None, rule: Rule, *sizes: Any
+    function: str, x: ArrayLike, quantiles: tuple[float, ...], method: str, where: Any, rule: str, *sizes: Any
 ) -> list[jax.Array]:
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
     window.check_counts_fit(function)
-    return _quantiles(array, mask, window, quantiles, rule)
+    return _quantiles(array, mask, window, quantiles, method, rule)
 
 
 @core
 def _quantiles(
-    x: jax.Array, mask: jax.Array | None, window: Window, quantiles: tuple[_Quantile, ...], rule: str
+    x: jax.Array, mask: jax.Array | None, window: Window, quantiles: tuple[float, ...], method: str, rule: str
 ) -> list[jax.Array]:
     """The quantiles of every window, over the cells that the mask holds; 0 without any."""
     dtype, counts = x.dtype, None
@@ -195,13 +195,13 @@ def _quantiles(
     if mask is not None:
         x = jnp.where(mask, x, identity(lax.min, x.dtype))
         counts = reduce_windows(mask.astype(np.int32), window, lax.add)
-    values = selected_values(_Chosen(window, quantiles), rule, x, mask, counts)
+    values = selected_values(_Chosen(window, quantiles, method), rule, x, mask, counts)
     if jnp.issubdtype(dtype, jnp.inexact):
         values = [each.astype(dtype) for each in values]
     return [each if counts is None else jnp.where(counts > 0, each, jnp.zeros_like(each)) for each in values]
 
 
-def _make_quantiles(function: str, q: Any, method: Any) -> tuple[_Quantile, ...]:
+def _check_quantiles(function: str, q: Any, method: Any) -> tuple[float, ...]:
     """The quantiles; raise if q holds anything but numbers from 0 to 1, or the method is unknown."""
     check_no_mask(function, "q", q)
     if isinstance(q, (jax.Array, np.ndarray)):
@@ -216,7 +216,7 @@ def _make_quantiles(function: str, q: Any, method: Any) -> tuple[_Quantile, ...]
             f"{function}: method {method!r} is unknown; use 'linear' (a weighted mean of two), 'lower' or 'higher', or "
             f"another one of np.quantile: {', '.join(map(repr, _METHODS))}"
         )
-    return tuple(_Quantile(_checked(function, each), _METHODS[method]) for each in (q if _is_several(q) else (q,)))
+    return tuple(_checked(function, each) for each in (q if _is_several(q) else (q,)))
 
 
 def _is_several(q: Any) -> bool:
@@ -268,26 +268,19 @@ _METHODS: dict[str, _Method] = {
 }
 
 
-@dataclass(frozen=True)
-class _Quantile:
-    """Which quantile: `q` in [0, 1], and `method`, how to go between two cells."""
+def _ranks_around(q: float, method: str, counts: Any, most: int) -> tuple[Any, Any, Any]:
+    """The ranks of the two cells around a quantile of so many cells, and the weight of the second.
 
-    q: float
-    method: _Method
-
-    def ranks(self, counts: Any, most: int) -> tuple[Any, Any, Any]:
-        """The ranks of the two cells around the quantile of so many cells, and the weight of the second.
-
-        On a cell, its rank twice and the weight 0. The numbers are at most `most`. Results are in int32, and in float32
-        unless JAX has wider floats; in JAX if the numbers are, else in NumPy.
-        """
-        counts = counts if isinstance(counts, jax.Array) else np.asarray(counts, np.int32)
-        xp, alpha, beta, weight_of = jnp if isinstance(counts, jax.Array) else np, *self.method[:3]
-        first, part = _place(counts, most, Fraction(self.q), self.q * (1 - alpha - beta) + alpha - 1, xp)
-        weight = weight_of(first, part).astype(part.dtype)
-        lower, upper = (xp.clip(rank, 0, xp.maximum(counts - 1, 0)) for rank in (first, first + 1))
-        lower, upper = xp.where(weight == 1, upper, lower), xp.where(weight == 0, lower, upper)
-        return lower, upper, xp.where(lower < upper, weight, 0)
+    On a cell, its rank twice and the weight 0. The numbers are at most `most`. Results are in int32, and in float32
+    unless JAX has wider floats; in JAX if the numbers are, else in NumPy.
+    """
+    counts = counts if isinstance(counts, jax.Array) else np.asarray(counts, np.int32)
+    xp, alpha, beta, weight_of = jnp if isinstance(counts, jax.Array) else np, *_METHODS[method][:3]
+    first, part = _place(counts, most, Fraction(q), q * (1 - alpha - beta) + alpha - 1, xp)
+    weight = weight_of(first, part).astype(part.dtype)
+    lower, upper = (xp.clip(rank, 0, xp.maximum(counts - 1, 0)) for rank in (first, first + 1))
+    lower, upper = xp.where(weight == 1, upper, lower), xp.where(weight == 0, lower, upper)
+    return lower, upper, xp.where(lower < upper, weight, 0)
 
 
 def _place(counts: Any, most: int, slope: Fraction, shift: float, xp: Any) -> tuple[Any, Any]:
@@ -333,27 +326,25 @@ class _Mean(NamedTuple):
 
 
 def _ranks_and_means(
-    counts: jax.Array | None, window: Window, quantiles: tuple[_Quantile, ...], rank: int
+    counts: jax.Array | None, window: Window, quantiles: tuple[float, ...], method: str, rank: int
 ) -> tuple[list[Rank], list[_Mean]]:
     """The different ranks that determine the quantiles of every window, and the quantiles as means of their cells.
 
     `counts` are the numbers of unmasked cells; None if only padding is absent. Arrays have `rank` axes.
     """
     held: Any = window.counts(rank, padding=False) if counts is None else counts
-    possible = None
+    possible = np.arange(window.held + 1) if window.held <= MOST_IN_NETWORK else None
     if counts is None:
         possible = np.array(window.possible_counts())
-    elif window.held <= MOST_IN_NETWORK:
-        possible = np.arange(window.held + 1)
     ranks, means = dict[tuple[Any, ...], Rank](), list[_Mean]()
-    for quantile in quantiles:
-        *wanted, weight = map(materialize, quantile.ranks(held, window.held))
+    for q in quantiles:
+        *wanted, weight = map(materialize, _ranks_around(q, method, held, window.held))
         # What tells a rank from others: where windows have few numbers of cells, the rank for each of these.
         columns: list[tuple[Any, ...]]
         if possible is None:
-            columns = [(quantile.q, second) for second in range(1 + (quantile.method.averages and 0 < quantile.q < 1))]
+            columns = [(q, second) for second in range(1 + (_METHODS[method].averages and 0 < q < 1))]
         else:
-            *both, weights = quantile.ranks(possible, window.held)
+            *both, weights = _ranks_around(q, method, possible, window.held)
             columns = [tuple(each.tolist()) for each in both[: 1 + weights.any()]]
         numbers = list[int]()
         for column, each in zip(columns, wanted, strict=False):
@@ -391,29 +382,28 @@ def _mean(cells: Arrays, mean: _Mean, dtype: Any, *, between: bool = False) -> j
 @dataclass(frozen=True)
 class _Chosen(CellSelector):
     window: Window
-    quantiles: tuple[_Quantile, ...]
+    quantiles: tuple[float, ...]
+    method: str
 
     def select(self, x: jax.Array, mask: jax.Array | None, counts: jax.Array | None, /) -> ValuesAndResiduals:
-        ranks, means = _ranks_and_means(counts, self.window, self.quantiles, x.ndim)
+        ranks, means = _ranks_and_means(counts, self.window, self.quantiles, self.method, x.ndim)
         shape, dtypes = self.window.output_shape(x.shape), (x.dtype, np.min_scalar_type(self.window.cells - 1))
         like = tuple((jax.ShapeDtypeStruct(shape, dtype),) * len(ranks) for dtype in dtypes)
         cells, offsets = on_every_platform(self._cells, x, mask, counts, like=like)
-        values = []
-        for quantile, mean in zip(self.quantiles, means, strict=True):
-            dtype = np.float32 if quantile.method.averages and not jnp.issubdtype(x.dtype, jnp.inexact) else x.dtype
-            values.append(_mean(cells, mean, dtype, between=True))
-        return tuple(values), (offsets, counts)
+        averages = _METHODS[self.method].averages and not jnp.issubdtype(x.dtype, jnp.inexact)
+        dtype = np.float32 if averages else x.dtype
+        return tuple(_mean(cells, mean, dtype, between=True) for mean in means), (offsets, counts)
 
     def _cells(self, x: jax.Array, mask: jax.Array | None, counts: jax.Array | None) -> tuple[Arrays, Arrays]:
         """The values and the offsets of the cells at the ranks of the quantiles."""
         present = present_cells(mask, self.window, x.ndim)
-        ranks, _ = _ranks_and_means(counts, self.window, self.quantiles, x.ndim)
+        ranks, _ = _ranks_and_means(counts, self.window, self.quantiles, self.method, x.ndim)
         values = stage(partial(values_at_ranks, window=self.window, ranks=ranks), x)
         return values, stage(partial(offsets_at_ranks, window=self.window, ranks=ranks), x, present, values)
 
     @property
     def read(self) -> LinearMap:
-        return _MeansOfChosen(self.window, self.quantiles)
+        return _MeansOfChosen(self.window, self.quantiles, self.method)
 
 
 @dataclass(frozen=True)
@@ -421,16 +411,17 @@ class _MeansOfChosen(LinearMap):
     """The means of the cells at the offsets of all ranks."""
 
     window: Window
-    quantiles: tuple[_Quantile, ...]
+    quantiles: tuple[float, ...]
+    method: str
 
     def forward(self, x: jax.Array, offsets: Arrays, counts: jax.Array | None, /) -> Arrays:
         cells = tuple(read_at_offsets(x, each, self.window) for each in offsets)
-        _, means = _ranks_and_means(counts, self.window, self.quantiles, x.ndim)
+        _, means = _ranks_and_means(counts, self.window, self.quantiles, self.method, x.ndim)
         return tuple(_mean(cells, mean, x.dtype) for mean in means)
 
     def transpose(self, cotangents: Arrays, offsets: Arrays, counts: jax.Array | None, /) -> jax.Array:
         def route(cotangents: Arrays, offsets: Arrays, counts: jax.Array | None) -> jax.Array:
-            _, means = _ranks_and_means(counts, self.window, self.quantiles, cotangents[0].ndim)
+            _, means = _ranks_and_means(counts, self.window, self.quantiles, self.method, cotangents[0].ndim)
             shares, places = [], []
             for cotangent, mean in zip(cotangents, means, strict=True):
                 places += [offsets[rank] for rank in mean.ranks]

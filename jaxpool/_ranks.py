@@ -31,7 +31,8 @@ from jaxpool._sharding import vary_with
 MOST_IN_NETWORK = 64
 # The same elsewhere: one loop reads so many cells from a cache.
 _MOST_READS = 49
-# The most cells that bisection counts at once on a CPU. With 32 it takes up to twice as long, with 256 up to 5 times.
+# The most cells that bisection counts at once on a CPU; fewer for several ranks, as the loop takes long to compile.
+# With 32 it takes up to twice as long, with 256 up to 5 times.
 _MOST_COUNTED_AT_ONCE = 128
 
 
@@ -78,11 +79,10 @@ def _in_pairs(values: Sequence[jax.Array]) -> list[jax.Array]:
 
     So floats are materialized two by two, as complex numbers.
     """
-    if not jnp.issubdtype(values[0].dtype, jnp.floating):
-        return [materialize(value) for value in values]
-    pairs = [materialize(lax.complex(*pair)) for pair in zip(values[::2], values[1::2], strict=False)]
-    last = [materialize(values[-1])] if len(values) % 2 else []
-    return [part for pair in pairs for part in (lax.real(pair), lax.imag(pair))] + last
+    count = len(values) // 2 * 2 if jnp.issubdtype(values[0].dtype, jnp.floating) else 0
+    pairs = [materialize(lax.complex(*pair)) for pair in zip(values[:count:2], values[1:count:2], strict=True)]
+    parts = [part for pair in pairs for part in (lax.real(pair), lax.imag(pair))]
+    return [*parts, *map(materialize, values[count:])]
 
 
 def same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any) -> jax.Array:
@@ -97,7 +97,7 @@ def same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any)
 
     start = jnp.zeros(first.shape, np.int32), jnp.full(first.shape, highest)
     at_most, above = fold_offsets(least_above, start, (padded,), window)
-    # Materialized, or the next rank would evaluate it again for every cell.
+    # No cell is above NaN. Materialized, or the next rank would evaluate it again for every cell.
     return materialize(jnp.where(at_most > rank, first, above))
 
 
@@ -111,10 +111,8 @@ def offsets_at_ranks(
     filled = [(x, identity(lax.min, x.dtype)), *([] if present is None else [(present, False)])]
     padded, windows = pad_in_tiles(filled, window)
     below = _count_below(padded, values, windows, MOST_IN_BLOCK)
-    numbers = [
-        jnp.where(value != value, 0, rank.wanted - count)
-        for value, rank, count in zip(values, ranks, below, strict=True)
-    ]
+    found = zip(values, ranks, below, strict=True)
+    numbers = [jnp.where(value != value, 0, rank.wanted - count) for value, rank, count in found]
     dtype = np.min_scalar_type(window.cells - 1)
     return tuple(each.astype(dtype) for each in offsets_of_equal(padded, values, numbers, windows))
 
@@ -241,8 +239,8 @@ def _select_by_bisection(padded: jax.Array, window: Window, ranks: Sequence[Any]
     there are bits, each a count over shifted slices. No array holds more than one cell per window, however large the
     windows are, and each window may have a rank of its own.
     """
-    keys, at_once = keys_of(padded), _MOST_COUNTED_AT_ONCE if known_platform() == "cpu" else MOST_IN_BLOCK
-    bits, shape = 8 * keys.dtype.itemsize, window.output_shape(padded.shape)
+    at_once = max(MOST_IN_BLOCK, _MOST_COUNTED_AT_ONCE // len(ranks)) if known_platform() == "cpu" else MOST_IN_BLOCK
+    keys, bits = keys_of(padded), 8 * padded.dtype.itemsize
 
     def set_bit(number: jax.Array, found: Arrays) -> Arrays:
         bit = jnp.asarray(bits - 1 - number, keys.dtype)
@@ -254,6 +252,6 @@ def _select_by_bisection(padded: jax.Array, window: Window, ranks: Sequence[Any]
             for count, rank, candidate, each in zip(below, ranks, candidates, found, strict=True)
         )
 
-    lowest = vary_with(jnp.full(shape, np.iinfo(keys.dtype).min, keys.dtype), keys)
+    lowest = vary_with(jnp.full(window.output_shape(padded.shape), np.iinfo(keys.dtype).min, keys.dtype), keys)
     found = lax.fori_loop(0, bits, set_bit, (lowest,) * len(ranks))
     return tuple(values_of(each, padded.dtype) for each in found)

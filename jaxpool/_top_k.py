@@ -220,7 +220,7 @@ class _Largest(CellSelector):
         if mask is not None:
             held = reduce_windows(mask.astype(np.int32), self.window, lax.add)
 
-        def value(key: jax.Array, rank: jax.Array) -> jax.Array:
+        def value(key: jax.Array, rank: Any) -> jax.Array:
             return jnp.where(rank < held, values_of(~key, x.dtype), np.zeros((), x.dtype))
 
         return jax.vmap(value)(keys, np.arange(self.k, dtype=np.int32))
@@ -238,10 +238,9 @@ class _Largest(CellSelector):
         """The lowest keys of every window and their offsets; the last key and that of no cell beyond the cells."""
         if mask is not None:
             keys = jnp.where(mask, keys, identity(lax.min, keys.dtype))
-        shape = (self.k, *self.window.output_shape(keys.shape))
-        dtypes = keys.dtype, np.min_scalar_type(self.window.cells)
+        shape, dtypes = self.window.output_shape(keys.shape), (keys.dtype, np.min_scalar_type(self.window.cells))
+        like = tuple(jax.ShapeDtypeStruct((self.k, *shape), dtype) for dtype in dtypes)
         find = partial(_lowest_keys, window=self.window, k=self.k)
-        like = tuple(jax.ShapeDtypeStruct(shape, dtype) for dtype in dtypes)
         return on_every_platform(find, keys, mask, in_stage=True, like=like)
 
     @property
@@ -288,7 +287,7 @@ def _lowest_keys(keys: jax.Array, mask: jax.Array | None, window: Window, k: int
         return offset.astype(np.min_scalar_type(window.cells))
 
     key = materialize(reduce_windows(keys, window, lax.min))
-    last = vary_with(key, *padded), vary_with(jnp.zeros(key.shape, np.int32), *padded)
+    last = tuple(vary_with(each, *padded) for each in (key, jnp.zeros(key.shape, np.int32)))
     found: list[Arrays] = [(key, offset_of(*last))]
     for rank in range(1, min(k, _MOST_UNROLLED)):
         last, one = next_one(last, rank)
