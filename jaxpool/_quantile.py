@@ -1,36 +1,52 @@
 """Rank filters: the median of every window, and any other quantile, or several.
 
-What a quantile is says `_ranks/quantile_methods`, and where it is in windows of different numbers of cells,
-`_ranks/order_statistics`. Like an extreme it only reads cells: forward mode averages the tangents at the chosen cells,
-and reverse mode sends the cotangent to them in proportion to the weights of the mean. Several quantiles have one
-selection, of all ranks that any of them reads, and one map back.
+Like an extreme, a quantile only reads cells: forward mode averages the tangents at the chosen cells, and reverse mode
+sends the cotangent to them in proportion to the weights of the mean. Several quantiles have one selection, of all ranks
+that any of them reads, and one map back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._call import LESS_PADDING, core, extended, sliding
-from jaxpool._checks import Rule
+from jaxpool._checks import Rule, check_no_mask
 from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values
+from jaxpool._jax.stages import materialize, separate_term, stage
 from jaxpool._kernels import KernelSize
-from jaxpool._ranks import order_statistics as statistics
-from jaxpool._ranks.order_statistics import Counts, Quantiles
-from jaxpool._ranks.quantile_methods import Quantile, QuantileMethod, is_several, make_quantiles
+from jaxpool._ranks import MOST_IN_NETWORK, Rank, offsets_at_ranks, values_at_ranks
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
-from jaxpool._windows.cells import is_looped
-from jaxpool._windows.choices import on_every_platform, reduce_windows
-from jaxpool._windows.operations import Arrays, identity
+from jaxpool._windows.cells import is_looped, present_cells
+from jaxpool._windows.choices import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._windows.operations import Arrays, accumulation_dtype, identity
+
+QuantileMethod = Literal[
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    "interpolated_inverted_cdf",
+    "hazen",
+    "weibull",
+    "linear",
+    "median_unbiased",
+    "normal_unbiased",
+    "lower",
+    "higher",
+    "midpoint",
+    "nearest",
+]
 
 
 def median_pool(
@@ -83,7 +99,7 @@ def median_pool(
     algorithm", IEEE Transactions on Acoustics, Speech and Signal Processing 1979.
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    (values,) = _pool("median_pool", x, (Quantile(0.5, "linear"),), where, rule, *sizes)
+    (values,) = _pool("median_pool", x, (0.5,), "linear", where, rule, *sizes)
     return values
 
 
@@ -154,23 +170,23 @@ def quantile_pool(
     Source: Justusson, "Median filtering: statistical properties", Topics in Applied Physics 43, 1981 (rank filters);
     Hyndman and Fan, "Sample quantiles in statistical packages", The American Statistician 1996 (nine of the methods).
     """
-    quantiles = make_quantiles("quantile_pool", q, method)
+    quantiles = _check_quantiles("quantile_pool", q, method)
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
-    values = _pool("quantile_pool", x, quantiles, where, rule, *sizes)
-    return jnp.stack(values) if is_several(q) else values[0]
+    values = _pool("quantile_pool", x, quantiles, method, where, rule, *sizes)
+    return jnp.stack(values) if _is_several(q) else values[0]
 
 
 def _pool(
-    function: str, x: ArrayLike, quantiles: Quantiles, where: ArrayLike | None, rule: Rule, *sizes: Any
+    function: str, x: ArrayLike, quantiles: tuple[float, ...], method: str, where: Any, rule: str, *sizes: Any
 ) -> list[jax.Array]:
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
     window.check_counts_fit(function)
-    return _quantiles(array, mask, window, quantiles, rule)
+    return _quantiles(array, mask, window, quantiles, method, rule)
 
 
 @core
 def _quantiles(
-    x: jax.Array, mask: jax.Array | None, window: Window, quantiles: Quantiles, rule: str
+    x: jax.Array, mask: jax.Array | None, window: Window, quantiles: tuple[float, ...], method: str, rule: str
 ) -> list[jax.Array]:
     """The quantiles of every window, over the cells that the mask holds; 0 without any."""
     dtype, counts = x.dtype, None
@@ -178,10 +194,175 @@ def _quantiles(
     if mask is not None:
         x = jnp.where(mask, x, identity(lax.min, x.dtype))
         counts = reduce_windows(mask.astype(np.int32), window, lax.add)
-    values = selected_values(_Chosen(window, quantiles), rule, x, mask, counts)
+    values = selected_values(_Chosen(window, quantiles, method), rule, x, mask, counts)
     if jnp.issubdtype(dtype, jnp.inexact):
         values = [each.astype(dtype) for each in values]
     return [each if counts is None else jnp.where(counts > 0, each, jnp.zeros_like(each)) for each in values]
+
+
+def _check_quantiles(function: str, q: Any, method: Any) -> tuple[float, ...]:
+    """The quantiles; raise if q holds anything but numbers from 0 to 1, or the method is unknown."""
+    check_no_mask(function, "q", q)
+    if isinstance(q, (jax.Array, np.ndarray)):
+        given, fix = ("a traced value", "") if isinstance(q, jax.core.Tracer) else ("an array", ", as in tuple(q)")
+        raise TypeError(
+            f"{function}: q must be a Python number or a sequence of them, got {given}; give a number or a tuple{fix}"
+        )
+    if _is_several(q) and not q:
+        raise ValueError(f"{function}: q must be a number or several, got {q!r}; use 0.5 for the median")
+    if not isinstance(method, str) or method not in _METHODS:
+        raise ValueError(
+            f"{function}: method {method!r} is unknown; use 'linear' (a weighted mean of two), 'lower' or 'higher', or "
+            f"another one of np.quantile: {', '.join(map(repr, _METHODS))}"
+        )
+    return tuple(_checked(function, each) for each in (q if _is_several(q) else (q,)))
+
+
+def _is_several(q: Any) -> bool:
+    """Whether q is a sequence of quantiles, not a single one."""
+    return isinstance(q, Sequence) and not isinstance(q, str)
+
+
+def _checked(function: str, q: Any) -> float:
+    if isinstance(q, (bool, np.bool_)) or not isinstance(q, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{function}: q must be a number from 0 to 1, got {q!r}; use 0.5 for the median")
+    if not 0 <= q <= 1:
+        hint = f"; percent {q} is q={float(q) / 100:g}" if 1 < q <= 100 else "; use 0.5 for the median"
+        raise ValueError(f"{function}: q must be from 0 to 1, got {q}{hint}")
+    return float(q)
+
+
+# The definitions of quantiles: the numbers around place h among n sorted ones, counted from 0, are those of ranks ⌊h⌋
+# and ⌊h⌋ + 1, the first and the last one beyond the ends. The definitions that `np.quantile` has, of which nine are
+# those of Hyndman and Fan, differ in h and in the weight of the second number.
+
+
+class _Method(NamedTuple):
+    """A definition: h = q·(n + 1 - α - β) + α - 1, the weight of the second number for ⌊h⌋ and h - ⌊h⌋, and its kind.
+
+    The weight is elementwise in arrays. A method that does not average takes one of the two numbers.
+    """
+
+    alpha: float
+    beta: float
+    weight: Callable[[Any, Any], Any] = lambda lower, part: part
+    averages: bool = True
+
+
+_METHODS: dict[str, _Method] = {
+    "inverted_cdf": _Method(0, 1, lambda lower, part: part > 0, averages=False),
+    "averaged_inverted_cdf": _Method(0, 1, lambda lower, part: ((part > 0).astype(part.dtype) + 1) / 2),
+    # Halfway between two numbers, the one whose number from 1 is even; in "nearest", whose number from 0 is.
+    "closest_observation": _Method(-0.5, 1.5, lambda lower, part: (part > 0) | (lower % 2 == 0), averages=False),
+    "interpolated_inverted_cdf": _Method(0, 1),
+    "hazen": _Method(0.5, 0.5),
+    "weibull": _Method(0, 0),
+    "linear": _Method(1, 1),
+    "median_unbiased": _Method(1 / 3, 1 / 3),
+    "normal_unbiased": _Method(3 / 8, 3 / 8),
+    "lower": _Method(1, 1, lambda lower, part: part < 0, averages=False),
+    "higher": _Method(1, 1, lambda lower, part: part > 0, averages=False),
+    "midpoint": _Method(1, 1, lambda lower, part: (part > 0).astype(part.dtype) / 2),
+    "nearest": _Method(1, 1, lambda lower, part: (part > 0.5) | ((part == 0.5) & (lower % 2 == 1)), averages=False),
+}
+
+
+def _ranks_around(q: float, method: str, counts: Any, most: int) -> tuple[Any, Any, Any]:
+    """The ranks of the two cells around a quantile of so many cells, and the weight of the second.
+
+    On a cell, its rank twice and the weight 0. The numbers are at most `most`. Results are in int32, and in float32
+    unless JAX has wider floats; in JAX if the numbers are, else in NumPy.
+    """
+    counts = counts if isinstance(counts, jax.Array) else np.asarray(counts, np.int32)
+    xp, alpha, beta, weight_of = jnp if isinstance(counts, jax.Array) else np, *_METHODS[method][:3]
+    first, part = _place(counts, most, Fraction(q), q * (1 - alpha - beta) + alpha - 1, xp)
+    weight = weight_of(first, part).astype(part.dtype)
+    lower, upper = (xp.clip(rank, 0, xp.maximum(counts - 1, 0)) for rank in (first, first + 1))
+    lower, upper = xp.where(weight == 1, upper, lower), xp.where(weight == 0, lower, upper)
+    return lower, upper, xp.where(lower < upper, weight, 0)
+
+
+def _place(counts: Any, most: int, slope: Fraction, shift: float, xp: Any) -> tuple[Any, Any]:
+    """⌊h⌋ and h - ⌊h⌋ for h = slope·n + shift, in integers, as float32 has no digits for the h of a million cells.
+
+    Fractions have the bits of half an integer. slope·n is a sum over the bits of n, with a carry after every one.
+    """
+    bits = 8 * jax.dtypes.canonicalize_dtype(np.int64).itemsize - 2
+    integers = np.dtype(f"int{bits + 2}")
+
+    def fixed(number: Fraction) -> tuple[Any, Any]:
+        whole, part = divmod(round(number * 2**bits), 2**bits)
+        return np.array(whole, integers)[()], np.array(part, integers)[()]
+
+    counts = counts.astype(integers)
+    first, part = (xp.full_like(counts, each) for each in fixed(Fraction(shift)))
+    for bit in range(most.bit_length()):
+        whole, fraction = fixed(slope * 2**bit)
+        is_set = (counts >> bit) & 1
+        part = part + is_set * fraction
+        first = first + is_set * whole + (part >> bits)
+        part = part & (2**bits - 1)
+    # 0.14·50 must be 7, not the next number, which "higher" would round to 8; "nearest" rounds halves as well.
+    half = 2 ** (bits - 1)
+    # 1e-12 of the numbers that there are, and the rounding of the sum.
+    near = counts * (2**bits // 10**12) + counts // (10**12 // 2**bits + 1) + 2 * most.bit_length()
+    nearest = (part + half // 2) // half * half
+    part = xp.where(abs(part - nearest) <= near, nearest, part)
+    first, part = first + (part >> bits), part & (2**bits - 1)
+    return first.astype(np.int32), part.astype(np.float64 if bits > 32 else np.float32) / 2**bits
+
+
+# Where quantiles are among the cells of every window: at one rank or between two, depending on the number of cells.
+# Where this differs between windows, ranks and weights are computed from it on the device. Quantiles that read the same
+# ranks share them.
+
+
+class _Mean(NamedTuple):
+    """A quantile of every window as a mean of cells: the numbers of one rank or two, and the weight of the second."""
+
+    ranks: list[int]
+    weight: Any
+
+
+def _ranks_and_means(
+    counts: jax.Array | None, window: Window, quantiles: tuple[float, ...], method: str, rank: int
+) -> tuple[list[Rank], list[_Mean]]:
+    """The different ranks that determine the quantiles of every window, and the quantiles as means of their cells.
+
+    `counts` are the numbers of unmasked cells; None if only padding is absent. Arrays have `rank` axes.
+    """
+    held: Any = window.counts(rank, padding=False) if counts is None else counts
+    possible = np.arange(window.held + 1) if window.held <= MOST_IN_NETWORK else None
+    if counts is None:
+        possible = np.array(window.possible_counts())
+    ranks, means = dict[tuple[Any, ...], Rank](), list[_Mean]()
+    for q in quantiles:
+        *wanted, weight = map(materialize, _ranks_around(q, method, held, window.held))
+        # What tells a rank from others: where windows have few numbers of cells, the rank for each of these.
+        columns: list[tuple[Any, ...]]
+        if possible is None:
+            columns = [(q, second) for second in range(1 + (_METHODS[method].averages and 0 < q < 1))]
+        else:
+            *both, weights = _ranks_around(q, method, possible, window.held)
+            columns = [tuple(each.tolist()) for each in both[: 1 + weights.any()]]
+        numbers = list[int]()
+        for column, each in zip(columns, wanted, strict=False):
+            one = Rank(each, frozenset(() if possible is None else column), numbers[0] if numbers else None)
+            ranks.setdefault(column, one)
+            numbers.append([*ranks].index(column))
+        means.append(_Mean(numbers, weight))
+    return [*ranks.values()], means
+
+
+def _mean(cells: Arrays, mean: _Mean, dtype: Any, *, between: bool = False) -> jax.Array:
+    """The mean of cells, which may be infinite, or of their tangents; with `between` it is never outside the cells."""
+    lower, *upper = (cells[rank] for rank in mean.ranks)
+    if not upper:
+        return lower.astype(dtype)
+    lower, upper = (each.astype(accumulation_dtype(dtype)) for each in (lower, *upper))
+    weight = mean.weight.astype(lower.dtype)
+    value = jnp.where(weight == 0, lower, separate_term((1 - weight) * lower) + weight * upper)
+    return (jnp.clip(value, lower, upper) if between else value).astype(dtype)
 
 
 # Notation: c(o) and d(o) are the cells of window o at the two ranks around a quantile, sorted by value and then by
@@ -200,29 +381,28 @@ def _quantiles(
 @dataclass(frozen=True)
 class _Chosen(CellSelector):
     window: Window
-    quantiles: Quantiles
+    quantiles: tuple[float, ...]
+    method: str
 
-    def values(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> Arrays:
-        select = partial(statistics.chosen_cells, window=self.window, quantiles=self.quantiles)
-        cells = on_every_platform(select, x, counts, like=self._each_like(x, counts, x.dtype))
-        return statistics.means_of_chosen(cells, counts, self.window, self.quantiles)
+    def select(self, x: jax.Array, mask: jax.Array | None, counts: jax.Array | None, /) -> ValuesAndResiduals:
+        ranks, means = _ranks_and_means(counts, self.window, self.quantiles, self.method, x.ndim)
+        shape, dtypes = self.window.output_shape(x.shape), (x.dtype, np.min_scalar_type(self.window.cells - 1))
+        like = tuple((jax.ShapeDtypeStruct(shape, dtype),) * len(ranks) for dtype in dtypes)
+        cells, offsets = on_every_platform(self._cells, x, mask, counts, like=like)
+        averages = _METHODS[self.method].averages and not jnp.issubdtype(x.dtype, jnp.inexact)
+        dtype = np.float32 if averages else x.dtype
+        return tuple(_mean(cells, mean, dtype, between=True) for mean in means), (offsets, counts)
 
-    def select(self, x: jax.Array, mask: jax.Array | None, counts: Counts, /) -> ValuesAndResiduals:
-        select = partial(statistics.chosen, window=self.window, quantiles=self.quantiles)
-        like = tuple(
-            self._each_like(x, counts, dtype) for dtype in (x.dtype, np.min_scalar_type(self.window.cells - 1))
-        )
-        cells, offsets = on_every_platform(select, x, mask, counts, like=like)
-        return statistics.means_of_chosen(cells, counts, self.window, self.quantiles), (offsets, counts)
-
-    def _each_like(self, x: jax.Array, counts: Counts, dtype: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
-        """An array of windows for each rank."""
-        like = jax.ShapeDtypeStruct(self.window.output_shape(x.shape), dtype)
-        return (like,) * statistics.rank_count(counts, self.window, self.quantiles)
+    def _cells(self, x: jax.Array, mask: jax.Array | None, counts: jax.Array | None) -> tuple[Arrays, Arrays]:
+        """The values and the offsets of the cells at the ranks of the quantiles."""
+        present = present_cells(mask, self.window, x.ndim)
+        ranks, _ = _ranks_and_means(counts, self.window, self.quantiles, self.method, x.ndim)
+        values = stage(partial(values_at_ranks, window=self.window, ranks=ranks), x)
+        return values, stage(partial(offsets_at_ranks, window=self.window, ranks=ranks), x, present, values)
 
     @property
     def read(self) -> LinearMap:
-        return _MeansOfChosen(self.window, self.quantiles)
+        return _MeansOfChosen(self.window, self.quantiles, self.method)
 
 
 @dataclass(frozen=True)
@@ -230,17 +410,26 @@ class _MeansOfChosen(LinearMap):
     """The means of the cells at the offsets of all ranks."""
 
     window: Window
-    quantiles: Quantiles
+    quantiles: tuple[float, ...]
+    method: str
 
-    def forward(self, x: jax.Array, offsets: Arrays, counts: Counts, /) -> Arrays:
-        cells = statistics.read_ranks(x, offsets, self.window)
-        means = statistics.ranks_in(counts, self.window, self.quantiles, x.ndim).means
-        return tuple(statistics.weighted(cells, mean) for mean in means)
+    def forward(self, x: jax.Array, offsets: Arrays, counts: jax.Array | None, /) -> Arrays:
+        cells = tuple(read_at_offsets(x, each, self.window) for each in offsets)
+        _, means = _ranks_and_means(counts, self.window, self.quantiles, self.method, x.ndim)
+        return tuple(_mean(cells, mean, x.dtype) for mean in means)
 
-    def transpose(self, cotangents: Arrays, offsets: Arrays, counts: Counts, /) -> jax.Array:
-        def route(cotangents: Arrays, offsets: Arrays, counts: Counts) -> jax.Array:
-            means = statistics.ranks_in(counts, self.window, self.quantiles, cotangents[0].ndim).means
-            shares = statistics.shares_of_ranks(cotangents, means, len(offsets))
-            return statistics.route_ranks(shares, offsets, self.window).astype(cotangents[0].dtype)
+    def transpose(self, cotangents: Arrays, offsets: Arrays, counts: jax.Array | None, /) -> jax.Array:
+        def route(cotangents: Arrays, offsets: Arrays, counts: jax.Array | None) -> jax.Array:
+            _, means = _ranks_and_means(counts, self.window, self.quantiles, self.method, cotangents[0].ndim)
+            shares, places = [], []
+            for cotangent, mean in zip(cotangents, means, strict=True):
+                places += [offsets[rank] for rank in mean.ranks]
+                if len(mean.ranks) == 1:
+                    shares.append(cotangent)
+                else:
+                    wide = cotangent.astype(accumulation_dtype(cotangent.dtype))
+                    weight = mean.weight.astype(wide.dtype)
+                    shares += [(1 - weight) * wide, weight * wide]
+            return route_to_chosen(shares, places, self.window).astype(cotangents[0].dtype)
 
         return on_every_platform(route, cotangents, offsets, counts, in_stage=not is_looped(self.window))

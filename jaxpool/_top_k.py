@@ -1,18 +1,36 @@
-"""Top-k pooling: the largest cells of every window, and their indices. Their rules: `_ranks/largest`."""
+"""Top-k pooling: the k largest cells of every window, and their indices.
+
+Cells have keys, integers in the descending order of their values. The lowest keys are found one after the other.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._call import LESS_PADDING, sliding
+from jaxpool._call import LESS_PADDING, core, extended, sliding
 from jaxpool._checks import Rule, check_no_mask
+from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values, values_and_residuals
+from jaxpool._jax.stages import materialize
 from jaxpool._kernels import KernelSize
-from jaxpool._ranks.largest import largest, largest_with_indices
+from jaxpool._ranks import offsets_of_equal, same_or_next
+from jaxpool._sharding import vary_with
 from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._window import Window
+from jaxpool._windows.cells import is_looped, pad_in_tiles, present_cells
+from jaxpool._windows.choices import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
+from jaxpool._windows.operations import Arrays, identity, keys_of, pad, values_of
+from jaxpool._windows.select import winner_positions
+
+# The most ranks that are found one by one; the program loops over more.
+_MOST_UNROLLED = 8
 
 
 def top_k_pool(
@@ -74,7 +92,7 @@ def top_k_pool(
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("top_k_pool", x, sizes, where, rule, only_padding=LESS_PADDING)
     window.check_counts_fit("top_k_pool")
-    return largest(array, mask, window, _check_k("top_k_pool", k), rule)
+    return _largest(array, mask, window, _check_k("top_k_pool", k), rule)
 
 
 def top_k_pool_with_indices(
@@ -136,7 +154,7 @@ def top_k_pool_with_indices(
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
     window.check_counts_fit(function)
     window.check_positions_fit(function)
-    return largest_with_indices(array, mask, window, _check_k(function, k), rule)
+    return _largest_with_indices(array, mask, window, _check_k(function, k), rule)
 
 
 def _check_k(function: str, k: Any) -> int:
@@ -147,3 +165,140 @@ def _check_k(function: str, k: Any) -> int:
     if k < 1:
         raise ValueError(f"{function}: k must be at least 1, got {k}; it is the number of cells of each window")
     return int(k)
+
+
+@core
+def _largest(x: jax.Array, mask: jax.Array | None, window: Window, k: int, rule: str) -> jax.Array:
+    """The k largest cells of every window along a last axis, over the cells that the mask holds; 0 beyond them."""
+    dtype = x.dtype
+    x, mask, window = extended(x, mask, window)
+    selector = _Largest(window, min(k, window.held))
+    return _ranks_last(selected_values(selector, rule, x, mask), k, 0).astype(dtype)
+
+
+@core
+def _largest_with_indices(
+    x: jax.Array, mask: jax.Array | None, window: Window, k: int, rule: str
+) -> tuple[jax.Array, jax.Array]:
+    """The same and their row-major positions in the pooled axes; -1 beyond them."""
+    dtype, given = x.dtype, window
+    x, mask, window = extended(x, mask, window)
+    values, (offsets,) = values_and_residuals(_Largest(window, min(k, window.held)), rule, x, mask)
+    positions = jax.vmap(partial(winner_positions, window=given))(offsets)
+    positions = jnp.where(offsets < window.cells, positions, -1)
+    return _ranks_last(values, k, 0).astype(dtype), _ranks_last(positions, k, -1)
+
+
+def _ranks_last(found: jax.Array, k: int, absent: int) -> jax.Array:
+    """What is found for each rank, along a last axis of size k in place of the first one."""
+    return pad(jnp.moveaxis(found, 0, -1), {found.ndim - 1: (0, k - found.shape[0])}, absent)
+
+
+# Notation: c_r(o) is the cell of window o of rank r, the cells sorted in descending order, equal ones by their offset,
+# and NaN before all numbers; a dot marks a tangent, a bar a cotangent.
+#
+#     y_r(o) = x(c_r(o))        ẏ_r(o) = ẋ(c_r(o))        x̄(i) = Σ_r Σ_{o : c_r(o) = i} ȳ_r(o)
+#
+# All c_r are locally constant where no two cells are equal. There these are the derivatives, and all higher ones are
+# zero; at ties they are the derivatives for one order of the equal cells. The second and third formulas are the two
+# directions of `_ReadCells`, which needs the offsets of the cells but not x. A rank that a window does not have records
+# the offset of no cell, so that nothing is read or sent.
+
+
+@dataclass(frozen=True)
+class _Largest(CellSelector):
+    """The selection of the k largest cells; results and residuals have a first axis of ranks."""
+
+    window: Window
+    k: int
+
+    def values(self, x: jax.Array, mask: jax.Array | None, /) -> jax.Array:
+        keys, _ = self._lowest(_descending_keys(x), mask)
+        held = self.window.counts(x.ndim, padding=False)
+        if mask is not None:
+            held = reduce_windows(mask.astype(np.int32), self.window, lax.add)
+
+        def value(key: jax.Array, rank: Any) -> jax.Array:
+            return jnp.where(rank < held, values_of(~key, x.dtype), np.zeros((), x.dtype))
+
+        return jax.vmap(value)(keys, np.arange(self.k, dtype=np.int32))
+
+    def select(self, x: jax.Array, mask: jax.Array | None, /) -> ValuesAndResiduals:
+        keys = _descending_keys(x)
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            # Zeros of either sign tie. Read at the offsets, values have the signs of their cells.
+            zero, negative = (_descending_keys(jnp.array(each, x.dtype)) for each in (0.0, -0.0))
+            keys = jnp.where(keys == negative, zero, keys)
+        _, offsets = self._lowest(keys, mask)
+        return self.read.forward(x, offsets), (offsets,)
+
+    def _lowest(self, keys: jax.Array, mask: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+        """The lowest keys of every window and their offsets; the last key and that of no cell beyond the cells."""
+        if mask is not None:
+            keys = jnp.where(mask, keys, identity(lax.min, keys.dtype))
+        shape, dtypes = self.window.output_shape(keys.shape), (keys.dtype, np.min_scalar_type(self.window.cells))
+        like = tuple(jax.ShapeDtypeStruct((self.k, *shape), dtype) for dtype in dtypes)
+        find = partial(_lowest_keys, window=self.window, k=self.k)
+        return on_every_platform(find, keys, mask, in_stage=True, like=like)
+
+    @property
+    def read(self) -> LinearMap:
+        return _ReadCells(self.window)
+
+
+@dataclass(frozen=True)
+class _ReadCells(LinearMap):
+    """Read the cells of every window at the offsets of each rank; 0 at the offset of no cell."""
+
+    window: Window
+
+    def forward(self, x: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        return jax.vmap(partial(read_at_offsets, window=self.window), (None, 0))(x, offsets)
+
+    def transpose(self, cotangents: jax.Array, offsets: jax.Array, /) -> jax.Array:
+        def route(cotangents: jax.Array, offsets: jax.Array) -> jax.Array:
+            def add_rank(total: jax.Array, rank: Arrays) -> tuple[jax.Array, None]:
+                return total + route_to_chosen([rank[0]], [rank[1]], self.window), None
+
+            few, rest = slice(_MOST_UNROLLED), slice(_MOST_UNROLLED, None)
+            total = route_to_chosen([*cotangents[few]], [*offsets[few]], self.window)
+            if len(offsets) > _MOST_UNROLLED:
+                total, _ = lax.scan(add_rank, total, (cotangents[rest], offsets[rest]))
+            return total.astype(cotangents.dtype)
+
+        return on_every_platform(route, cotangents, offsets, in_stage=not is_looped(self.window))
+
+
+def _lowest_keys(keys: jax.Array, mask: jax.Array | None, window: Window, k: int) -> tuple[jax.Array, jax.Array]:
+    """The k lowest keys of every window, with a first axis of ranks, and the offsets of their cells."""
+    present = present_cells(mask, window, keys.ndim)
+    filled = [(keys, identity(lax.min, keys.dtype)), *([] if present is None else [(present, False)])]
+    padded, windows = pad_in_tiles(filled, window)
+
+    def next_one(found: Arrays, rank: Any) -> tuple[Arrays, Arrays]:
+        key = same_or_next(padded[0], windows, found[0], rank)
+        number = jnp.where(key == found[0], found[1] + 1, 0)
+        return (key, number), (key, offset_of(key, number))
+
+    def offset_of(key: jax.Array, number: jax.Array) -> jax.Array:
+        (offset,) = offsets_of_equal(padded, (key,), (number,), windows)
+        return offset.astype(np.min_scalar_type(window.cells))
+
+    key = materialize(reduce_windows(keys, window, lax.min))
+    last = tuple(vary_with(each, *padded) for each in (key, jnp.zeros(key.shape, np.int32)))
+    found: list[Arrays] = [(key, offset_of(*last))]
+    for rank in range(1, min(k, _MOST_UNROLLED)):
+        last, one = next_one(last, rank)
+        found.append(one)
+    lowest = jax.tree.map(lambda *each: jnp.stack(each), *found)
+    if k > _MOST_UNROLLED:
+        _, rest = lax.scan(next_one, last, np.arange(_MOST_UNROLLED, k, dtype=np.int32))
+        lowest = jax.tree.map(lambda *each: jnp.concatenate(each), lowest, rest)
+    return lowest
+
+
+def _descending_keys(x: jax.Array) -> jax.Array:
+    """Integers in the opposite order of the cells: NaN comes first, whatever its sign, and 0 just before -0."""
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        x = jnp.where(x != x, np.array(np.nan, x.dtype)[()], x)
+    return ~keys_of(x)
