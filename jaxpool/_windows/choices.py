@@ -398,8 +398,10 @@ def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
 
 def _select_on_cpu(x: jax.Array, window: Window, op: Operation) -> Winner:
     if window.has_bins and by_table(window):
-        values, offsets = in_periods(partial(select_by_slices, op=op), window, materialize(x))
-        return materialize(values), materialize(offsets)
+        # Two loops with gathers of their own: the results of gathers that both loops read would be stored.
+        select = partial(in_periods, partial(select_by_slices, op=op), window)
+        values = materialize(select(x)[0])
+        return values, materialize(select(materialize(x, values))[1])
     if isinstance(window, FootprintWindow):
         return stage(partial(select_footprint, window=window, op=op), x)
     if window.tiles and (window.cells > 64 or window.is_single):
