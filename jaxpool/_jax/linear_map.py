@@ -88,7 +88,7 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
     """Apply a map to a vector, so that JAX transposes it into the map's own transpose; the result has `like`'s type.
 
     Arrays that are the same for a whole batch stay single. A branch on values asks for one answer for the batch (see
-    `operations.if_all`): otherwise both of its sides would be evaluated.
+    `if_all`): otherwise both of its sides would be evaluated.
     The map is traced while the program is lowered, for one platform only. Without primitives, and in portable
     programs, JAX transposes `forward`.
     """

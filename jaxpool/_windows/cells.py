@@ -52,7 +52,7 @@ _MOST_UNROLLED = 64
 
 
 def is_looped(window: Window) -> bool:
-    """Whether the program loops over blocks of the window, as `loops` does, if it has more than 64 cells."""
+    """Whether the program loops over blocks of the window, as `fold_offsets` does: if it has more than 64 cells."""
     return window.held > _MOST_UNROLLED
 
 
@@ -74,9 +74,8 @@ def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
 def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Extend x by `fill`, and crop the cells that no window reaches, so that the windows cover it exactly.
 
-    Bins that are not gathered by tables become tiles, so that the result is the same as for other windows.
-    The barrier keeps the compiler's simplifier from merging the padding with the slices that read it. It does not
-    restrict fusion on the CPU, which drops barriers first.
+    Bins that are not gathered by tables become tiles, so that the result is the same as for other windows. Padding is
+    in memory on a CPU: merged with the slices that read it, it would be a branch for each cell.
     """
     # On a TPU a crop is a pass over the array, and slices do not need it.
     crops = known_platform() != "tpu" or window.tiles
@@ -184,7 +183,7 @@ def in_periods(step: Callable[..., Any], window: Window, *arrays: jax.Array | No
     (axis,) = window.axes
     assert isinstance(axis, BinAxis)
     period = replace(axis.period(), axis=axis.axis + 1)
-    split = (None if array is None else _in_periods(array, axis, period.size) for array in arrays)
+    split = (None if array is None else split_periods(array, axis, period.size) for array in arrays)
     return jax.tree.map(lambda result: merge_axis(result, axis.axis), step(*split, Window((period,))))
 
 
@@ -228,7 +227,7 @@ def combine_copies(array: jax.Array, window: Window) -> jax.Array:
             # All numbers must be distinct, including those beyond the array.
             missing = period.output * period.kernel + lax.iota(np.int32, bins.size).reshape(bins.shape)
             numbers = materialize(jnp.where(held, bins * period.kernel + places, missing))
-            split = _in_periods(array, axis, period.output * period.kernel)
+            split = split_periods(array, axis, period.output * period.kernel)
             copied = take(split, numbers, period.axis, 0, inside=False, unique=True)
             array = merge_axis(lax.squeeze(fold(copied, (period.axis,), lax.add), (period.axis,)), axis.axis)
     return array
@@ -241,11 +240,11 @@ def _read_in_periods(array: jax.Array, axis: BinAxis, positions: Callable[[BinAx
     inside = isinstance(along, np.ndarray) and bool((along < period.size).all())
     if period.size == axis.size:
         return take(array, along, axis.axis, fill, inside=inside)
-    split = _in_periods(array, axis, period.size)
+    split = split_periods(array, axis, period.size)
     return merge_axis(take(split, along, axis.axis + 1, fill, inside=inside), axis.axis)
 
 
-def _in_periods(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
+def split_periods(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
     """Split the pooled axis into two: periods, and the `size` entries in each."""
     if array.shape[axis.axis] == 1:
         # Constant along the axis.

@@ -27,7 +27,7 @@ from jaxpool._jax.platforms import known_platform
 from jaxpool._jax.stages import materialize, numbers_along
 from jaxpool._kernels import Footprint, FootprintWindow
 from jaxpool._window import BinAxis, Window, WindowAxis
-from jaxpool._windows.cells import _in_periods, as_tiles, by_table, combine_copies, copy_to_tiles, take
+from jaxpool._windows.cells import as_tiles, by_table, combine_copies, copy_to_tiles, split_periods, take
 from jaxpool._windows.operations import Arrays, Operation, merge_axis, pad, split_axis
 
 Covered = jax.Array | bool
@@ -241,7 +241,7 @@ def _gather_from_bins(
     assert isinstance(axis, BinAxis)
     period = axis.period()
     bins, cells = (
-        tuple(_in_periods(array, axis, size) for array, _ in arrays)
+        tuple(split_periods(array, axis, size) for array, _ in arrays)
         for arrays, size in ((outputs, period.output), (inputs, period.size))
     )
     total = None
