@@ -6,14 +6,14 @@ of the cotangents with zeros between them.
 
 *Pieces.* Long windows along one axis are pooled in windows of a few cells, the pieces; these in windows of a few
 pieces; and so on. A window consists of as many of the longest pieces as fit, then of shorter ones, down to single
-cells; no two share a cell. So it takes log(kernel) steps instead of one per cell. Every step combines its pieces
+cells; no two share a cell. It takes log(kernel) steps instead of one per cell. Every step combines its pieces
 pairwise, so the rounding error of a sum grows with log2(kernel).
 """
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
@@ -155,97 +155,10 @@ _MOST_PIECES = 16
 Join = Callable[[Sequence[tuple[int, Arrays]]], Arrays]
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Windows of cells, or of pieces of one kind.
-
-    Attributes:
-        kind: Which pieces: how many kinds are shorter, cells included.
-        first, end: The pieces that the windows reach, of all those along the axis.
-        window: The windows of these pieces.
-        width: The cells of a piece.
-        start: The first cell of the pieces in a long window.
-    """
-
-    kind: int
-    first: int
-    end: int
-    window: Window
-    width: int
-    start: int
-
-    @property
-    def cells(self) -> int:
-        """The cells of one window."""
-        return self.width * self.window.cells
-
-
-@dataclass(frozen=True)
-class Division:
-    """Long windows, divided into pieces.
-
-    Attributes:
-        kinds: What makes each kind of pieces, the shortest first.
-        groups: The pieces that make up every window, those at its start first.
-    """
-
-    kinds: tuple[Pieces, ...]
-    groups: tuple[Pieces, ...]
-
-
 def equal_steps(kernel: int, most: int) -> tuple[int, int]:
     """How many steps of at most so many pieces make so many cells, and the least number of pieces that does."""
     steps = next(steps for steps in itertools.count(1) if most**steps >= kernel)
     return steps, next(pieces for pieces in itertools.count(1) if pieces**steps >= kernel)
-
-
-def _distance_and_count(axis: WindowAxis, width: int) -> tuple[int, int]:
-    """The distance between the first cells of two pieces of so many cells, and how many pieces there are."""
-    stride = _stride(axis)
-    # Windows start at multiples of the stride, and pieces in them at multiples of their own extent.
-    distance = math.gcd(stride, width * axis.dilation)
-    reached = (axis.output - 1) * stride + axis.extent
-    return distance, (reached - (width - 1) * axis.dilation - 1) // distance + 1
-
-
-def _stride(axis: WindowAxis) -> int:
-    """The stride, 0 for a single window, which has any."""
-    return axis.stride if axis.output > 1 else 0
-
-
-def divide_window(axis: WindowAxis) -> Division:
-    """The division of windows along an axis, in which 16 pieces at most make a longer one."""
-    steps, factor = equal_steps(axis.kernel, _MOST_PIECES)
-    # Of every kind: the pieces as an axis, the length of a piece, and the distance between the first cells of two.
-    sources = [(axis, 1, 1)]
-
-    def windows(kind: int, start: int, count: int, distance: int, output: int) -> Pieces:
-        """Windows of so many pieces, the first one from cell `start` on, the padding included."""
-        pieces, width, step = sources[kind]
-        spacing, skipped = width * axis.dilation // step, start * axis.dilation // step - pieces.low
-        stride = distance // step or (count - 1) * spacing + 1
-        end = skipped + (output - 1) * stride + (count - 1) * spacing + 1
-        first, low, high = max(0, skipped), max(0, -skipped), max(0, end - pieces.size)
-        end = min(end, pieces.size)
-        along = WindowAxis(pieces.axis, end - first, count, stride, spacing, low, high, output)
-        made = Window((along,))
-        return Pieces(kind, first, end, made, width, start)
-
-    kinds: list[Pieces] = []
-    for kind in range(steps - 1):
-        longer = sources[kind][1] * factor
-        distance, count = _distance_and_count(axis, longer)
-        kinds.append(windows(kind, 0, factor, distance, count))
-        sources.append((replace(axis, size=count, low=0, high=0), longer, distance))
-    groups: list[Pieces] = []
-    done = 0
-    for kind, (_, width, _) in reversed(list(enumerate(sources))):
-        count = (axis.kernel - done) // width
-        if count:
-            groups.append(windows(kind, done, count, _stride(axis), axis.output))
-            done += count * width
-    # Others hold padding only.
-    return Division(tuple(kinds), tuple(group for group in groups if group.first < group.end))
 
 
 def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -260,22 +173,38 @@ def join_cells(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
 
 
 def join_pieces(join: Join, padded: Arrays, window: Window) -> Arrays:
-    """Combine the cells of every window by `join`, in steps."""
+    """Combine the cells of every window along one axis by `join`, in steps of at most 16 pieces."""
     (axis,) = window.axes
-    division = divide_window(replace(axis, size=padded[0].shape[axis.axis], low=0, high=0))
+    # A single window has any stride.
+    stride = axis.stride if axis.output > 1 else 0
 
-    def joined(*sources: Arrays, groups: Sequence[Pieces]) -> Arrays:
-        pieces = []
-        for group, arrays in zip(groups, sources, strict=True):
-            reached = (lax.slice_in_dim(array, group.first, group.end, 1, axis.axis) for array in arrays)
-            of_windows = zip(*(cells_at_offsets(array, group.window, 0) for array in reached), strict=True)
-            pieces += [(group.start + number * group.width, known) for number, known in enumerate(of_windows)]
+    def joined(known: Arrays, width: int, distance: int, first: int, pieces: int, spacing: int, count: int) -> Any:
+        """So many pieces, `first` cells after each of `count` starts: the first cell of each, and what is known."""
+        for number in range(pieces):
+            start, step = (first + number * width) * axis.dilation // distance, max(1, spacing // distance)
+            end = start + (count - 1) * step + 1
+            yield first + number * width, tuple(lax.slice_in_dim(each, start, end, step, axis.axis) for each in known)
+
+    # Of every kind of pieces: what is known of each, the cells in one, and the distance between the first cells of two.
+    kinds = [(padded, 1, 1)]
+    steps, factor = equal_steps(axis.kernel, _MOST_PIECES)
+    for _ in range(steps - 1):
+        known, width, distance = kinds[-1]
+        # Windows start at multiples of the stride, and pieces in them at multiples of their own extent.
+        spacing = math.gcd(stride, factor * width * axis.dilation)
+        count = ((axis.output - 1) * stride + (axis.kernel - factor * width) * axis.dilation) // spacing + 1
+        step = partial(joined, width=width, distance=distance, first=0, pieces=factor, spacing=spacing, count=count)
+        kinds.append((stage(lambda *known, step=step: join([*step(known)]), *known), factor * width, spacing))
+
+    def whole(*arrays: Arrays) -> Arrays:
+        pieces, done = [], 0
+        for known, (_, width, distance) in zip(arrays, reversed(kinds), strict=True):
+            count = (axis.kernel - done) // width
+            pieces += joined(known, width, distance, done, count, stride, axis.output)
+            done += count * width
         return join(pieces)
 
-    kinds = [padded]
-    for pieces in division.kinds:
-        kinds.append(stage(partial(joined, groups=(pieces,)), kinds[pieces.kind]))
-    return stage(partial(joined, groups=division.groups), *(kinds[pieces.kind] for pieces in division.groups))
+    return stage(whole, *(known for known, _, _ in reversed(kinds)))
 
 
 def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:

@@ -55,10 +55,7 @@ from jaxpool._windows.operations import (
     pad,
     reduction_dtype,
 )
-from jaxpool._windows.reduce import (
-    equal_steps,
-    join_pieces,
-)
+from jaxpool._windows.reduce import equal_steps, join_pieces
 
 # The extreme of every window, and the row-major offset of the first cell that has it.
 Winner = tuple[jax.Array, jax.Array]
@@ -125,17 +122,12 @@ def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Win
 def select_by_blocks(x: jax.Array, window: Window, op: Operation) -> Winner:
     """Find the extreme, then the lowest number of the cells that equal it; for windows that share no cells."""
     # Read more than once: for the extreme, and again for the cell that has it.
-    return first_in_blocks(materialize(pad_windows(x, window, identity(op, x.dtype))), window, op)
-
-
-def first_in_blocks(padded: jax.Array, window: Window, op: Operation) -> tuple[jax.Array, jax.Array]:
-    """The extreme of windows that tile an array, and the lowest number of a cell that has it."""
-    cells, axes = split_blocks(padded, window)
+    cells, axes = split_blocks(materialize(pad_windows(x, window, identity(op, x.dtype))), window)
     best = materialize(fold_windows(cells, axes, window, op))
     # In 32 bits: their minimum compiles to faster code than that of bytes. The best of a window that holds NaN is NaN.
     numbers, found = numbers_of(cells.shape, axes, np.uint32), (cells == best) | (cells != cells)
     first = jnp.where(found, numbers, np.uint32(np.iinfo(np.uint32).max)).min(axes, keepdims=True)
-    offsets = first.astype(np.min_scalar_type(window.cells - 1))
+    offsets = first.astype(number_dtype(window))
     return join_blocks(best, axes, window), join_blocks(offsets, axes, window)
 
 
