@@ -1,8 +1,8 @@
 """The cost of a compiled program, from its text: kernels, bytes moved through main memory, the compiler's own cycles.
 
 Bytes are counted as if every kernel read each cell that it needs once and wrote each result once: what a slice leaves
-out is not read, and an array updated in place is neither read nor written as a whole. For a conditional the branch with
-the fewest kernels counts, since the others are for rare input; `rarely` has the most expensive one.
+out is not read, and an array updated in place is neither read nor written as a whole. For a conditional the branch
+where the condition holds counts, since the other one is for rare input; `rarely` has the most expensive one.
 """
 
 import re
@@ -85,10 +85,13 @@ class _Reader:
         return self._kernel(instruction, computation)
 
     def _branches(self, instruction: Instruction) -> Costs:
-        names = instruction.called("branch_computations", "true_computation", "false_computation")
-        branches = sorted((self.run(name) for name in names), key=lambda branch: (branch.kernels, branch.moved))
-        least, most = branches[0], max(branch.rarely for branch in branches)
-        return Costs(**{field.name: getattr(least, field.name) for field in fields(Costs)} | {"rarely": most})
+        """Of two branches the one where the condition holds; of devices' own the one of the fewest kernels."""
+        # The one where it does not hold is the first.
+        names = instruction.called("branch_computations", "false_computation", "true_computation")
+        branches = [self.run(name) for name in names]
+        usual = branches[1] if len(branches) == 2 else min(branches, key=lambda one: (one.kernels, one.moved))
+        most = max(branch.rarely for branch in branches)
+        return Costs(**{field.name: getattr(usual, field.name) for field in fields(Costs)} | {"rarely": most})
 
     def _transferred(self, instruction: Instruction, computation: Computation) -> int:
         """A copy or slice that runs concurrently with kernels; its result has source, destination and a semaphore."""
