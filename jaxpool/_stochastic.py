@@ -135,9 +135,10 @@ def _if_finite(x: jax.Array) -> jax.Array:
 
 _POSITIVE = Product(lambda x: (_positive(x),), ((_positive, lambda x: jnp.ones((1,) * x.ndim, x.dtype)),))
 _SLOPE = Product(
-    lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, (_if_finite(x) * (2 * share) - y * share) * x_dot),),
+    lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, _if_finite(x) * (2 * share) - y * share) * x_dot,),
     (
-        (lambda x, x_dot, share, y: _if_finite(x) * x_dot, lambda x, x_dot, share, y: 2 * share),
+        # A share may be NaN, of which cells without weight get nothing.
+        (lambda x, x_dot, share, y: jnp.where(x <= 0, 0, _if_finite(x) * x_dot), lambda x, x_dot, share, y: 2 * share),
         (lambda x, x_dot, share, y: jnp.where(x <= 0, 0, x_dot), lambda x, x_dot, share, y: -share * y),
     ),
 )
