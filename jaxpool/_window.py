@@ -130,10 +130,12 @@ class WindowAxis:
         """Which cells windows hold, not those in gaps or left over, as in `starts`; True if they hold all."""
         if self.dilation == 1 and (self.stride <= self.kernel or self.output == 1):
             return self.overhang >= 0 or self._numbers(self.size, rank) < self.end(self.output - 1)
-        covered = np.zeros(self.size, bool)
-        for offset in range(self.kernel):
-            covered[self.cells_at(offset)] = True
-        return bool(covered.all()) or self.along(covered, rank)
+        # Along a last axis of offsets: if a cell is at the offset, its window starts so many cells above the first one.
+        offsets = numbers([1] * rank + [self.kernel], rank)
+        start = self._numbers(self.size, rank)[..., None] + self.low - self.dilation * offsets
+        held = (start % self.stride == 0) & (start >= 0) & (start <= (self.output - 1) * self.stride)
+        covered = held.any(-1)
+        return (isinstance(covered, np.ndarray) and bool(covered.all())) or covered
 
     def cells_at(self, offset: int) -> slice:
         """The real cells at this offset of all windows."""
