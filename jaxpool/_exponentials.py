@@ -395,7 +395,7 @@ def _weight(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array) -
     """n·w = exp(β·(x - c - r)), and x - c - r, both 0 for a cell without weight."""
     gap, is_finite = _gap(x, near)
     gap -= excess
-    has_weight = is_finite & ~(beta * gap <= -100)
+    has_weight = is_finite & ~(beta * gap <= math.log(float(jnp.finfo(x.dtype).tiny)))
     gap = jnp.where(has_weight, gap, 0)
     return jnp.where(has_weight, jnp.exp(beta * gap), 0), gap
 
