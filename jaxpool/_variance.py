@@ -19,7 +19,7 @@ from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
 from jaxpool._windows.cells import with_zeros_in_padding
 from jaxpool._windows.choices import reduce_windows
-from jaxpool._windows.operations import Arrays
+from jaxpool._windows.operations import Arrays, is_infinite
 from jaxpool._windows.pairs import finite, in_turn, sum_over_cells
 
 
@@ -223,16 +223,22 @@ def _squares_about_mean(x: jax.Array, present: jax.Array | None, window: Window)
     count = None if present is None else present.astype(x.dtype)
     number = _count(count, first, x)
     top = _one_cell(lax.stop_gradient(x), present, first)
-    mean = sum_over_cells(_gap, (x,), (top,), first, present)[0] / jnp.maximum(number, 1)
+    mean = _mean(sum_over_cells(_gap, (x,), (top,), first, present)[0], number)
     squares = _squares(first, (x,), top, mean, present)
     for part in others:
         inner = jnp.broadcast_to(number, squares.shape)
         number = reduce_windows(inner, part, lax.add)
         near, top = top, finite(reduce_windows(top, part, lax.max))
         cells = near, mean, inner
-        mean = sum_over_cells(_gap_of_part, cells, (top,), part)[0] / jnp.maximum(number, 1)
+        mean = _mean(sum_over_cells(_gap_of_part, cells, (top,), part)[0], number)
         squares = _squares(part, (*cells, squares), top, mean, None)
     return squares, number
+
+
+def _mean(total: jax.Array, number: jax.Array) -> jax.Array:
+    """Their quotient; NaN if an infinity is among the cells, whichever of them C is."""
+    mean = total / jnp.maximum(number, 1)
+    return jnp.where(is_infinite(mean), jnp.nan, mean)
 
 
 def _one_cell(x: jax.Array, present: jax.Array | None, window: Window) -> jax.Array:

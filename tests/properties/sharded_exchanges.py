@@ -83,8 +83,8 @@ EXCHANGES = {
     "median 3/3": exchange("median_pool", 3, 3, 0, 5),
     "max 3/3": exchange("max_pool", 3, 3, 0, 5),
     "avg 3/3": exchange("avg_pool", 3, 3, 0, 4),
-    # Windows of one and a half shards.
-    "max 12/12": exchange("max_pool", 12, 12, 0, 5),
+    # Windows of one and a half shards, of which all cells come back.
+    "max 12/12": exchange("max_pool", 12, 12, 0, 48),
     # Along one axis after the other, and made of pieces.
     "smooth 9/1": exchange("smooth_max_pool", 9, 1, 4, 12, 2.0),
     "max 9/1": exchange("max_pool", 9, 1, 4, 5),
