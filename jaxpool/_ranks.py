@@ -22,14 +22,13 @@ from jaxpool._jax.stages import materialize
 from jaxpool._sharding import vary_with
 from jaxpool._window import Window
 from jaxpool._windows.cells import MOST_IN_BLOCK, at_offset, fold_offsets, offsets_in, pad_in_tiles, zeros_after
-from jaxpool._windows.choices import reduce_windows
+from jaxpool._windows.choices import MOST_READS, reduce_windows
 from jaxpool._windows.operations import Arrays, accumulation_dtype, identity, keys_of, values_of
 
 # The most cells of windows that a network of minima and maxima selects from on a CPU, instead of bisecting values. For
-# 49 cells it takes half to two thirds of the time, for 81 up to 1.4 times, and twice as long to compile.
+# 49 cells it takes half to two thirds of the time, for 81 up to 1.4 times, and twice as long to compile. Elsewhere the
+# most that one loop reads, `MOST_READS`, is the limit.
 MOST_IN_NETWORK = 64
-# The same elsewhere: one loop reads so many cells from a cache.
-_MOST_READS = 49
 # The most cells that bisection counts at once on a CPU; fewer for several ranks, as the loop takes long to compile.
 # With 32 it takes up to twice as long, with 256 up to 5 times.
 _MOST_COUNTED_AT_ONCE = 128
@@ -50,7 +49,7 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arra
     """The values of these ranks in every window of x; absent cells hold the largest value of the dtype."""
     (padded,), windows = pad_in_tiles([(x, identity(lax.min, x.dtype))], window)
     on_cpu = known_platform() == "cpu"
-    is_large = window.held > (MOST_IN_NETWORK if on_cpu else _MOST_READS)
+    is_large = window.held > (MOST_IN_NETWORK if on_cpu else MOST_READS)
     if not is_large:
         # Wide: a platform without 16-bit arithmetic would widen and round for each of the many operations.
         padded = padded.astype(accumulation_dtype(x.dtype))

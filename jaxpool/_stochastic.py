@@ -21,7 +21,7 @@ from jaxpool._window import Window
 from jaxpool._windows.cells import fold_offsets, pad_windows
 from jaxpool._windows.choices import ReadChosen, on_every_platform, reduce_windows
 from jaxpool._windows.operations import Arrays, accumulation_dtype, identity, is_infinite
-from jaxpool._windows.pairs import Product, sum_over_cells
+from jaxpool._windows.pairs import Product, reciprocal, sum_over_cells
 from jaxpool._windows.select import no_offset
 
 
@@ -119,9 +119,9 @@ def _mean(window: Window, x: jax.Array, total: jax.Array) -> jax.Array:
 def _mean_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, total), (x_dot, _) = primals, tangents
     y = _mean(window, x, total)
-    passes = (total != 0) & ~is_infinite(y)
-    share = jnp.where(passes, 1 / jnp.where(passes, total, 1), 0)
-    (y_dot,) = sum_over_cells(_SLOPE, (x, x_dot), (share, jnp.where(passes, y, 0)), window, linear=(1,))
+    passes = ~is_infinite(y)
+    windows = jnp.where(passes, reciprocal(total), 0), jnp.where(passes, y, 0)
+    (y_dot,) = sum_over_cells(_SLOPE, (x, x_dot), windows, window, linear=(1,))
     return y, y_dot
 
 

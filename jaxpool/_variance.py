@@ -20,7 +20,7 @@ from jaxpool._window import Window
 from jaxpool._windows.cells import with_zeros_in_padding
 from jaxpool._windows.choices import reduce_windows
 from jaxpool._windows.operations import Arrays, is_infinite
-from jaxpool._windows.pairs import finite, in_turn, sum_over_cells
+from jaxpool._windows.pairs import finite, in_turn, reciprocal, sum_over_cells
 
 
 def var_pool(
@@ -214,7 +214,7 @@ def _root(variance: jax.Array) -> jax.Array:
 @_root.defjvp
 def _root_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     root = _root(*primals)
-    return root, jnp.where(root == 0, 0, 0.5 / jnp.where(root == 0, 1, root)) * tangents[0]
+    return root, 0.5 * reciprocal(root) * tangents[0]
 
 
 def _squares_about_mean(x: jax.Array, present: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array]:

@@ -175,16 +175,16 @@ def by_table(window: Window) -> bool:
     return known_platform() == "cpu" and isinstance(axis, BinAxis) and few and not others
 
 
-def in_periods(step: Callable[..., Any], window: Window, *arrays: jax.Array | None) -> Any:
-    """Evaluate `step(*arrays, window)`, whose results are arrays of bins, on the periods of bins along one axis.
+def in_periods(step: Callable[..., Any], window: Window, array: jax.Array) -> Any:
+    """Evaluate `step(array, window)`, whose results are arrays of bins, on the periods of bins along one axis.
 
     The axis of periods, even of one, keeps a CPU's compiler from writing the results of gathers in another layout.
     """
     (axis,) = window.axes
     assert isinstance(axis, BinAxis)
     period = replace(axis.period(), axis=axis.axis + 1)
-    split = (None if array is None else split_periods(array, axis, period.size) for array in arrays)
-    return jax.tree.map(lambda result: merge_axis(result, axis.axis), step(*split, Window((period,))))
+    results = step(split_periods(array, axis, period.size), Window((period,)))
+    return jax.tree.map(lambda result: merge_axis(result, axis.axis), results)
 
 
 def cells_at_place(array: jax.Array, window: Window, place: int, fill: Any) -> jax.Array:

@@ -413,11 +413,10 @@ def _select_on_cpu(x: jax.Array, window: Window, op: Operation) -> Winner:
     if is_stage(window, x.shape):
         return stage(step, x)
     values, offsets = step(x)
-    if (len(window.axes) == 1 or window.tiles) and window.cells > 2:
-        # A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times
-        # as long. So does one that selects again for every cell of windows that share none.
-        return materialize(values), materialize(offsets)
-    return materialize(values), offsets
+    # A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as
+    # long. So does one that selects again for every cell of windows that share none.
+    apart = (len(window.axes) == 1 or window.tiles) and window.cells > 2
+    return materialize(values), materialize(offsets) if apart else offsets
 
 
 def _select_on_gpu(x: jax.Array, window: Window, op: Operation) -> Winner:
