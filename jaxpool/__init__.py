@@ -21,7 +21,6 @@ With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jax
 The last axes are pooled, one for each entry of the window: where channels are last, write axis="NHWC".
 """
 
-import importlib as _importlib
 import typing as _typing
 
 from jaxpool import morphology as morphology
@@ -65,15 +64,13 @@ from jaxpool._variance import std_pool as std_pool
 from jaxpool._variance import var_pool as var_pool
 from jaxpool._weighted import attention_pool as attention_pool
 from jaxpool._weighted import weighted_pool as weighted_pool
+from jaxpool._words import answer_calls as _answer_calls
+from jaxpool._words import answer_names as _answer_names
 
 __version__ = "0.2.0"
 
 if _typing.TYPE_CHECKING:
     from jaxpool import compat as compat
-else:
 
-    def __getattr__(name):
-        # Imported where it is first used, so that `import jaxpool` takes no longer.
-        if name == "compat":
-            return _importlib.import_module("jaxpool.compat")
-        raise AttributeError(f"module 'jaxpool' has no attribute {name!r}")
+_answer_calls(__name__)
+_answer_names(__name__)

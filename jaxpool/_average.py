@@ -14,7 +14,6 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._call import (
-    axis_by_name,
     binned,
     core,
     extended,
@@ -194,7 +193,6 @@ def adaptive_avg_pool(
     return averages(array, mask, window, True, None, rule)
 
 
-@axis_by_name
 def global_avg_pool(
     x: ArrayLike,
     *,

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._call import LESS_PADDING, axis_by_name, binned, core, extended, keep_axes, over_whole_axes, sliding
+from jaxpool._call import LESS_PADDING, binned, core, extended, keep_axes, over_whole_axes, sliding
 from jaxpool._checks import Rule
 from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values, values_and_residuals
 from jaxpool._jax.platforms import default_platform
@@ -347,7 +347,6 @@ def adaptive_max_pool_with_indices(
     return extremes_with_indices(array, mask, window, lax.max, rule)
 
 
-@axis_by_name
 def global_max_pool(
     x: ArrayLike,
     *,

@@ -12,7 +12,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._average import cells_counted, divide
-from jaxpool._call import Call, axis_by_name, core, keep_axes, over_whole_axes, padding_counts, sliding, widened
+from jaxpool._call import Call, core, keep_axes, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._checks import Rule, check_least, check_parameter
 from jaxpool._extremes import extremes
 from jaxpool._jax.linear_map import custom_rule, is_symbolic_zero, with_rule
@@ -149,7 +149,6 @@ def gem_pool(
     return _means("gem_pool", call, norm_type, include_pad, None, rule)
 
 
-@axis_by_name
 def global_gem_pool(
     x: ArrayLike,
     norm_type: float | ArrayLike,

@@ -40,7 +40,10 @@ from jax.typing import ArrayLike
 import jaxpool
 from jaxpool._checks import check_array, check_flag
 from jaxpool._sizes import Sizes, check_pooled_axis, sizes
+from jaxpool._words import answer_names
 from jaxpool.compat._windows import Windows, averages, maxima, quotient_dtype
+
+answer_names(__name__)
 
 Padding = Sizes | Sequence[Sequence[int]]
 

@@ -36,7 +36,10 @@ import jax
 from jax.typing import ArrayLike
 
 from jaxpool._sizes import OutputSizes, Ratios, Sizes
+from jaxpool._words import answer_names
 from jaxpool.compat._torch import averages, bins, maxima, maxima_at_random, norms, unpooled, windows
+
+answer_names(__name__)
 
 
 @overload
