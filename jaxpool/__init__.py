@@ -12,13 +12,13 @@ Adaptive pooling: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_av
 Global pooling: global_max_pool, global_avg_pool, global_gem_pool.
 Fractional max pooling: fractional_max_pool, fractional_max_pool_with_indices.
 Regions of interest: roi_align, roi_pool.
-In the place of a kernel_size: bins, whole, footprint.
-Dilation, erosion and their chains, by flat and by learnt elements: the module jaxpool.morphology.
-For other interpreters of programs, such as jet and exports to ONNX: portable.
-For another platform than that of the machine that traces a program: compiling_for.
+In place of a kernel_size: bins, whole, footprint.
+Dilation, erosion and their chains, by flat and by learnable elements: the module jaxpool.morphology.
+For transformations that know only JAX's own primitives, such as jet and exports to ONNX: portable.
+To compile for a platform that this machine does not have: compiling_for.
 With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
 
-The last axes are pooled, one for each entry of the window: where channels are last, write axis="NHWC".
+By default the last axes are pooled, as many as the window has entries. If channels come last, write axis="NHWC".
 """
 
 import typing as _typing
