@@ -295,6 +295,28 @@ jaxpool.compat.keras.MaxPooling2D: jaxpool.compat.keras.max_pool(x, (2, 2))
 jaxpool.compat.flax.MaxPool: jaxpool.compat.flax.max_pool(x, (2, 2))
 jaxpool.compat.equinox.max_pool2d: jaxpool.compat.equinox.MaxPool2d((2, 2))
 """
+# Arguments, a function that has each, and what other libraries call them.
+WORDS_ELSEWHERE = """
+x of max_pool: input inputs array image images
+where of max_pool: mask
+key of stochastic_pool: rng seed
+axis of max_pool: dim dims axes
+keepdims of global_max_pool: keepdim
+correction of var_pool: ddof
+norm_type of lp_pool: p
+beta of soft_pool: temperature
+logits of attention_pool: scores
+q of quantile_pool: quantile percentile
+boxes of roi_align: rois
+element of morphology.dilation: size footprint structure kernel
+output_size of adaptive_max_pool: size target_shape
+blur_size of max_blur_pool: filt_size
+kernel_size of max_pool: window_shape pool_size window kernel ksize size filt_size
+stride of max_pool: strides window_strides
+padding of max_pool: pad
+dilation of max_pool: dilations window_dilation
+ceil_mode of max_pool: use_ceil
+"""
 # Wrong calls that Python itself explains, and answers of its own.
 LEFT_TO_PYTHON = """
 jaxpool.max_pool(x, (2, 2), colour=1): unexpected keyword argument 'colour'
@@ -357,6 +379,14 @@ def test_names_of_other_libraries(row: str) -> None:
     # The array of a stand-in has that library's name.
     assert call.replace("(x[0]", "(x") in re.sub(r"\(inputs?,", "(x,", str(raised.value))
     assert evaluate(call) is not None
+
+
+@pytest.mark.parametrize("row", lines(WORDS_ELSEWHERE))
+def test_words_of_other_libraries(row: str) -> None:
+    argument, function, words = re.split(" of |: ", row)
+    for word in words.split():
+        with pytest.raises(TypeError, match=f"^{function.rpartition('.')[2]}: write {argument}=3 in place of {word}$"):
+            evaluate(f"jaxpool.{function}({word}=3)")
 
 
 @pytest.mark.parametrize("row", lines(LEFT_TO_PYTHON))
