@@ -48,17 +48,17 @@ def smooth_max_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        beta: Sharpness β ≠ 0, in units of 1/x. A finite number, or an array that broadcasts to the output (one per
-            channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        beta: Sharpness β ≠ 0, in units of 1/x. A finite number, or a learnable array that broadcasts to the output (one
+            per channel, say). Traced values are not checked.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         count_include_pad: Whether padded cells take part, as zeros. If not, the limits are `max_pool` and `min_pool`.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -110,17 +110,17 @@ def mellowmax_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        beta: Sharpness β of any sign, 0 included, in units of 1/x. A finite number, or an array that broadcasts to the
-            output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        beta: Sharpness β of any sign, 0 included, in units of 1/x. A finite number, or a learnable array that
+            broadcasts to the output (one per channel, say). Traced values are not checked.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         count_include_pad: Whether padded cells take part, as zeros.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -163,24 +163,24 @@ def soft_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Softmax-weighted pooling (SoftPool): the mean of every window under the softmax of its own cells.
+    """Softmax-weighted pooling (SoftPool): the mean of each window, weighted by the softmax of its own cells.
 
     Formula along an axis: y[o] = Σ_j w[j]·x[j] over the cells of window o, w[j] = exp(β·x[j])/Σ_k exp(β·x[k]). It is
     the mean for β = 0, and tends to the maximum for β → ∞, to the minimum for β → -∞.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        beta: Sharpness β of any sign, 0 included, in units of 1/x (1 in the source). A finite number, or an array that
-            broadcasts to the output (one per channel, say) and may be learnt. Traced values are not checked.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        beta: Sharpness β of any sign, 0 included, in units of 1/x (1 in the source). A finite number, or a learnable
+            array that broadcasts to the output (one per channel, say). Traced values are not checked.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         count_include_pad: Whether padded cells take part, as zeros.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:

@@ -36,7 +36,7 @@ def weighted_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Weighted average pooling: the mean of every window with weights from another array, such as confidences.
+    """Weighted average pooling: the mean of each window, weighted by another array, such as confidences.
 
     Formula along an axis: y[o] = Σ_j w[i]·x[i] / Σ_j w[i] over the cells i = o·stride - low + j·dilation of
     window o, 0 ≤ j < kernel_size. With weights of 0 and 1 it is `avg_pool` of the cells that have 1. Padding has no
@@ -44,16 +44,16 @@ def weighted_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        weights: Weights w ≥ 0, in any unit: floats, integers or bool that broadcast to x.shape, and may be learnt. Only
-            their ratios matter. A negative one is used as it is.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        weights: Weights w ≥ 0, in any unit: a learnable array of floats, integers or bool that broadcasts to x.shape.
+            Only their ratios matter. Negative weights are used as they are.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -96,7 +96,7 @@ def attention_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Attention pooling, or local importance pooling (LIP): the mean of every window under a softmax of logits.
+    """Attention pooling, or local importance pooling (LIP): the mean of each window, weighted by the softmax of logits.
 
     Formula along an axis: y[o] = Σ_j w[i]·x[i], w[i] = exp(l[i])/Σ_j exp(l[i]), over the cells i = o·stride -
     low + j·dilation of window o, 0 ≤ j < kernel_size. With logits β·x it is `soft_pool`, and it is `weighted_pool` with
@@ -104,16 +104,16 @@ def attention_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        logits: Logarithms of weights, in nats: floats, integers or bool that broadcast to x.shape, and may be learnt.
-            Of any size, as only differences from the largest one of a window matter; -inf for a weight of 0.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        logits: Logarithms of weights, in nats: a learnable array of floats, integers or bool that broadcasts to
+            x.shape. Logits may be arbitrarily large: only differences within a window matter. -inf gives a weight of 0.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
