@@ -4,12 +4,10 @@ An *offset* identifies a cell of a window: by an int for each pooled axis, or by
 `lax.reduce_window` cannot do is a loop over offsets, unrolled in the traced program up to 64 of them. The cells at one
 offset of all windows are an array of the output's shape, a strided slice of the padded array.
 
-*Bins of unequal sizes.* The cells at one place of all bins are entries of the axis, and so are the bins that hold the
-cells, of which there are two at most if there are fewer bins than cells. A CPU's compiler fuses such gathers into the
-loop that combines them. If the numbers of bins and of cells have a common divisor, the pattern repeats, and each period
-is gathered separately, so that a sharded axis needs no cells from other shards if each shard holds whole periods. In
-all other cases `copy_to_tiles` gives every bin a copy of its cells, side by side and filled up to the size of the
-largest bin: these are windows that tile the axis. `combine_copies` is the transpose.
+*Bins of unequal sizes.* `copy_to_tiles` gives every bin a copy of its cells, side by side and filled up to the size of
+the largest bin: these are windows that tile the axis. `combine_copies` is the transpose. If the numbers of bins and of
+cells have a common divisor, the pattern repeats, and each period is copied separately, so that a sharded axis needs no
+cells from other shards if each shard holds whole periods.
 
 *Windows that share no cells* are blocks: an axis of windows and an axis of cells, which `fold` combines, up to 15
 slices at a time. Every slice is contiguous, and operations are elementwise, so NaN is kept at any size, where the
@@ -74,14 +72,13 @@ def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
 def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Extend x by `fill`, and crop the cells that no window reaches, so that the windows cover it exactly.
 
-    Bins that are not gathered by tables become tiles, so that the result is the same as for other windows. Padding is
-    in memory on a CPU: merged with the slices that read it, it would be a branch for each cell.
+    Bins become tiles, so that the result is the same as for other windows. Padding is in memory on a CPU: merged with
+    the slices that read it, it would be a branch for each cell.
     """
     # On a TPU a crop is a pass over the array, and slices do not need it.
     crops = known_platform() != "tpu" or window.tiles
     above = {axis.axis: axis.overhang if crops else max(axis.overhang, 0) for axis in window.axes}
-    if window.has_bins:
-        x = materialize(x) if by_table(window) else copy_to_tiles(x, window, fill)
+    x = copy_to_tiles(x, window, fill)
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
     return materialize(padded) if grown else padded
@@ -98,7 +95,7 @@ def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tup
 def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
     """The cells of all windows at every offset, in row-major order; padded and absent cells hold `fill`."""
     padded = pad_windows(x, window, fill)
-    return (at_offset(padded, window, offset, fill) for offset in offsets_in(window))
+    return (at_offset(padded, window, offset) for offset in offsets_in(window))
 
 
 def slices_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
@@ -120,10 +117,8 @@ def slices_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.A
         yield pad(lax.slice(x, starts, limits, strides), widths, fill)
 
 
-def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...], fill: Any = 0) -> jax.Array:
-    """The cells of all windows at an offset, from the result of `pad_windows`; `fill` where a bin has no such cell."""
-    if window.has_bins and by_table(window):
-        return cells_at_place(padded, window, offset[0], fill)
+def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax.Array:
+    """The cells of all windows at an offset, from the result of `pad_windows`."""
     starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
     for axis, along in zip(window.axes, offset, strict=True):
         start = along * axis.dilation
@@ -161,44 +156,6 @@ def with_zeros_in_padding(
     return pad_real(x, window, 0), None if mask is None else pad_real(mask, window, True), window.after_padding()
 
 
-# The most cells of bins that are gathered place by place.
-_MOST_PLACES = 64
-
-
-def by_table(window: Window) -> bool:
-    """Whether a CPU gathers bins place by place, instead of copying them: few cells along one axis, in few bins.
-
-    The compiler for GPUs makes kernels of the gathers: gradients of 10×10 bins move 11 times the bytes of copies.
-    """
-    (axis, *others) = window.axes
-    few = axis.kernel <= _MOST_PLACES and axis.output <= axis.size
-    return known_platform() == "cpu" and isinstance(axis, BinAxis) and few and not others
-
-
-def in_periods(step: Callable[..., Any], window: Window, array: jax.Array) -> Any:
-    """Evaluate `step(array, window)`, whose results are arrays of bins, on the periods of bins along one axis.
-
-    The axis of periods, even of one, keeps a CPU's compiler from writing the results of gathers in another layout.
-    """
-    (axis,) = window.axes
-    assert isinstance(axis, BinAxis)
-    period = replace(axis.period(), axis=axis.axis + 1)
-    results = step(split_periods(array, axis, period.size), Window((period,)))
-    return jax.tree.map(lambda result: merge_axis(result, axis.axis), results)
-
-
-def cells_at_place(array: jax.Array, window: Window, place: int, fill: Any) -> jax.Array:
-    """The cells at one place of all bins, along one axis; `fill` where a bin has fewer cells."""
-    (axis,) = window.axes
-    assert isinstance(axis, BinAxis)
-
-    def positions(period: BinAxis) -> np.ndarray:
-        bins = period.kinds()
-        return np.where(place < period.held_by(bins, padding=False), period.start(bins) + place, period.size)
-
-    return _read_in_periods(array, axis, positions, fill)
-
-
 def as_tiles(window: Window) -> Window:
     """Return the windows on the result of `copy_to_tiles`."""
     return Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
@@ -213,8 +170,11 @@ def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Give every bin a copy of its cells; smaller bins are filled up with `fill`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
+            period = axis.period()
+            split = split_axis(materialize(array), axis.axis, period.size)
             # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
-            array = _read_in_periods(materialize(array), axis, lambda period: materialize(period.cells().ravel()), fill)
+            copied = take(split, materialize(period.cells().ravel()), axis.axis + 1, fill, inside=False)
+            array = merge_axis(copied, axis.axis)
     return array
 
 
@@ -222,34 +182,15 @@ def combine_copies(array: jax.Array, window: Window) -> jax.Array:
     """Add up the copies of every cell: the transpose of `copy_to_tiles`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
-            period = replace(axis.period(), axis=axis.axis + 1)
+            period, along = axis.period(), axis.axis + 1
             bins, held, places = period.holders()
             # All numbers must be distinct, including those beyond the array.
             missing = period.output * period.kernel + lax.iota(np.int32, bins.size).reshape(bins.shape)
             numbers = materialize(jnp.where(held, bins * period.kernel + places, missing))
-            split = split_periods(array, axis, period.output * period.kernel)
-            copied = take(split, numbers, period.axis, 0, inside=False, unique=True)
-            array = merge_axis(lax.squeeze(fold(copied, (period.axis,), lax.add), (period.axis,)), axis.axis)
+            split = split_axis(array, axis.axis, period.output * period.kernel)
+            copied = take(split, numbers, along, 0, inside=False, unique=True)
+            array = merge_axis(lax.squeeze(fold(copied, (along,), lax.add), (along,)), axis.axis)
     return array
-
-
-def _read_in_periods(array: jax.Array, axis: BinAxis, positions: Callable[[BinAxis], Any], fill: Any) -> jax.Array:
-    """The cells at these positions in every period; `fill` at the position `size`."""
-    period = axis.period()
-    along = positions(period)
-    inside = isinstance(along, np.ndarray) and bool((along < period.size).all())
-    if period.size == axis.size:
-        return take(array, along, axis.axis, fill, inside=inside)
-    split = split_periods(array, axis, period.size)
-    return merge_axis(take(split, along, axis.axis + 1, fill, inside=inside), axis.axis)
-
-
-def split_periods(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
-    """Split the pooled axis into two: periods, and the `size` entries in each."""
-    if array.shape[axis.axis] == 1:
-        # Constant along the axis.
-        return lax.expand_dims(array, [axis.axis])
-    return split_axis(array, axis.axis, size)
 
 
 def take(
@@ -262,9 +203,7 @@ def take(
     added = positions.ndim - 1
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + added for n in behind)
-    # A CPU would store what the loops of a sum and of an extreme gathered by the same numbers.
-    is_of_extreme = known_platform() == "cpu" and fill != 0
-    starts = positions[..., None].astype(np.uint32 if is_of_extreme else np.int32)
+    starts = positions[..., None].astype(np.int32)
     if known_platform() == "gpu":
         # Single entries, in the order of the result. For whole slices the GPU compiler would put the positions first
         # and transpose the array in a separate kernel.

@@ -32,9 +32,7 @@ from jaxpool._kernels import FootprintWindow
 from jaxpool._window import Window
 from jaxpool._windows.cells import (
     MOST_COMBINED,
-    by_table,
     holds_all_cells,
-    in_periods,
     is_innermost,
     pad_windows,
     slices_at_offsets,
@@ -42,14 +40,12 @@ from jaxpool._windows.cells import (
 from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
-    reduce_bins,
     reduce_blocks,
     reduce_by_axes,
     reduce_by_reduce_window,
     reduce_by_slices,
     reduce_footprint,
     reduce_in_pieces,
-    spread_bins,
     spread_by_reduce_window,
     spread_by_windows,
     spread_footprint,
@@ -81,8 +77,6 @@ from jaxpool._windows.select import (
 MOST_READS = 49
 # The most terms per result that are unrolled there.
 MOST_TERMS = 16
-# The most bins along an axis that a TPU slices one by one.
-MOST_BINS = 64
 
 
 def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, like: Any = None) -> Any:
@@ -128,9 +122,7 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     if isinstance(window, FootprintWindow):
         return reduce_footprint(x, window, op)
     for number, part in enumerate(reduction_order(window, op, x.shape)):
-        if part.has_bins and by_table(part):
-            x = materialize(in_periods(partial(reduce_by_slices, op=op), part, x))
-        elif part.tiles:
+        if part.tiles:
             # A dozen slices of the cells of all windows at a time.
             x = materialize(x) if number else x
             x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
@@ -164,11 +156,6 @@ def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def _reduce_on_tpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    if slices_bins(window):
-        # The first axis first: rows are then added whole. The other order takes 4 to 7 times the cycles.
-        for part in reversed(window.split()):
-            x = reduce_bins(x, part, op) if part.has_bins else _reduce_on_tpu(x, part, op)
-        return x
     x = x.astype(reduction_dtype(op, x.dtype))
     if window.has_footprint:
         return reduce_footprint(x, window, op)
@@ -182,8 +169,6 @@ def _spread_on_cpu(cotangent: jax.Array, window: Window) -> jax.Array:
         return spread_footprint(cotangent, window)
     at_once = not window.has_bins and (window.tiles or adds_at_once(window, cotangent.shape))
     for part in (window,) if at_once else window.split():
-        if part.has_bins and by_table(part):
-            cotangent = materialize(cotangent)
         spread_along = spread_in_pieces if spreads_pieces(part) else spread_by_windows
         cotangent = spread_along(cotangent, part)
     return cotangent
@@ -205,10 +190,6 @@ def _spread_on_gpu(cotangent: jax.Array, window: Window) -> jax.Array:
 def _spread_on_tpu(cotangent: jax.Array, window: Window) -> jax.Array:
     if isinstance(window, FootprintWindow):
         return spread_footprint(cotangent, window)
-    if slices_bins(window):
-        for part in window.split():
-            cotangent = spread_bins(cotangent, part) if part.has_bins else _spread_on_tpu(cotangent, part)
-        return cotangent
     for part in reversed(order(window)):
         # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
         lowering = spread_by_windows if part.has_bins or holds_all_cells(part) else spread_by_reduce_window
@@ -296,14 +277,6 @@ def order(window: Window) -> tuple[Window, ...]:
 def reduces_whole_axes(window: Window) -> bool:
     """Whether windows are reduced as whole axes: large windows that share no cells."""
     return window.tiles and window.cells > MOST_READS and not window.has_bins
-
-
-def slices_bins(window: Window) -> bool:
-    """Whether a TPU slices bins of unequal sizes one by one: copies side by side take 2 to 7 times the cycles.
-
-    Not where devices may share their axis, nor if the program would be long.
-    """
-    return window.has_bins and on_one_device() and all(axis.output <= MOST_BINS for axis in window.axes)
 
 
 def takes_pieces(part: Window) -> bool:
@@ -397,11 +370,6 @@ def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
 
 
 def _select_on_cpu(x: jax.Array, window: Window, op: Operation) -> Winner:
-    if window.has_bins and by_table(window):
-        # Two loops with gathers of their own: the results of gathers that both loops read would be stored.
-        select = partial(in_periods, partial(select_by_slices, op=op), window)
-        values = materialize(select(x)[0])
-        return values, materialize(select(materialize(x, values))[1])
     if isinstance(window, FootprintWindow):
         return stage(partial(select_footprint, window=window, op=op), x)
     if window.tiles and (window.cells > 64 or window.is_single):
@@ -430,8 +398,6 @@ def _select_on_gpu(x: jax.Array, window: Window, op: Operation) -> Winner:
 def _route_on_cpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     # Widened once, not for every window that holds a cell.
     cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
-    if window.has_bins and by_table(window):
-        return route_by_comparison([materialize(cotangent)], [materialize(offsets)], window)
     if isinstance(window, FootprintWindow):
         return stage(partial(add_to_chosen, window=window), [cotangent], [offsets])
     if routes_in_pieces(window):

@@ -13,9 +13,8 @@ move the rows one by one: gradients of 3×3/2 norms took three times the cycles.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -26,8 +25,8 @@ from jax import lax
 from jaxpool._jax.platforms import known_platform
 from jaxpool._jax.stages import materialize, numbers_along
 from jaxpool._kernels import Footprint, FootprintWindow
-from jaxpool._window import BinAxis, Window, WindowAxis
-from jaxpool._windows.cells import as_tiles, by_table, combine_copies, copy_to_tiles, split_periods, take
+from jaxpool._window import Window, WindowAxis
+from jaxpool._windows.cells import as_tiles, combine_copies, copy_to_tiles
 from jaxpool._windows.operations import Arrays, Operation, merge_axis, pad, split_axis
 
 Covered = jax.Array | bool
@@ -59,8 +58,6 @@ def gather_windows(
     numbers are ints.
     """
     if window.has_bins:
-        if by_table(window):
-            return _gather_from_bins(contribution, outputs, window, inputs)
         copies = [(copy_to_tiles(array, window, fill), fill) for array, fill in inputs]
         return combine_copies(gather_windows(contribution, outputs, as_tiles(window), copies), window)
     footprint = window.footprint if isinstance(window, FootprintWindow) else None
@@ -228,47 +225,3 @@ def _merge(array: jax.Array, axes: Sequence[_Rows]) -> jax.Array:
 def _pad(array: jax.Array, widths: dict[int, tuple[int, ...]], fill: Any) -> jax.Array:
     """Pad the array, followed by a barrier on the CPU."""
     return materialize(pad(array, widths, fill)) if any(map(any, widths.values())) else array
-
-
-def _gather_from_bins(
-    contribution: Callable[..., jax.Array],
-    outputs: Sequence[tuple[jax.Array, Any]],
-    window: Window,
-    inputs: Sequence[tuple[jax.Array, Any]],
-) -> jax.Array:
-    """Compute `gather.gather_windows` for bins along one axis: a term for each of the bins that may hold a cell."""
-    (axis,) = window.axes
-    assert isinstance(axis, BinAxis)
-    period = axis.period()
-    bins, cells = (
-        tuple(split_periods(array, axis, size) for array, _ in arrays)
-        for arrays, size in ((outputs, period.output), (inputs, period.size))
-    )
-    total = None
-    for numbers, covered, bins_at in _holders(period, bins[0].ndim):
-        windows = tuple(bins_at(array) if array.shape[axis.axis + 1] > 1 else array for array in bins)
-        added = contribution(numbers, covered, windows, cells)
-        total = added if total is None else total + added
-    assert total is not None, "every cell is in a bin"
-    return merge_axis(total, axis.axis)
-
-
-def _holders(period: BinAxis, rank: int) -> Iterator[tuple[Any, Any, Callable[[jax.Array], jax.Array]]]:
-    """The bins that may hold each cell of a period: the place of the cell, whether they do, and how to take them.
-
-    Only a CPU takes bins by table. Along the last axis it does not compute gathers in vectors: there every one of up to
-    8 bins may hold every cell, which takes half to three quarters of the time; 20 bins take as long, 50 twice as long.
-    """
-    entries = period.axis + 1
-    if entries == rank - 1 and period.output <= 8:
-        # Not a table, which the loop would read from memory.
-        cells = lax.broadcasted_iota(np.int32, [1] * entries + [period.size], entries)
-        for number in range(period.output):
-            places = cells - np.int32(period.start(number))
-            covered = (places >= 0) & (places < np.int32(period.held_by(number, padding=False)))
-            yield places, covered, partial(lax.slice_in_dim, start_index=number, limit_index=number + 1, axis=entries)
-        return
-    along = replace(period, axis=entries)
-    for number, (bins, held, places) in enumerate(zip(*map(materialize, period.holders()), strict=True)):
-        covered = along.along(held, rank) if number else True
-        yield along.along(places, rank), covered, partial(take, positions=bins, axis=entries, fill=0, inside=True)

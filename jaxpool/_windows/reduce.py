@@ -36,7 +36,7 @@ from jaxpool._windows.cells import (
     split_blocks,
 )
 from jaxpool._windows.gather import Covered, gather_windows, where_covered
-from jaxpool._windows.operations import Arrays, Operation, combine, identity, pad, reduction_dtype
+from jaxpool._windows.operations import Arrays, Operation, combine, identity, pad
 
 
 def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -226,30 +226,3 @@ def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
         last = replace(axis, kernel=rest, low=axis.low - blocks * axis.stride * axis.dilation)
         result += spread_by_windows(cotangent, Window((last,)))
     return result
-
-
-def reduce_bins(x: jax.Array, part: Window, op: Operation) -> jax.Array:
-    """Reduce every bin along one axis, slice by slice; sums of 16-bit floats are float32."""
-    (axis,), dtype = part.axes, reduction_dtype(op, x.dtype)
-    # Widened after they are sliced: a wider array would be in memory.
-    bins = [
-        lax.slice_in_dim(x, start, start + count, 1, axis.axis)
-        for start, count in ((axis.start(bin), axis.held_by(bin, padding=False)) for bin in range(axis.output))
-    ]
-    reduced = [lax.reduce(cells.astype(dtype), identity(op, dtype), op, (axis.axis,)) for cells in bins]
-    return lax.concatenate([lax.expand_dims(each, (axis.axis,)) for each in reduced], axis.axis)
-
-
-def spread_bins(cotangent: jax.Array, part: Window) -> jax.Array:
-    """The transpose of the sum of every bin along one axis: cells between two edges are in the same bins."""
-    (axis,) = part.axes
-    starts, ends = axis.start(np.arange(axis.output)), axis.end(np.arange(axis.output))
-    edges = np.union1d(starts, ends).tolist()
-    stretches = []
-    for first, end in itertools.pairwise(edges):
-        holders = np.flatnonzero((starts <= first) & (end <= ends)).tolist()
-        total = reduce(lax.add, [lax.slice_in_dim(cotangent, bin, bin + 1, 1, axis.axis) for bin in holders])
-        shape = list(total.shape)
-        shape[axis.axis] = end - first
-        stretches.append(jnp.broadcast_to(total, shape))
-    return lax.concatenate(stretches, axis.axis)
