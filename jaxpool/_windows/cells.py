@@ -60,6 +60,11 @@ def holds_all_cells(window: Window) -> bool:
     return whole and not window.has_footprint
 
 
+def most_holders(window: Window) -> int:
+    """The most windows that hold a cell."""
+    return math.prod(-(-axis.extent // axis.stride) for axis in window.axes)
+
+
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
     """Every offset in the window, in row-major order."""
     offsets = itertools.product(*(range(axis.kernel) for axis in window.axes))

@@ -34,10 +34,11 @@ from jaxpool._windows.cells import (
     MOST_COMBINED,
     holds_all_cells,
     is_innermost,
+    most_holders,
     pad_windows,
     slices_at_offsets,
 )
-from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, reduction_dtype
+from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, pad, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
     reduce_blocks,
@@ -46,10 +47,7 @@ from jaxpool._windows.reduce import (
     reduce_by_slices,
     reduce_footprint,
     reduce_in_pieces,
-    spread_by_reduce_window,
     spread_by_windows,
-    spread_footprint,
-    spread_in_pieces,
 )
 from jaxpool._windows.select import (
     Masked,
@@ -165,35 +163,35 @@ def _reduce_on_tpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def _spread_on_cpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    if isinstance(window, FootprintWindow):
-        return spread_footprint(cotangent, window)
     at_once = not window.has_bins and (window.tiles or adds_at_once(window, cotangent.shape))
-    for part in (window,) if at_once else window.split():
-        spread_along = spread_in_pieces if spreads_pieces(part) else spread_by_windows
-        cotangent = spread_along(cotangent, part)
-    return cotangent
+    return _spread_in_turn(cotangent, (window,) if at_once else window.split(), _reduce_on_cpu)
 
 
 def _spread_on_gpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    if isinstance(window, FootprintWindow):
-        return spread_footprint(cotangent, window)
-    for part in reversed(order(window)):
-        # The windows that hold a cell are added one by one if they are few.
-        overlap = math.prod(-(-axis.extent // axis.stride) for axis in part.axes)
-        if takes_pieces(part):
-            cotangent = spread_in_pieces(cotangent, part)
+    return _spread_in_turn(cotangent, order(window)[::-1], _reduce_on_gpu)
+
+
+def _spread_in_turn(cotangent: jax.Array, windows: Sequence[Window], reduce: Callable[..., jax.Array]) -> jax.Array:
+    """Add the windows that hold a cell one by one if they are few; else it is a sum over windows of the outputs."""
+    for part in windows:
+        if part.has_bins or (not part.has_footprint and most_holders(part) <= MOST_TERMS):
+            cotangent = spread_by_windows(cotangent, part)
         else:
-            cotangent = (spread_by_windows if overlap <= MOST_TERMS else spread_by_reduce_window)(cotangent, part)
+            between = pad(cotangent, {axis.axis: (0, 0, axis.stride - 1) for axis in part.axes}, 0)
+            cotangent = reduce(between, part.holders(), lax.add)
     return cotangent
 
 
 def _spread_on_tpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    if isinstance(window, FootprintWindow):
-        return spread_footprint(cotangent, window)
+    if window.has_footprint:
+        return _spread_on_gpu(cotangent, window)
     for part in reversed(order(window)):
-        # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
-        lowering = spread_by_windows if part.has_bins or holds_all_cells(part) else spread_by_reduce_window
-        cotangent = lowering(cotangent, part)
+        if part.has_bins or part.cells == 1 or holds_all_cells(part):
+            # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
+            cotangent = spread_by_windows(cotangent, part)
+        else:
+            spacing = [axis.stride for axis in part.axes]
+            cotangent = native_reduce_window(cotangent, part.holders(), lax.add, spacing)
     return cotangent
 
 
@@ -257,16 +255,6 @@ def folds_pieces(part: Window) -> bool:
     if part.has_footprint:
         return False
     return len(part.axes) == 1 and all(axis.kernel > min(64, max(16, 8 * axis.stride)) for axis in part.axes)
-
-
-def spreads_pieces(part: Window) -> bool:
-    """Whether the transpose of a sum adds the windows that hold a cell in pieces, instead of one by one.
-
-    Up to 32 windows that is no faster and makes the program no shorter; beyond, it rounds less and compiles faster.
-    """
-    return len(part.axes) == 1 and all(
-        axis.kernel > 32 * axis.stride and 1 in (axis.stride, axis.dilation) for axis in part.axes
-    )
 
 
 def order(window: Window) -> tuple[Window, ...]:

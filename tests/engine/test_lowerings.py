@@ -65,7 +65,7 @@ def last_first(window: Any, *_: Any) -> Any:
 
 AT_ONCE, PIECES = (
     ("folds_at_once", "reduces_at_once", "adds_at_once"),
-    ("folds_pieces", "spreads_pieces", "routes_in_pieces"),
+    ("folds_pieces", "routes_in_pieces"),
 )
 EACH_AXIS, NO_PIECES = dict.fromkeys(AT_ONCE, never), dict.fromkeys(PIECES, never)
 # What each platform may choose for any window, so that every lowering is taken for every window that it can take.
