@@ -119,14 +119,14 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     x = x.astype(reduction_dtype(op, x.dtype))
     if isinstance(window, FootprintWindow):
         return reduce_footprint(x, window, op)
-    for number, part in enumerate(reduction_order(window, op, x.shape)):
+    for number, part in enumerate((window,) if reduces_at_once(window) else window.split()[::-1]):
         if part.tiles:
             # A dozen slices of the cells of all windows at a time.
             x = materialize(x) if number else x
             x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
         elif folds_pieces(part):
             x = reduce_in_pieces(x, part, op)
-        elif not reduces_by_slices(part, op, x.shape):
+        elif not reduces_by_slices(part, op):
             x = reduce_by_reduce_window(x, part, op)
         elif part.has_padding and not (on_one_device() and has_strides(part)):
             x = reduce_by_slices(x, part, op)
@@ -163,7 +163,7 @@ def _reduce_on_tpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def _spread_on_cpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    at_once = not window.has_bins and (window.tiles or adds_at_once(window, cotangent.shape))
+    at_once = reduces_at_once(window) or (window.tiles and not window.has_bins)
     return _spread_in_turn(cotangent, (window,) if at_once else window.split(), _reduce_on_cpu)
 
 
@@ -195,55 +195,30 @@ def _spread_on_tpu(cotangent: jax.Array, window: Window) -> jax.Array:
     return cotangent
 
 
-def reduction_order(window: Window, op: Operation, shape: Sequence[int]) -> tuple[Window, ...]:
-    """The windows that a reduction applies one after the other: one axis at a time, the first one first.
+def reduces_at_once(window: Window) -> bool:
+    """Whether a CPU reduces all axes at once: few cells, and a single window without gaps.
 
-    With strides most cells are then reduced in long slices, and those along the innermost axis, where a stride fills no
-    vectors, are fewer: with channels first 0.3 to 0.8 times the time. Small windows are reduced along all axes at once,
-    up to 3 times faster.
+    Otherwise it takes one axis at a time, the first one first: with strides most cells are then reduced in long slices,
+    and those along the innermost axis, where a stride fills no vectors, are fewer.
     """
-    at_once = folds_at_once(window, shape) if window.tiles else reduces_at_once(window, op, shape)
-    return (window,) if at_once and not window.has_bins else window.split()[::-1]
+    if window.has_bins:
+        return False
+    return window.cells <= (MOST_COMBINED if window.tiles else 9) or (window.tiles and window.is_single)
 
 
-def folds_at_once(window: Window, shape: Sequence[int]) -> bool:
-    """Whether windows that share no cells are folded as blocks along all axes at once, in longer slices.
+def reduces_by_slices(part: Window, op: Operation) -> bool:
+    """Whether shifted slices reduce this window, instead of `lax.reduce_window`: up to 16 cells they are faster.
 
-    With channels first, windows of more than 15 cells are not: along the first axis whole rows are combined, which fill
-    vectors. That takes 0.5 to 1.2 times as long, behind an exponential 0.2 to 1.
+    For maxima correctness decides: without overlap `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and
+    more.
     """
-    return window.is_single or window.cells <= MOST_COMBINED or not is_innermost(window, shape)
-
-
-def reduces_at_once(window: Window, op: Operation, shape: Sequence[int]) -> bool:
-    """Whether one loop over slices reduces all axes, in 0.3 to 1 times as long as one axis after the other.
-
-    So it does up to 8 cells; and 9 cells for sums, without padding, or with strides and channels last.
-    """
-    pays_off = op is lax.add or not window.has_padding or (has_strides(window) and not is_innermost(window, shape))
-    return len(window.axes) > 1 and (window.cells <= 8 or (window.cells == 9 and pays_off))
+    overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
+    return part.cells <= MOST_TERMS or (op is not lax.add and not overlap)
 
 
 def has_strides(window: Window) -> bool:
     """Whether windows move by more than a cell, along every axis."""
     return all(axis.stride > 1 for axis in window.axes)
-
-
-def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool:
-    """Whether shifted slices reduce this window, instead of `lax.reduce_window`.
-
-    Up to 16 cells slices are faster for windows that do not overlap, and with strides along the innermost axis. For
-    maxima correctness decides: without overlap `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more.
-    """
-    if not any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes):
-        return op is not lax.add or part.cells <= 16
-    strided_rows = part.cells <= 16 and has_strides(part) and is_innermost(part, shape)
-    return strided_rows or reduces_at_once(part, op, shape)
-
-
-def adds_at_once(window: Window, shape: Sequence[int]) -> bool:
-    """Whether a sum's transpose takes all axes at once: up to 9 cells, with strides of 1 if channels are last."""
-    return window.cells <= 9 and (is_innermost(window, shape) or all(axis.stride == 1 for axis in window.axes))
 
 
 def folds_pieces(part: Window) -> bool:
@@ -359,20 +334,13 @@ def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
 
 def _select_on_cpu(x: jax.Array, window: Window, op: Operation) -> Winner:
     if isinstance(window, FootprintWindow):
-        return stage(partial(select_footprint, window=window, op=op), x)
-    if window.tiles and (window.cells > 64 or window.is_single):
+        lowering = select_footprint
+    elif window.tiles and (window.cells > 64 or window.is_single):
         # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
         lowering = select_by_blocks
     else:
         lowering = select_in_pieces if folds_pieces(window) else select_by_slices
-    step = partial(lowering, window=window, op=op)
-    if is_stage(window, x.shape):
-        return stage(step, x)
-    values, offsets = step(x)
-    # A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as
-    # long. So does one that selects again for every cell of windows that share none.
-    apart = (len(window.axes) == 1 or window.tiles) and window.cells > 2
-    return materialize(values), materialize(offsets) if apart else offsets
+    return stage(partial(lowering, window=window, op=op), x)
 
 
 def _select_on_gpu(x: jax.Array, window: Window, op: Operation) -> Winner:
@@ -386,18 +354,10 @@ def _select_on_gpu(x: jax.Array, window: Window, op: Operation) -> Winner:
 def _route_on_cpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     # Widened once, not for every window that holds a cell.
     cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
-    if isinstance(window, FootprintWindow):
-        return stage(partial(add_to_chosen, window=window), [cotangent], [offsets])
-    if routes_in_pieces(window):
+    if takes_pieces(window):
         return route_in_pieces(cotangent, offsets, window)
-    if len(window.axes) == 1 and window.cells > 8 * window.axes[0].stride:
-        # Padded before the winners are found, it would fill memory until then. Other windows take longer this way.
-        cotangent = materialize(cotangent, offsets)
-    # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
-    step = partial(route_by_comparison, window=window)
-    if is_stage(window, cotangent.shape):
-        return stage(step, [cotangent], [offsets])
-    return materialize(step([cotangent], [offsets]))
+    lowering = add_to_chosen if window.has_footprint else route_by_comparison
+    return stage(partial(lowering, window=window), [cotangent], [offsets])
 
 
 def _route_on_gpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -418,26 +378,6 @@ def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
     share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes))
     at_once = few or (share_few and not is_innermost(window, shape, channels=6))
     return (window,) if window.has_footprint or (at_once and not window.has_bins) else window.split()
-
-
-def is_stage(part: Window, shape: Sequence[int]) -> bool:
-    """Whether the step that selects or routes along these axes of an array is a separate stage.
-
-    A loop that pads the innermost axis is 5 times slower if the previous step is fused into it; along other axes
-    padding costs nothing. Up to 4 cells, selecting again while routing is as fast. If windows share no cells, it is
-    enough to materialize the winners.
-    """
-    several_steps = part.cells > (64 if part.tiles else 4)
-    return several_steps and (len(part.axes) > 1 or is_innermost(part, shape))
-
-
-def routes_in_pieces(part: Window) -> bool:
-    """Whether cotangents are routed to the piece of the window that holds the winner, and then to the cell in it.
-
-    The alternative is a comparison for each of the windows that hold a cell.
-    """
-    axis, *others = part.axes
-    return not (others or part.has_footprint) and axis.kernel > 8 and axis.extent > 16 * axis.stride
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
