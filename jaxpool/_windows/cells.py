@@ -19,8 +19,8 @@ platform's own reduction may drop it; the rounding error of a sum of n cells gro
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -37,6 +37,7 @@ from jaxpool._windows.operations import (
     Arrays,
     Operation,
     combine,
+    decode,
     identity,
     keys_of,
     merge_axis,
@@ -46,12 +47,12 @@ from jaxpool._windows.operations import (
 )
 
 # The most cells of a window that are unrolled.
-_MOST_UNROLLED = 64
+MOST_UNROLLED = 64
 
 
 def is_looped(window: Window) -> bool:
     """Whether the program loops over blocks of the window, as `fold_offsets` does: if it has more than 64 cells."""
-    return window.held > _MOST_UNROLLED
+    return window.held > MOST_UNROLLED
 
 
 def holds_all_cells(window: Window) -> bool:
@@ -327,6 +328,23 @@ def fold_offsets(
 
     `padded` are results of `pad_windows`, and `cells` has an entry for each.
     """
+    if is_looped(window) and window.tiles and not window.is_single:
+        # With cells first, a block is contiguous, without all the cells between those of a block in an array.
+        row = Window((WindowAxis(0, window.cells, window.cells, window.cells, 1, 0, 0, 1),))
+        first = tuple(_cells_first(array, window) for array in padded)
+        return _fold_offsets(
+            lambda result, cells, number: step(result, tuple(each[0] for each in cells), number),
+            start,
+            first,
+            row,
+            most_in_block,
+        )
+    return _fold_offsets(step, start, padded, window, most_in_block)
+
+
+def _fold_offsets(
+    step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Arrays, window: Window, most_in_block: int
+) -> Any:
     # Traced once for all offsets.
     step = jax.jit(step, inline=True)
     if not is_looped(window) or window.held <= most_in_block:
@@ -335,22 +353,57 @@ def fold_offsets(
             result = step(result, tuple(at_offset(array, window, offset) for array in padded), number)
         return result
 
-    # Blocks are cut out of boxes, and the cells in them that a footprint leaves out change nothing.
+    # One axis is cut into equal blocks and a remainder. A block has one cell along the axes before it, and all cells
+    # along those after it. Blocks are cut out of boxes: the cells that a footprint leaves out change nothing.
+    kernels = [axis.kernel for axis in window.axes]
+    cut = next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > most_in_block)
+    outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
+    blocks = -(-kernels[cut] // max(1, most_in_block // inner))
+    size = -(-kernels[cut] // blocks)
     held = jnp.asarray(window.footprint.held.ravel()) if isinstance(window, FootprintWindow) else None
-    blocks = Blocks(window, most_in_block)
     # A block at a known place is copied before the loop: after `start`, or those of all loops would be kept in memory.
-    split = [materialize(blocks.split(array), *jax.tree.leaves(start)) for array in padded]
+    padded = tuple(materialize(array, *jax.tree.leaves(start)) for array in padded)
 
-    def fold_block(result: Any, first: Any, block: Window) -> Any:
+    def fold_block(result: Any, first: Any, cells: int) -> Any:
+        block = _block(window, [*[1] * cut, cells, *kernels[cut + 1 :]])
         # Otherwise the CPU compiler would compute the place of the block again at every cell, without vectorizing.
-        cells = [materialize(blocks.read(array, first, block)) for array in split]
+        arrays = [materialize(_cells_of_block(array, window, block, first)) for array in padded]
         for number, offset in enumerate(offsets_in(block)):
-            folded = step(result, tuple(at_offset(array, block, offset) for array in cells), first + number)
+            folded = step(result, tuple(at_offset(array, block, offset) for array in arrays), first + number)
             result = folded if held is None else jax.tree.map(partial(jnp.where, held[first + number]), folded, result)
         return result
 
-    start = jax.tree.map(lambda leaf: vary_with(leaf, *padded), start)
-    return blocks.fold(fold_block, start)
+    def along_cut(number: Any, result: Any) -> Any:
+        first, (whole, left) = number * (kernels[cut] * inner), divmod(kernels[cut], size)
+        result = lax.fori_loop(0, whole, lambda n, result: fold_block(result, first + n * (size * inner), size), result)
+        return fold_block(result, first + whole * size * inner, left) if left else result
+
+    return lax.fori_loop(0, outer, along_cut, jax.tree.map(lambda leaf: vary_with(leaf, *padded), start))
+
+
+def _cells_first(array: jax.Array, window: Window) -> jax.Array:
+    """The cells of windows that tile an array, along a first axis in row-major order."""
+    for moved, axis in enumerate(reversed(window.axes)):
+        array = jnp.moveaxis(split_axis(array, axis.axis + moved, axis.kernel), axis.axis + moved + 1, 0)
+    return lax.collapse(array, 0, len(window.axes))
+
+
+def _block(window: Window, kernels: Sequence[int]) -> Window:
+    """The block of so many cells along each axis of all windows, as windows on its slice of an array."""
+    axes = []
+    for axis, kernel in zip(window.axes, kernels, strict=True):
+        block = replace(axis, kernel=kernel, low=0, high=0)
+        axes.append(replace(block, size=(axis.output - 1) * axis.stride + block.extent))
+    return Window(tuple(axes))
+
+
+def _cells_of_block(array: jax.Array, window: Window, block: Window, first: Any) -> jax.Array:
+    """The slice of an array that holds a block; `first` is the number of the first cell of the block."""
+    starts, sizes = list[Any]([np.int32(0)]) * array.ndim, [*array.shape]
+    places = decode(jnp.asarray(first, np.int32), [axis.kernel for axis in window.axes[1:]])
+    for axis, place in zip(block.axes, places, strict=True):
+        starts[axis.axis], sizes[axis.axis] = place * axis.dilation, axis.size
+    return lax.dynamic_slice(array, starts, sizes)
 
 
 def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.Array) -> jax.Array:
@@ -358,124 +411,3 @@ def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.A
     if not is_looped(window):
         return jnp.zeros(shape, dtype)
     return jnp.broadcast_to(materialize(jnp.zeros((), dtype), *arrays), shape)
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """A large window in blocks of at most `most` cells, and where they are in arrays.
-
-    One axis is cut into equal blocks and a remainder. A block has one cell along the axes before it, and all cells
-    along the axes after it.
-    """
-
-    window: Window
-    most: int
-
-    @property
-    def _kernels(self) -> list[int]:
-        return [axis.kernel for axis in self.window.axes]
-
-    @cached_property
-    def _cut(self) -> int:
-        """The number of the axis that is cut."""
-        kernels = self._kernels
-        return next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > self.most)
-
-    @cached_property
-    def _size(self) -> int:
-        """The cells of a block along the axis that is cut: about as many in each, and within one stride if possible."""
-        axis = self.window.axes[self._cut]
-        steps = -(-axis.kernel // max(1, self.most // math.prod(self._kernels[self._cut + 1 :])))
-        size = -(-axis.kernel // steps)
-        within = max(cells for cells in range(1, size + 1) if _lies_in_stride(axis, cells))
-        return within if 2 * within >= size else size
-
-    def fold(self, step: Callable[[Any, Any, Window], Any], start: Any) -> Any:
-        """Fold `step(result, first, block)` over all blocks in row-major order.
-
-        `first` is the number of the first cell. The windows of a `block` are those on its slice of the array.
-        """
-        kernels, cut, size = self._kernels, self._cut, self._size
-        outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
-        whole, left = divmod(kernels[cut], size)
-
-        def along_cut(number: Any, result: Any) -> Any:
-            first = number * (kernels[cut] * inner)
-
-            def whole_block(index: Any, result: Any) -> Any:
-                return step(result, first + index * (size * inner), self._block(size))
-
-            result = lax.fori_loop(0, whole, whole_block, result)
-            return step(result, first + whole * size * inner, self._block(left)) if left else result
-
-        return lax.fori_loop(0, outer, along_cut, start) if outer > 1 else along_cut(0, start)
-
-    def _block(self, cells: int) -> Window:
-        cut = self._cut
-        sizes = [1] * cut + [cells] + self._kernels[cut + 1 :]
-        axes = []
-        for number, (axis, kernel) in enumerate(zip(self.window.axes, sizes, strict=True)):
-            block = replace(axis, kernel=kernel)
-            stride = block.extent if self._is_split(number) else axis.stride
-            size = (axis.output - 1) * stride + block.extent
-            axes.append(replace(block, stride=stride, size=size, low=0, high=0))
-        return Window(tuple(axes))
-
-    def _is_split(self, number: int) -> bool:
-        """Whether arrays are split along an axis: if the cells of a block lie in one stride there."""
-        axis = self.window.axes[number]
-        cells = 1 if number < self._cut else self._size if number == self._cut else axis.kernel
-        return axis.output > 1 and axis.stride > 1 and _lies_in_stride(axis, cells)
-
-    def split(self, array: jax.Array) -> jax.Array:
-        """Split axes into strides and the cells of each: one slice is then the cells of a block, and none between them.
-
-        The latter are nearly the whole array for a few windows that are large and far apart.
-        """
-        for number, axis in reversed([*enumerate(self.window.axes)]):
-            if self._is_split(number):
-                array = pad(array, {axis.axis: (0, -array.shape[axis.axis] % axis.stride)}, 0)
-                array = split_axis(array, axis.axis, axis.stride)
-        return array
-
-    def join(self, array: jax.Array, shape: Sequence[int]) -> jax.Array:
-        """Return an array of this shape from what `split` made of it."""
-        for number, axis in enumerate(self.window.axes):
-            if self._is_split(number):
-                array = merge_axis(array, axis.axis)
-                array = lax.slice_in_dim(array, 0, shape[axis.axis], 1, axis.axis)
-        return array
-
-    def read(self, array: jax.Array, first: Any, block: Window) -> jax.Array:
-        """The cells of a block in a split array."""
-        starts, sizes, shape = self._place(array, first, block)
-        return lax.dynamic_slice(array, starts, sizes).reshape(shape)
-
-    def add(self, array: jax.Array, first: Any, block: Window, terms: jax.Array) -> jax.Array:
-        """Add to the cells of a block in a split array."""
-        starts, sizes, _ = self._place(array, first, block)
-        total = lax.dynamic_slice(array, starts, sizes) + terms.reshape(sizes)
-        return lax.dynamic_update_slice(array, total, starts)
-
-    def _place(self, array: jax.Array, first: Any, block: Window) -> tuple[list[Any], list[int], list[int]]:
-        """Where the slice of a block starts in a split array, its sizes, and its shape without the split."""
-        starts, sizes, shape = list[Any]([np.int32(0)]) * array.ndim, [*array.shape], [*array.shape]
-        place_value, added = self.window.cells, 0
-        for number, (axis, on_slice) in enumerate(zip(self.window.axes, block.axes, strict=True)):
-            place_value //= axis.kernel
-            start = jnp.asarray(first // place_value % axis.kernel * axis.dilation, np.int32)
-            at = axis.axis + added
-            if self._is_split(number):
-                starts[at : at + 2] = start // axis.stride, start % axis.stride
-                sizes[at : at + 2] = axis.output, on_slice.extent
-                del shape[axis.axis]
-                added += 1
-            else:
-                starts[at], sizes[at] = start, on_slice.size
-            shape[axis.axis] = on_slice.size
-        return starts, sizes, shape
-
-
-def _lies_in_stride(axis: WindowAxis, cells: int) -> bool:
-    """Whether each block of so many cells, counted from the first, lies in one stride."""
-    return cells == 1 or axis.extent <= axis.stride or axis.stride % (cells * axis.dilation) == 0

@@ -26,18 +26,17 @@ from jax import lax
 
 from jaxpool._jax.stages import materialize, stage
 from jaxpool._kernels import FootprintWindow
-from jaxpool._sharding import vary_with
 from jaxpool._sizes import copied_cells
 from jaxpool._window import Window, WindowAxis
 from jaxpool._windows.cells import (
-    MOST_IN_BLOCK,
-    Blocks,
+    MOST_UNROLLED,
     cells_at_offsets,
     fold_offsets,
     fold_windows,
     in_tiles,
     is_looped,
     join_blocks,
+    most_holders,
     pad_windows,
     split_blocks,
     zeros_after,
@@ -299,15 +298,20 @@ def route_by_comparison(cotangents: Sequence[jax.Array], offsets: Sequence[jax.A
     """
 
     def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-        sent = []
-        for offset, cotangent in zip(windows[: len(offsets)], windows[len(offsets) :], strict=True):
-            chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
-            # Widened after it is sliced: on a TPU a wider array would be in memory.
-            term = jnp.where(chosen, cotangent, jnp.zeros_like(cotangent))
-            sent.append(term.astype(accumulation_dtype(cotangent.dtype)))
-        return reduce(lax.add, sent)
+        return _sent(windows, numbers, covered)
 
     return gather_windows(contribution, [(each, 0) for each in (*offsets, *cotangents)], window)
+
+
+def _sent(windows: Arrays, numbers: Any, covered: Covered = True) -> jax.Array:
+    """The sum of the cotangents of windows, which come after their offsets, where these are the numbers of a cell."""
+    sent = []
+    for offset, cotangent in zip(windows[: len(windows) // 2], windows[len(windows) // 2 :], strict=True):
+        chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
+        # Widened after it is sliced: on a TPU a wider array would be in memory.
+        term = jnp.where(chosen, cotangent, jnp.zeros_like(cotangent))
+        sent.append(term.astype(accumulation_dtype(cotangent.dtype)))
+    return reduce(lax.add, sent)
 
 
 def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -367,19 +371,16 @@ def _route_to_pieces(
 
 def add_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
-    if not is_looped(window) or window.tiles:
+    if not is_looped(window) or window.has_bins or most_holders(window) <= MOST_UNROLLED:
         return route_by_comparison(cotangents, offsets, window)
-    shape = list(cotangents[0].shape)
-    for axis in window.axes:
-        shape[axis.axis] = axis.low + axis.size + axis.overhang
-    blocks = Blocks(window, MOST_IN_BLOCK)
+    holders = window.holders()
+    between = {axis.axis: (0, 0, axis.stride - 1) for axis in window.axes}
+    padded = tuple(pad_windows(pad(each, between, 0), holders, 0) for each in (*offsets, *cotangents))
 
-    def route_to_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
-        # An offset in another block is the number of no cell in this one.
-        within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
-        return blocks.add(total, first, block, route_by_comparison(cotangents, within, block))
+    def add(total: jax.Array, windows: Arrays, number: Any) -> jax.Array:
+        # At the first place that holds a cell is the window whose last cell it is.
+        return total + _sent(windows, window.cells - 1 - number)
 
     dtype = accumulation_dtype(cotangents[0].dtype)
-    total = vary_with(zeros_after(shape, dtype, window, *offsets), *cotangents, *offsets)
-    total = blocks.join(blocks.fold(route_to_block, blocks.split(total)), shape)
-    return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)
+    shape = holders.output_shape(cotangents[0].shape)
+    return fold_offsets(add, zeros_after(shape, dtype, window, *offsets), padded, holders)
