@@ -7,7 +7,6 @@ sums has derivatives of every order, in every nesting of modes, which are such s
 no fill, no gather and no mask, so there is neither a scatter nor a NaN from a pair that does not exist.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -29,6 +28,7 @@ from jaxpool._windows.cells import (
     fold_offsets,
     holds_all_cells,
     is_looped,
+    most_holders,
     offsets_in,
     pad_windows,
 )
@@ -325,7 +325,7 @@ class PairSum(ClosedMap):
         around = [*((array, 0) for array in windows), (exists, False)]
         if holds_all_cells(window):
             total = in_one_row(lambda *arrays: self.term(*arrays)[0], *self._in_order(cells, windows))
-        elif not window.has_bins and _most_holders(window) > MOST_AT_ONCE:
+        elif not window.has_bins and most_holders(window) > MOST_AT_ONCE:
             # In a loop over the places of a cell in windows.
             around = [(_between(array, window, fill), fill) for array, fill in around]
             total = _sum_over_offsets(lambda *windows: sent(0, True, windows, cells), around, window.holders())
@@ -369,11 +369,6 @@ def _cells_first(array: jax.Array, window: Window) -> jax.Array:
 
 def _overlap(window: Window) -> bool:
     return any(axis.output > 1 and axis.extent > axis.stride for axis in window.axes)
-
-
-def _most_holders(window: Window) -> int:
-    """The most windows that hold a cell."""
-    return math.prod(-(-axis.extent // axis.stride) for axis in window.axes)
 
 
 def _between(array: jax.Array, window: Window, fill: Any) -> jax.Array:
