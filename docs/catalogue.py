@@ -57,6 +57,7 @@ CONTEXTS: dict[str, str] = {
 # What goes in the place of a kernel_size.
 KERNELS: dict[str, str] = {
     "bins": "adaptive windows",
+    "whole": "one window over whole axes",
     "footprint": "windows of any shape",
 }
 

@@ -10,8 +10,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from sphinx.search.en import SearchEnglish
-
 HERE = Path(__file__).parent.resolve()
 
 # The package beside this folder is documented, whichever is installed.
@@ -55,9 +53,6 @@ autodoc_typehints = "none"
 napoleon_numpy_docstring = False
 napoleon_custom_sections = [("Derivative", "returns_style")]
 toc_object_entries_show_parents = "hide"
-
-# Words that the search leaves out, but for those that are arguments here.
-SearchEnglish.stopwords = frozenset(SearchEnglish.stopwords) - {"where", "same"}
 
 html_theme = "furo"
 pygments_dark_style = "github-dark"
