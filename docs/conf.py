@@ -58,6 +58,7 @@ html_theme = "furo"
 pygments_dark_style = "github-dark"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = [("tables.js", {"defer": "defer"})]
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_search_scorer = str(HERE / "search.js")
