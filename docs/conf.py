@@ -1,7 +1,7 @@
 """How the pages of this folder become a site: `python -m sphinx -W -b html docs build/docs`, from the root.
 
-Nothing is fetched, neither while the site is made nor while it is read: fonts are the reader's own, formulas are
-MathML, and all scripts are files of the site. Sphinx reads only what is inside this folder, so the notebooks are copied
+Nothing is fetched while the site is read: fonts are the reader's own, formulas are MathML, and all scripts are files of
+the site. While it is made, other libraries' lists of names are, if there is a network. Sphinx reads only what is inside this folder, so the notebooks are copied
 here first, and the page of each function is written here by `pages`; git ignores both. What the README says is included
 from there, section by section.
 """
@@ -30,9 +30,12 @@ html_title = f"jaxpool {release}"
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "notfound.extension",
     "sphinx_copybutton",
+    "sphinxext.opengraph",
     "rendering",
     "pages",
     "costs",
@@ -45,6 +48,22 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
 
+# Names of other libraries are links. Without a network those are that are in the lists here.
+_LIBRARIES = {
+    "jax": "https://docs.jax.dev/en/latest/",
+    "numpy": "https://numpy.org/doc/stable/",
+    "flax": "https://flax.readthedocs.io/en/latest/",
+}
+intersphinx_mapping = {name: (site, (None, f"inventories/{name}.txt")) for name, site in _LIBRARIES.items()}
+intersphinx_timeout = 5
+
+# Each page has a description, for those who find it by a search engine, and there is one for links that lead nowhere.
+ogp_social_cards = {"enable": False}
+notfound_context = {
+    "title": "No such page",
+    "body": "<h1>No such page</h1>\n\nThe menu has all pages, and the search finds functions by what they do.",
+}
+
 # In docstrings single backticks hold code, which is a link where it is a name of jaxpool, and quotes stay as they are.
 # Types are in their words; the annotations are long unions.
 default_role = "py:obj"
@@ -55,6 +74,7 @@ napoleon_custom_sections = [("Derivative", "returns_style")]
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
+html_favicon = "static/favicon.svg"
 pygments_dark_style = "github-dark"
 html_static_path = ["static"]
 html_css_files = ["site.css"]

@@ -16,6 +16,7 @@ from sphinx.search.en import SearchEnglish
 
 _BEFORE_NAPOLEON = 400
 _NAMES = {name for family in (*FAMILIES.values(), *MORPHOLOGY.values(), KERNELS, CONTEXTS) for name in family}
+_LIBRARIES = {"jax": "jax", "jnp": "jax.numpy", "lax": "jax.lax", "np": "numpy", "nnx": "flax.nnx"}
 _OPENING = re.compile(r"^(Formula|Source)\b")
 _SECTION = re.compile(r"(Returns|Derivative):$")
 
@@ -68,17 +69,26 @@ def trim_code(app: Sphinx, document: nodes.document) -> None:
 
 
 def link_names(app: Sphinx, document: nodes.document) -> None:
-    """Make links of the functions' names, but for those on the page of the function itself."""
+    """Make links of names of jaxpool, but for those on the page of the function itself, of JAX, NumPy and Flax."""
     page = app.env.docname
+    for link in document.findall(addnodes.pending_xref):
+        link["reftarget"] = _in_full(link["reftarget"]) or link["reftarget"]
     for code in [*document.findall(nodes.literal)]:
         name = code.astext().removeprefix("jaxpool.")
+        target = f"jaxpool.{name}" if name in _NAMES else _in_full(name)
         inside = isinstance(code.parent, nodes.title | nodes.reference | addnodes.pending_xref)
-        if name in _NAMES and not inside and page != f"reference/{name}":
+        if target and not inside and page != f"reference/{name}":
             link = addnodes.pending_xref(
-                "", refdomain="py", reftype="obj", reftarget=f"jaxpool.{name}", refdoc=page, refexplicit=True
+                "", refdomain="py", reftype="obj", reftarget=target, refdoc=page, refexplicit=True
             )
             code.replace_self(link)
             link += code
+
+
+def _in_full(name: str) -> str | None:
+    """A name of another library, which may begin as programs shorten it."""
+    start, _, rest = name.partition(".")
+    return f"{_LIBRARIES[start]}.{rest}" if start in _LIBRARIES and re.fullmatch(r"[\w.]+", rest) else None
 
 
 def inline_formula(translator: Any, node: nodes.math) -> None:
