@@ -38,6 +38,7 @@ extensions = [
     "sphinxext.opengraph",
     "rendering",
     "pages",
+    "thumbnails",
     "costs",
 ]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
@@ -47,6 +48,8 @@ myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
 
 # Names of other libraries are links. Without a network those are that are in the lists here.
 _LIBRARIES = {

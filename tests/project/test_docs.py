@@ -23,6 +23,8 @@ from tests.project.importing import MODULES, public_members
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_nb")
 pytest.importorskip("matplotlib")
+pytest.importorskip("notfound")
+pytest.importorskip("sphinxext.opengraph")
 
 SECTIONS_OF_CONTEXTS = ("Returns", "Derivative", "Example")
 ROOT = Path(__file__).parents[2]
@@ -132,11 +134,11 @@ SEARCHES = {
     **dict.fromkeys(["average pool", "avg pool", "AveragePooling2D"], ["reference/avg_pool"]),
     **dict.fromkeys(["global average pool", "GAP"], ["reference/global_avg_pool"]),
     **dict.fromkeys(["NHWC", "NCHW", "channels last", "padding", "stride", "ceil_mode", "SAME"], ["conventions"]),
-    **dict.fromkeys(["upsample", "upsampling", "unpooling"], ["reference/max_unpool"]),
-    **dict.fromkeys(["learnable", "trainable"], ["reference/gem_pool", "choosing", "models"]),
+    **dict.fromkeys(["upsample", "upsampling"], ["choosing", "models", "reference/max_unpool"]),
+    **dict.fromkeys(["learnable", "trainable"], ["choosing", "models"]),
     **dict.fromkeys(["license", "cite"], ["index"]),
     **{"mask": ["conventions"], "variable length": ["models"], "whole": ["reference/whole"]},
-    **{"attention": ["reference/attention_pool"], "GeM": ["reference/gem_pool"]},
+    **{"attention": ["reference/attention_pool"], "unpooling": ["reference/max_unpool"]},
 }
 # Asks the search of the site, as its page does.
 ASKING = """<!doctype html><html data-content_root="./"><body><div id="search-progress"></div><pre></pre>
