@@ -1,9 +1,9 @@
 """How the pages of this folder become a site: `python -m sphinx -W -b html docs build/docs`, from the root.
 
 Nothing is fetched while the site is read: fonts are the reader's own, formulas are MathML, and all scripts are files of
-the site. While it is made, other libraries' lists of names are, if there is a network. Sphinx reads only what is inside this folder, so the notebooks are copied
-here first, and the page of each function is written here by `pages`; git ignores both. What the README says is included
-from there, section by section.
+the site. While it is made, lists of other libraries' names are, if there is a network. Sphinx reads only what is inside
+this folder, so the notebooks are copied here first, and the page of each function is written here by `pages`; git
+ignores both. What the README says is included from there, section by section.
 """
 
 import shutil
