@@ -139,7 +139,7 @@ SEARCHES = {
     ("conventions",): ("NHWC", "NCHW", "channels last", "padding", "stride", "ceil_mode", "SAME", "mask"),
     ("choosing", "models"): ("learnable", "trainable"),
     ("choosing", "models", "reference/max_unpool"): ("upsample", "upsampling"),
-    ("models",): ("variable length",),
+    ("models", "data"): ("variable length",),
     ("index",): ("license", "cite"),
 }
 # Asks the search of the site, as its page does.

@@ -151,6 +151,14 @@ def test_page_says_what_is_sent() -> None:
         assert f"{received:.{len(said.partition('.')[2])}f}" == said, call
 
 
+@SLOW
+def test_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "many_devices.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(compile(program, "many_devices.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)$", program, re.MULTILINE)
+
+
 KERNEL = np.random.default_rng(3).normal(size=(3, 3, 8, 8)).astype(np.float32)
 # What the array and the kernel are sharded along: data, tensor and fully sharded parallel.
 LAYOUTS = {
