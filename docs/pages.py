@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from catalogue import CONTEXTS, FAMILIES, KERNELS, LIBRARIES, MORPHOLOGY, OTHER_NAMES, function_called
-from drawing import figure
+from drawing import figure, moving_window
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent.resolve()
@@ -21,7 +21,7 @@ _FUNCTION = """# {name}: {known_as}
 {summary}
 
 ```{{raw}} html
-{figure}```
+{figure}{moving}```
 
 ```{{eval-rst}}
 .. currentmodule:: jaxpool
@@ -85,7 +85,7 @@ def write_pages(app: Sphinx) -> None:
     """Write all pages, and take away those of functions that are gone."""
     folder = HERE / FOLDER
     folder.mkdir(exist_ok=True)
-    made_of = [*HERE.glob("*.py"), *(HERE.parent / "jaxpool").rglob("*.py")]
+    made_of = [*HERE.glob("*.py"), *HERE.glob("*.html"), *(HERE.parent / "jaxpool").rglob("*.py")]
     changed = max(file.stat().st_mtime for file in made_of)
     without_figures = CONTEXTS | KERNELS
     names = [
@@ -109,6 +109,7 @@ def write_pages(app: Sphinx) -> None:
                 known_as=known_as,
                 summary=_summary(name),
                 figure=figure(name),
+                moving=moving_window(name),
                 other_names=other_names,
                 related=related,
             )
@@ -122,9 +123,10 @@ def write_pages(app: Sphinx) -> None:
 
 
 def fill_lists(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the lists of all functions where a page asks for them."""
-    for asked, lines in (("FUNCTIONS", _functions), ("PAGES", _contents)):
-        source[0] = source[0].replace(f"<!-- {asked} -->", "\n".join(lines()))
+    """Put the lists of all functions, and the window that moves, where a page asks for them."""
+    for asked, lines in (("FUNCTIONS", _functions), ("PAGES", _contents), ("MOVING WINDOW", _moving_window)):
+        if (comment := f"<!-- {asked} -->") in source[0]:
+            source[0] = source[0].replace(comment, "\n".join(lines()))
 
 
 def _functions() -> Iterator[str]:
@@ -143,6 +145,12 @@ def _functions() -> Iterator[str]:
     yield "| `whole` | One window over the whole of every axis in `axis`, as in global pools. |"
     yield from ("", "## Contexts", "", "| context | effect |", "|---|---|")
     yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in CONTEXTS)
+
+
+def _moving_window() -> Iterator[str]:
+    """That of a max pool, or its picture where there is no JavaScript."""
+    moving = moving_window("max_pool").replace("<details", "<details open", 1)
+    yield from ("```{raw} html", f"<noscript>{figure('max_pool')}</noscript>", moving, "```")
 
 
 def _contents() -> Iterator[str]:
