@@ -6,8 +6,10 @@ They are written anew where anything that they are made of has changed since.
 
 import importlib
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from catalogue import CONTEXTS, FAMILIES, KERNELS, LIBRARIES, MORPHOLOGY, OTHER_NAMES, function_called
 from drawing import figure, moving_window
@@ -21,7 +23,8 @@ _FUNCTION = """# {name}: {known_as}
 {summary}
 
 ```{{raw}} html
-{figure}{moving}```
+{figure}<!-- MOVING WINDOW: {name} -->
+```
 
 ```{{eval-rst}}
 .. currentmodule:: jaxpool
@@ -109,7 +112,6 @@ def write_pages(app: Sphinx) -> None:
                 known_as=known_as,
                 summary=_summary(name),
                 figure=figure(name),
-                moving=moving_window(name),
                 other_names=other_names,
                 related=related,
             )
@@ -123,10 +125,22 @@ def write_pages(app: Sphinx) -> None:
 
 
 def fill_lists(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the lists of all functions, and the window that moves, where a page asks for them."""
-    for asked, lines in (("FUNCTIONS", _functions), ("PAGES", _contents), ("MOVING WINDOW", _moving_window)):
-        if (comment := f"<!-- {asked} -->") in source[0]:
-            source[0] = source[0].replace(comment, "\n".join(lines()))
+    """Put the lists of all functions where a page asks for them."""
+    for asked, lines in (("FUNCTIONS", _functions), ("PAGES", _contents)):
+        source[0] = source[0].replace(f"<!-- {asked} -->", "\n".join(lines()))
+
+
+def put_moving_window(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Put the window that moves into the finished page, as the search would find the words of its controls."""
+
+    def moving(comment: re.Match[str]) -> str:
+        shown = moving_window(comment[1])
+        if page.startswith(FOLDER):
+            return shown
+        # Where there is no picture besides: open, or the picture if there is no JavaScript.
+        return f"<noscript>{figure(comment[1])}</noscript>{shown.replace('<details', '<details open', 1)}"
+
+    context["body"] = re.sub(r"<!-- MOVING WINDOW: (\w+) -->", moving, context.get("body", ""))
 
 
 def _functions() -> Iterator[str]:
@@ -145,12 +159,6 @@ def _functions() -> Iterator[str]:
     yield "| `whole` | One window over the whole of every axis in `axis`, as in global pools. |"
     yield from ("", "## Contexts", "", "| context | effect |", "|---|---|")
     yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in CONTEXTS)
-
-
-def _moving_window() -> Iterator[str]:
-    """That of a max pool, or its picture where there is no JavaScript."""
-    moving = moving_window("max_pool").replace("<details", "<details open", 1)
-    yield from ("```{raw} html", f"<noscript>{figure('max_pool')}</noscript>", moving, "```")
 
 
 def _contents() -> Iterator[str]:
@@ -201,4 +209,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
     app.connect("builder-inited", write_pages)
     app.connect("source-read", fill_lists)
+    app.connect("html-page-context", put_moving_window)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
