@@ -69,9 +69,10 @@ def settings() -> list[Settings]:
 
 def in_browser(folder: Path, program: str) -> Any:
     """The value of a program in a page with the moving window."""
-    script = (DOCS / "static" / "moving_window.js").read_text(encoding="utf-8")
+    script, style = ((DOCS / "static" / f"moving_window.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
     written = f"document.body.innerText = JSON.stringify((() => {{ {program} }})())"
-    page = f'<!doctype html><meta charset="utf-8"><body>{FIGURE}<script>{script}</script><script>{written}</script>'
+    head = f'<!doctype html><meta charset="utf-8"><style>{style}</style>'
+    page = f"{head}<body>{FIGURE}<script>{script}</script><script>{written}</script>"
     (folder / "page.html").write_text(page, encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
     where = [f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / "page.html").as_uri()]
@@ -162,22 +163,41 @@ def test_calls_of_other_libraries_give_what_is_shown(evaluated: list[tuple[Setti
             np.testing.assert_array_equal(np.ravel(page["indices"]), np.ravel(indices), err_msg=str(given))
 
 
-def test_keys_move_the_window_and_mask_cells(tmp_path: Path) -> None:
+def test_keys_and_pointers_move_the_window_and_mask_cells(tmp_path: Path) -> None:
     program = """
         const figure = document.querySelector(".moving-window");
+        figure.open = true;
         const [input, result] = figure.querySelectorAll("svg");
-        const press = (svg, key) => svg.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
         const said = () => [figure.querySelector("p").textContent, figure.querySelector("pre").textContent];
-        const before = said();
+        const press = (svg, key) => svg.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+        function point(svg, kind, row, column) {
+            const { left, top, width } = svg.getBoundingClientRect();
+            const unit = (40 * width) / svg.viewBox.baseVal.width;
+            const place = { clientX: left + unit * (column + 0.5), clientY: top + unit * (row + 0.5), bubbles: true };
+            svg.dispatchEvent(new PointerEvent(kind, place));
+        }
+        const all = [said()];
         ["ArrowRight", "ArrowDown"].forEach((key) => press(result, key));
-        const moved = said();
+        all.push(said());
+        point(result, "pointermove", 0, 3);
+        all.push(said());
+        point(input, "pointermove", 8, 0);
+        all.push(said());
         ["ArrowRight", " "].forEach((key) => press(input, key));
-        return [before, moved, said(), figure.querySelectorAll("g.masked").length, figure.innerHTML.includes("NaN")];
+        all.push([said()[1], figure.querySelectorAll("g.masked").length]);
+        point(input, "click", 1, 2);
+        all.push([said()[1], figure.querySelectorAll("g.masked").length]);
+        point(input, "click", 7, 7);
+        all.push([said()[1], figure.querySelector(".panels").innerHTML.includes("NaN")]);
+        return all;
     """
-    before, moved, masked, count, broken = in_browser(tmp_path, program)
-    assert before[0].startswith("result[1, 1] = ")
-    assert moved[0].startswith("result[2, 2] = ")
-    assert (before[1], masked[1]) == (moved[1], before[1][:-1] + ", where=mask)")
+    first, pressed, pointed, reached, masked, cleared, clicked = in_browser(tmp_path, program)
+    places = [
+        re.findall(r"result\[(\d), (\d)\] = \d, won by x\[\d, \d\]", said)
+        for said, _ in (first, pressed, pointed, reached)
+    ]
+    assert places == [[("1", "1")], [("2", "2")], [("0", "3")], [("3", "0")]]
+    call = first[1]
+    with_mask = call.replace(', axis="NHWC")', ', axis="NHWC", where=mask)')
     # In the input and in the gradient.
-    assert count == 2
-    assert not broken
+    assert (masked, cleared, clicked) == ([with_mask, 2], [call, 0], [with_mask, False])
