@@ -8,11 +8,13 @@ import base64
 import html
 import io
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from evaluation import LENGTH, Evaluation, Span, call_of, evaluate
 from matplotlib import image
 
+HERE = Path(__file__).parent.resolve()
 _WIDTH, _LEFT, _RIGHT = 360, 38, 356
 _TITLE, _CHART, _GRADIENT = 18, 100, 54  # heights
 _ORANGE, _PURPLE = (0.91, 0.47, 0.07), (0.55, 0.36, 0.96)
@@ -39,6 +41,12 @@ def figure(name: str) -> str:
     caption = _CAPTION.format(negative=_NEGATIVE if negative else "")
     panels = f'<div class="panels">\n{drawn}</div>'
     return f'<figure class="pool">\n{panels}\n<figcaption>{caption}</figcaption>\n</figure>\n'
+
+
+def moving_window(name: str) -> str:
+    """The figure whose window moves, at first under this pool; nothing if it has not this one."""
+    moving, option = (HERE / "moving_window.html").read_text(encoding="utf-8"), f">{name}</option>"
+    return moving.replace(option, f" selected{option}") if option in moving else ""
 
 
 def _signal(name: str, drawn: Evaluation) -> tuple[str, int]:

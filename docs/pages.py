@@ -6,11 +6,13 @@ They are written anew where anything that they are made of has changed since.
 
 import importlib
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from catalogue import CONTEXTS, FAMILIES, KERNELS, LIBRARIES, MORPHOLOGY, OTHER_NAMES, function_called
-from drawing import figure
+from drawing import figure, moving_window
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent.resolve()
@@ -21,7 +23,8 @@ _FUNCTION = """# {name}: {known_as}
 {summary}
 
 ```{{raw}} html
-{figure}```
+{figure}<!-- MOVING WINDOW: {name} -->
+```
 
 ```{{eval-rst}}
 .. currentmodule:: jaxpool
@@ -87,7 +90,7 @@ def write_pages(app: Sphinx) -> None:
     """Write all pages, and take away those of functions that are gone."""
     folder = HERE / FOLDER
     folder.mkdir(exist_ok=True)
-    made_of = [*HERE.glob("*.py"), *(HERE.parent / "jaxpool").rglob("*.py")]
+    made_of = [*HERE.glob("*.py"), *HERE.glob("*.html"), *(HERE.parent / "jaxpool").rglob("*.py")]
     changed = max(file.stat().st_mtime for file in made_of)
     families = (*FAMILIES.values(), KERNELS)
     names = [
@@ -128,6 +131,19 @@ def fill_lists(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put the lists of all functions where a page asks for them."""
     for asked, lines in (("FUNCTIONS", _functions), ("PAGES", _contents)):
         source[0] = source[0].replace(f"<!-- {asked} -->", "\n".join(lines()))
+
+
+def put_moving_window(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Put the window that moves into the finished page, as the search would find the words of its controls."""
+
+    def moving(comment: re.Match[str]) -> str:
+        shown = moving_window(comment[1])
+        if page.startswith(FOLDER):
+            return shown
+        # Where there is no picture besides: open, or the picture if there is no JavaScript.
+        return f"<noscript>{figure(comment[1])}</noscript>{shown.replace('<details', '<details open', 1)}"
+
+    context["body"] = re.sub(r"<!-- MOVING WINDOW: (\w+) -->", moving, context.get("body", ""))
 
 
 def _functions() -> Iterator[str]:
@@ -195,4 +211,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
     app.connect("builder-inited", write_pages)
     app.connect("source-read", fill_lists)
+    app.connect("html-page-context", put_moving_window)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

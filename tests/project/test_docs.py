@@ -87,6 +87,17 @@ def test_pictures_of_morphology(site: Path) -> None:
     check_pictures((site / "reference" / "morphology.html").read_text(encoding="utf-8"), len(MORPHOLOGY))
 
 
+def test_windows_that_move(site: Path) -> None:
+    moving = (ROOT / "docs" / "moving_window.html").read_text(encoding="utf-8")
+    pools = [name for name in re.findall(r">(\w+)</option>", moving) if name in FUNCTIONS]
+    assert len(pools) > 25
+    for name in FUNCTIONS:
+        page = (site / "reference" / f"{name}.html").read_text(encoding="utf-8")
+        assert re.findall(r" selected>(\w+_pool\w*)</option>", page) == [name] * (name in pools)
+    assert '<details open class="moving-window">' in (site / "conventions.html").read_text(encoding="utf-8")
+    assert (site / "_static" / "moving_window.js").read_text(encoding="utf-8").count("\n") <= 250
+
+
 def check_pictures(page: str, functions: int) -> None:
     pictures = re.findall(r"<svg viewBox.*?</svg>", page, re.DOTALL)
     assert len(pictures) == 2 * functions
