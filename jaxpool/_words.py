@@ -82,7 +82,10 @@ def answer_calls(module: str) -> None:
     """Make the functions of a module answer arguments that they do not have."""
     for name, function in _own(module).items():
         if inspect.isfunction(function):
-            setattr(sys.modules[module], name, _answering(function, module))
+            # Where it is defined, too, which is where pickle looks for it.
+            call = _answering(function)
+            for home in {module, function.__module__}:
+                setattr(sys.modules[home], name, call)
 
 
 def _own(module: str) -> dict[str, Any]:
@@ -95,7 +98,7 @@ def _own(module: str) -> dict[str, Any]:
     return {name: one for name, one in names.items() if name[0] != "_" and home(one).startswith(module)}
 
 
-def _answering(function: Callable[..., Any], module: str) -> Callable[..., Any]:
+def _answering(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -108,8 +111,6 @@ def _answering(function: Callable[..., Any], module: str) -> Callable[..., Any]:
                 raise
             raise TypeError(f"{function.__name__}: {fix}") from None
 
-    # Where pickle finds it.
-    call.__module__ = module
     return call
 
 
