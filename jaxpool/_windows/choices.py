@@ -28,13 +28,8 @@ from jaxpool._jax.platforms import PORTABLE, default_platform, is_portable, know
 from jaxpool._jax.primitives import by_platform
 from jaxpool._jax.stages import materialize, stage
 from jaxpool._window import Window
-from jaxpool._windows.cells import (
-    MOST_COMBINED,
-    holds_all_cells,
-    most_holders,
-    pad_windows,
-    slices_at_offsets,
-)
+from jaxpool._windows import select
+from jaxpool._windows.cells import MOST_COMBINED, holds_all_cells, most_holders, pad_windows, slices_at_offsets
 from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, pad, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
@@ -46,24 +41,7 @@ from jaxpool._windows.reduce import (
     reduce_in_pieces,
     spread_by_windows,
 )
-from jaxpool._windows.select import (
-    Masked,
-    Offsets,
-    Winner,
-    Winners,
-    add_to_chosen,
-    first_real_offsets,
-    may_start_with_padding,
-    no_offset,
-    read_winners,
-    reduce_by_comparison,
-    route_in_pieces,
-    select_by_axes,
-    select_by_blocks,
-    select_by_slices,
-    select_footprint,
-    select_in_pieces,
-)
+from jaxpool._windows.select import Masked, Offsets, Winner, Winners
 
 # The most reads per result in one loop on a GPU: windows of 7×7 cells.
 MOST_READS = 49
@@ -88,7 +66,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     Sums of 16-bit floats are float32.
     """
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), reduction_dtype(op, x.dtype))
-    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, "tpu": _reduce_on_tpu, PORTABLE: reduce_by_comparison}
+    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, "tpu": _reduce_on_tpu, PORTABLE: _reduce_anywhere}
     lowerings = {platform: partial(step, window=window, op=op) for platform, step in steps.items()}
     return by_platform(x, **lowerings, like=like)
 
@@ -102,6 +80,12 @@ def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Ar
     # Dividing the outputs first, which are read many times, would be a separate kernel.
     lowerings["gpu"] = lambda cotangent: divided(_spread_on_gpu(cotangent, window), divisor)
     return by_platform(cotangent, **lowerings)
+
+
+def _reduce_anywhere(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """By plain operations, for interpreters of programs that know no windowed ones."""
+    x = x.astype(reduction_dtype(op, x.dtype))
+    return reduce(lambda x, part: reduce_by_slices(x, part, op), window.split(), x)
 
 
 def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -266,7 +250,7 @@ def first_present(mask: jax.Array, windows: Sequence[Window]) -> tuple[jax.Array
 
     def find(mask: jax.Array) -> tuple[jax.Array, Offsets]:
         nonempty, (*inner, first) = _first_winners(mask, None, windows, lax.max)
-        none = no_offset(windows[-1])
+        none = select.no_offset(windows[-1])
         return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
 
     return on_every_platform(find, mask)
@@ -286,8 +270,8 @@ def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window
         # Low padding and leading masked cells win only if no cell is better.
         if first is not None:
             offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
-        elif may_start_with_padding(window):
-            offsets = jnp.maximum(offsets, first_real_offsets(x.ndim, window, offsets.dtype))
+        elif select.may_start_with_padding(window):
+            offsets = jnp.maximum(offsets, select.first_real_offsets(x.ndim, window, offsets.dtype))
         recorded.append(offsets)
     return x, tuple(recorded)
 
@@ -310,15 +294,15 @@ def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[W
 def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
     platform = known_platform()
     if window.has_footprint and platform != PORTABLE:
-        lowering = select_footprint
+        lowering = select.select_footprint
     elif platform == "cpu" and window.tiles and (window.cells > 64 or window.is_single):
         # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
-        lowering = select_by_blocks
+        lowering = select.select_by_blocks
     elif platform in ("gpu", "tpu") and reduces_whole_axes(window):
-        lowering = select_by_axes
+        lowering = select.select_by_axes
     else:
         in_pieces = platform != PORTABLE and (folds_pieces if platform == "cpu" else takes_pieces)(window)
-        lowering = select_in_pieces if in_pieces else select_by_slices
+        lowering = select.select_in_pieces if in_pieces else select.select_by_slices
     return stage(partial(lowering, window=window, op=op), x)
 
 
@@ -327,9 +311,9 @@ def _route(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Arra
         # Widened once, not for every window that holds a cell.
         cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
     if takes_pieces(window):
-        return route_in_pieces(cotangent, offsets, window)
+        return select.route_in_pieces(cotangent, offsets, window)
     # The offsets and the values sent to them are separate: the map is linear only in the latter.
-    return stage(partial(add_to_chosen, window=window), [cotangent], [offsets])
+    return stage(partial(select.add_to_chosen, window=window), [cotangent], [offsets])
 
 
 def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
@@ -348,12 +332,12 @@ def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset; 0 at the offset that no cell has."""
-    return on_every_platform(lambda x, offsets: read_winners(x, (offsets,), (window,)), x, offsets)
+    return on_every_platform(lambda x, offsets: select.read_winners(x, (offsets,), (window,)), x, offsets)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
-    return on_every_platform(partial(add_to_chosen, window=window), list(cotangents), list(offsets))
+    return on_every_platform(partial(select.add_to_chosen, window=window), list(cotangents), list(offsets))
 
 
 @dataclass(frozen=True)
@@ -363,7 +347,7 @@ class ReadWinners(LinearMap):
     windows: tuple[Window, ...]
 
     def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return on_every_platform(partial(read_winners, windows=self.windows), x, offsets)
+        return on_every_platform(partial(select.read_winners, windows=self.windows), x, offsets)
 
     def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
         return route_to_winners(cotangent, offsets, self.windows)

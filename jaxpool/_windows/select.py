@@ -42,17 +42,7 @@ from jaxpool._windows.cells import (
     zeros_after,
 )
 from jaxpool._windows.gather import Covered, gather_windows
-from jaxpool._windows.operations import (
-    Arrays,
-    Operation,
-    accumulation_dtype,
-    decode,
-    encode,
-    identity,
-    numbers_of,
-    pad,
-    reduction_dtype,
-)
+from jaxpool._windows.operations import Arrays, Operation, accumulation_dtype, decode, encode, identity, numbers_of, pad
 from jaxpool._windows.reduce import equal_steps, join_pieces
 
 # The extreme of every window, and the row-major offset of the first cell that has it.
@@ -74,22 +64,6 @@ def select_by_slices(x: jax.Array, window: Window, op: Operation) -> Winner:
         (cells, jnp.full_like(cells, number, dtype)) for cells, number in zip(values, window.numbers, strict=True)
     )
     return reduce(partial(better, op=op), candidates)
-
-
-def reduce_by_comparison(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every window of x by plain operations, for interpreters of programs that know no windowed ones.
-
-    JAX's own derivative of a maximum shares ties, and that of a windowed one scatters. Here a cell replaces another
-    only if it is strictly better, by `select`: so the derivative of the program is that of the first winner.
-    """
-
-    def best(first: jax.Array, later: jax.Array) -> jax.Array:
-        return lax.select(replaces(first, later, op), later, first)
-
-    x = x.astype(reduction_dtype(op, x.dtype))
-    for part in window.split():
-        x = reduce(lax.add if op is lax.add else best, cells_at_offsets(x, part, identity(op, x.dtype)))
-    return x
 
 
 def number_dtype(window: Window) -> np.dtype:
