@@ -423,8 +423,7 @@ def extremes_with_indices(
     present = _present(mask, parts)
     values, ((offsets, *others),) = values_and_residuals(_Winners(window, op, parts), rule, x, present)
     if others:
-        like = jax.ShapeDtypeStruct(values.shape, np.min_scalar_type(window.cells - 1))
-        offsets = on_every_platform(partial(composed, windows=parts), offsets, *others, like=like)
+        offsets = on_every_platform(partial(composed, windows=parts), offsets, *others)
     positions = winner_positions(offsets, given)
     return values.astype(dtype), positions if present is None else jnp.where(present[0], positions, np.int32(-1))
 

@@ -28,7 +28,7 @@ from jaxpool._kernels import KernelSize
 from jaxpool._ranks import MOST_IN_NETWORK, Rank, offsets_at_ranks, values_at_ranks
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
-from jaxpool._windows.cells import is_looped, present_cells
+from jaxpool._windows.cells import present_cells
 from jaxpool._windows.choices import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._windows.operations import Arrays, accumulation_dtype, identity
 
@@ -384,10 +384,8 @@ class _Chosen(CellSelector):
     method: str
 
     def select(self, x: jax.Array, mask: jax.Array | None, counts: jax.Array | None, /) -> ValuesAndResiduals:
-        ranks, means = _ranks_and_means(counts, self.window, self.quantiles, self.method, x.ndim)
-        shape, dtypes = self.window.output_shape(x.shape), (x.dtype, np.min_scalar_type(self.window.cells - 1))
-        like = tuple((jax.ShapeDtypeStruct(shape, dtype),) * len(ranks) for dtype in dtypes)
-        cells, offsets = on_every_platform(self._cells, x, mask, counts, like=like)
+        _, means = _ranks_and_means(counts, self.window, self.quantiles, self.method, x.ndim)
+        cells, offsets = on_every_platform(self._cells, x, mask, counts)
         averages = _METHODS[self.method].averages and not jnp.issubdtype(x.dtype, jnp.inexact)
         dtype = np.float32 if averages else x.dtype
         return tuple(_mean(cells, mean, dtype, between=True) for mean in means), (offsets, counts)
@@ -431,4 +429,4 @@ class _MeansOfChosen(LinearMap):
                     shares += [(1 - weight) * wide, weight * wide]
             return route_to_chosen(shares, places, self.window).astype(cotangents[0].dtype)
 
-        return on_every_platform(route, cotangents, offsets, counts, in_stage=not is_looped(self.window))
+        return on_every_platform(partial(stage, route), cotangents, offsets, counts)

@@ -18,13 +18,13 @@ from jax.typing import ArrayLike
 from jaxpool._call import LESS_PADDING, core, extended, sliding
 from jaxpool._checks import Rule, check_no_mask
 from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values, values_and_residuals
-from jaxpool._jax.stages import materialize
+from jaxpool._jax.stages import materialize, stage
 from jaxpool._kernels import KernelSize
 from jaxpool._ranks import offsets_of_equal, same_or_next
 from jaxpool._sharding import vary_with
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
-from jaxpool._windows.cells import is_looped, pad_in_tiles, present_cells
+from jaxpool._windows.cells import pad_in_tiles, present_cells
 from jaxpool._windows.choices import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
 from jaxpool._windows.operations import Arrays, identity, keys_of, pad, values_of
 from jaxpool._windows.select import winner_positions
@@ -236,10 +236,8 @@ class _Largest(CellSelector):
         """The lowest keys of every window and their offsets; the last key and that of no cell beyond the cells."""
         if mask is not None:
             keys = jnp.where(mask, keys, identity(lax.min, keys.dtype))
-        shape, dtypes = self.window.output_shape(keys.shape), (keys.dtype, np.min_scalar_type(self.window.cells))
-        like = tuple(jax.ShapeDtypeStruct((self.k, *shape), dtype) for dtype in dtypes)
         find = partial(_lowest_keys, window=self.window, k=self.k)
-        return on_every_platform(find, keys, mask, in_stage=True, like=like)
+        return on_every_platform(partial(stage, find), keys, mask)
 
     @property
     def read(self) -> LinearMap:
@@ -266,7 +264,7 @@ class _ReadCells(LinearMap):
                 total, _ = lax.scan(add_rank, total, (cotangents[rest], offsets[rest]))
             return total.astype(cotangents.dtype)
 
-        return on_every_platform(route, cotangents, offsets, in_stage=not is_looped(self.window))
+        return on_every_platform(partial(stage, route), cotangents, offsets)
 
 
 def _lowest_keys(keys: jax.Array, mask: jax.Array | None, window: Window, k: int) -> tuple[jax.Array, jax.Array]:

@@ -13,7 +13,6 @@ materialize    steps are one loop: each again for every reader         max gradi
 in_one_row     rows do not fill vectors: their ends go cell by cell    cubic norms 0.4, mellowmax 0.3         CPU
 private_copy   pads of one sharded array are confused: wrong numbers   right numbers                          all
 separate_term  a·c + b·c becomes (a + b)·c: overflow                   overflow only where a term has one     all
-numbers_along  an iota is a kernel of its own                          3 to 7 kernels fewer                   GPU
 =============  ======================================================  =====================================  =========
 
 Figures are for JAX 0.12.0.1; before jaxlib 0.11.2 the CPU compiler drops barriers, and programs are slower.
@@ -120,13 +119,3 @@ def _rounded_to_more_bits(array: jax.Array, bits: int) -> jax.Array:
         return lax.optimization_barrier(array)
     limits = jnp.finfo(array.dtype)
     return lax.reduce_precision(array, limits.nexp, limits.nmant + bits)
-
-
-def numbers_along(shape: Sequence[int], axis: int) -> Any:
-    """The int32 numbers 0, 1, … along an axis: an iota if it may be a CPU or the axis is long, else a table.
-
-    On GPUs an iota, with everything computed from it, becomes a separate kernel.
-    """
-    if known_platform() == "cpu" or shape[axis] > 64:
-        return lax.broadcasted_iota(np.int32, shape, axis)
-    return np.arange(shape[axis], dtype=np.int32).reshape([-1 if n == axis else 1 for n in range(len(shape))])

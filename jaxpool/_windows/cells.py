@@ -135,13 +135,6 @@ def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax
     return lax.slice(padded, starts, limits, strides)
 
 
-def is_innermost(window: Window, shape: Sequence[int], *, channels: int = 16) -> bool:
-    """Whether windows run along the axis whose cells are adjacent in memory, or with fewer channels behind it."""
-    behind = shape[window.axes[-1].axis + 1 :]
-    # A symbolic size may have any value.
-    return all(isinstance(size, int) for size in behind) and math.prod(behind) < channels
-
-
 def present_cells(mask: jax.Array | None, window: Window, rank: int) -> jax.Array | None:
     """Which cells are present; None if windows hold no others."""
     if mask is not None or window.is_full:

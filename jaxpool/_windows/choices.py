@@ -21,23 +21,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxpool._jax.linear_map import LinearMap
 from jaxpool._jax.platforms import PORTABLE, default_platform, is_portable, known_platform, on_one_device
 from jaxpool._jax.primitives import by_platform
 from jaxpool._jax.stages import materialize, stage
-from jaxpool._kernels import FootprintWindow
 from jaxpool._window import Window
-from jaxpool._windows.cells import (
-    MOST_COMBINED,
-    holds_all_cells,
-    is_innermost,
-    most_holders,
-    pad_windows,
-    slices_at_offsets,
-)
+from jaxpool._windows import select
+from jaxpool._windows.cells import MOST_COMBINED, holds_all_cells, most_holders, pad_windows, slices_at_offsets
 from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, pad, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
@@ -49,27 +41,7 @@ from jaxpool._windows.reduce import (
     reduce_in_pieces,
     spread_by_windows,
 )
-from jaxpool._windows.select import (
-    Masked,
-    Offsets,
-    Winner,
-    Winners,
-    add_to_chosen,
-    first_real_offsets,
-    may_start_with_padding,
-    no_offset,
-    read_winners,
-    reduce_by_comparison,
-    route_by_comparison,
-    route_in_pieces,
-    select_by_axes,
-    select_by_blocks,
-    select_by_slices,
-    select_footprint,
-    select_in_pieces,
-    select_present_by_slices,
-    winners_like,
-)
+from jaxpool._windows.select import Masked, Offsets, Winner, Winners
 
 # The most reads per result in one loop on a GPU: windows of 7×7 cells.
 MOST_READS = 49
@@ -77,12 +49,12 @@ MOST_READS = 49
 MOST_TERMS = 16
 
 
-def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, like: Any = None) -> Any:
+def on_every_platform(step: Callable[..., Any], *arrays: Any, like: Any = None) -> Any:
     """Evaluate `step(*arrays)` while the program is lowered; the step may ask for the platform and call other maps.
 
-    With `in_stage` it is a single stage on the CPU. Its results are like `like`, if that is known.
+    Its results are like `like`, if that is known.
     """
-    return by_platform(*arrays, cpu=partial(stage, step) if in_stage else step, gpu=step, like=like)
+    return by_platform(*arrays, gpu=step, like=like)
 
 
 # Reductions and their transposes.
@@ -94,33 +66,34 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     Sums of 16-bit floats are float32.
     """
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), reduction_dtype(op, x.dtype))
-    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, "tpu": _reduce_on_tpu, PORTABLE: reduce_by_comparison}
+    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, "tpu": _reduce_on_tpu, PORTABLE: _reduce_anywhere}
     lowerings = {platform: partial(step, window=window, op=op) for platform, step in steps.items()}
     return by_platform(x, **lowerings, like=like)
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
     """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
+    lowerings = {
+        platform: lambda cotangent, step=step: step(divided(cotangent, divisor), window)
+        for platform, step in (("cpu", _spread_on_cpu), ("tpu", _spread_on_tpu))
+    }
+    # Dividing the outputs first, which are read many times, would be a separate kernel.
+    lowerings["gpu"] = lambda cotangent: divided(_spread_on_gpu(cotangent, window), divisor)
+    return by_platform(cotangent, **lowerings)
 
-    def sent(
-        cotangent: jax.Array, lowering: Callable[[jax.Array, Window], jax.Array], first: float, last: float
-    ) -> jax.Array:
-        return divided(lowering(divided(cotangent, first), window), last)
 
-    # On GPUs, dividing the outputs first, which are read many times, would be a separate kernel.
-    on_gpu = partial(sent, lowering=_spread_on_gpu, first=1.0, last=divisor)
-    on_cpu, on_tpu = (
-        partial(sent, lowering=each, first=divisor, last=1.0) for each in (_spread_on_cpu, _spread_on_tpu)
-    )
-    return by_platform(cotangent, cpu=on_cpu, gpu=on_gpu, tpu=on_tpu)
+def _reduce_anywhere(x: jax.Array, window: Window, op: Operation) -> jax.Array:
+    """By plain operations, for interpreters of programs that know no windowed ones."""
+    x = x.astype(reduction_dtype(op, x.dtype))
+    return reduce(lambda x, part: reduce_by_slices(x, part, op), window.split(), x)
 
 
 def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     x = x.astype(reduction_dtype(op, x.dtype))
-    if isinstance(window, FootprintWindow):
-        return reduce_footprint(x, window, op)
     for number, part in enumerate((window,) if reduces_at_once(window) else window.split()[::-1]):
-        if part.tiles:
+        if part.has_footprint:
+            x = reduce_footprint(x, part, op)
+        elif part.tiles:
             # A dozen slices of the cells of all windows at a time.
             x = materialize(x) if number else x
             x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
@@ -139,7 +112,7 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     x = x.astype(reduction_dtype(op, x.dtype))
     for part in order(window):
-        if isinstance(part, FootprintWindow):
+        if part.has_footprint:
             x = reduce_footprint(x, part, op)
         elif reduces_whole_axes(part):
             x = reduce_by_axes(x, part, op)
@@ -269,9 +242,7 @@ def first_winners(x: jax.Array, windows: Sequence[Window], op: Operation, masked
     `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an offset to
     which no cotangent is sent.
     """
-    dtypes = [np.min_scalar_type(window.cells - 1) for window in windows]
-    like = winners_like(x, windows, dtypes if masked is None else [first.dtype for first in masked[1]])
-    return on_every_platform(partial(_first_winners, windows=tuple(windows), op=op), x, masked, like=like)
+    return on_every_platform(partial(_first_winners, windows=tuple(windows), op=op), x, masked)
 
 
 def first_present(mask: jax.Array, windows: Sequence[Window]) -> tuple[jax.Array, Offsets]:
@@ -279,21 +250,16 @@ def first_present(mask: jax.Array, windows: Sequence[Window]) -> tuple[jax.Array
 
     def find(mask: jax.Array) -> tuple[jax.Array, Offsets]:
         nonempty, (*inner, first) = _first_winners(mask, None, windows, lax.max)
-        none = no_offset(windows[-1])
+        none = select.no_offset(windows[-1])
         return nonempty, (*inner, jnp.where(nonempty, first.astype(none.dtype), none))
 
-    dtypes = [np.min_scalar_type(window.cells - (window != windows[-1])) for window in windows]
-    return on_every_platform(find, mask, like=winners_like(mask, windows, dtypes))
+    return on_every_platform(find, mask)
 
 
 def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window], op: Operation) -> Winners:
     first = None
     if masked is not None:
         mask, first = masked
-        if known_platform() == "gpu" and len(windows) == 1 and windows[0].cells <= MOST_READS:
-            # The mask is read at every cell: an array with masked cells filled in would be a separate kernel.
-            values, offsets = select_present_by_slices(x, mask, no_offset(windows[0]), windows[0], op)
-            return values, (offsets,)
         x = jnp.where(mask, x, identity(op, x.dtype))
     recorded: list[jax.Array] = []
     for number, window in enumerate(windows):
@@ -304,8 +270,8 @@ def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window
         # Low padding and leading masked cells win only if no cell is better.
         if first is not None:
             offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
-        elif may_start_with_padding(window):
-            offsets = jnp.maximum(offsets, first_real_offsets(x.ndim, window, offsets.dtype))
+        elif select.may_start_with_padding(window):
+            offsets = jnp.maximum(offsets, select.first_real_offsets(x.ndim, window, offsets.dtype))
         recorded.append(offsets)
     return x, tuple(recorded)
 
@@ -317,9 +283,9 @@ def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[W
     """
 
     def sent(cotangent: jax.Array, offsets: Offsets) -> jax.Array:
-        dtype, route = cotangent.dtype, _route_on_cpu if known_platform() == "cpu" else _route_on_gpu
+        dtype = cotangent.dtype
         for window, own in zip(reversed(windows), reversed(offsets), strict=True):
-            cotangent = route(cotangent, own, window)
+            cotangent = _route(cotangent, own, window)
         return cotangent.astype(dtype)
 
     return on_every_platform(sent, cotangent, offsets)
@@ -327,45 +293,27 @@ def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[W
 
 def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
     platform = known_platform()
-    if platform == PORTABLE:
-        return select_by_slices(x, window, op)
-    return (_select_on_cpu if platform == "cpu" else _select_on_gpu)(x, window, op)
-
-
-def _select_on_cpu(x: jax.Array, window: Window, op: Operation) -> Winner:
-    if isinstance(window, FootprintWindow):
-        lowering = select_footprint
-    elif window.tiles and (window.cells > 64 or window.is_single):
+    if window.has_footprint and platform != PORTABLE:
+        lowering = select.select_footprint
+    elif platform == "cpu" and window.tiles and (window.cells > 64 or window.is_single):
         # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
-        lowering = select_by_blocks
+        lowering = select.select_by_blocks
+    elif platform in ("gpu", "tpu") and reduces_whole_axes(window):
+        lowering = select.select_by_axes
     else:
-        lowering = select_in_pieces if folds_pieces(window) else select_by_slices
+        in_pieces = platform != PORTABLE and (folds_pieces if platform == "cpu" else takes_pieces)(window)
+        lowering = select.select_in_pieces if in_pieces else select.select_by_slices
     return stage(partial(lowering, window=window, op=op), x)
 
 
-def _select_on_gpu(x: jax.Array, window: Window, op: Operation) -> Winner:
-    if reduces_whole_axes(window):
-        return select_by_axes(x, window, op)
-    if isinstance(window, FootprintWindow):
-        return select_footprint(x, window, op)
-    return (select_in_pieces if takes_pieces(window) else select_by_slices)(x, window, op)
-
-
-def _route_on_cpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    # Widened once, not for every window that holds a cell.
-    cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
+def _route(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
+    if known_platform() == "cpu":
+        # Widened once, not for every window that holds a cell.
+        cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
     if takes_pieces(window):
-        return route_in_pieces(cotangent, offsets, window)
-    lowering = add_to_chosen if window.has_footprint else route_by_comparison
-    return stage(partial(lowering, window=window), [cotangent], [offsets])
-
-
-def _route_on_gpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    if isinstance(window, FootprintWindow):
-        return add_to_chosen([cotangent], [offsets], window)
-    if takes_pieces(window):
-        return route_in_pieces(cotangent, offsets, window)
-    return route_by_comparison([cotangent], [offsets], window)
+        return select.route_in_pieces(cotangent, offsets, window)
+    # The offsets and the values sent to them are separate: the map is linear only in the latter.
+    return stage(partial(select.add_to_chosen, window=window), [cotangent], [offsets])
 
 
 def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
@@ -376,19 +324,20 @@ def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
     """
     few = window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64))
     share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes))
-    at_once = few or (share_few and not is_innermost(window, shape, channels=6))
+    channels = shape[window.axes[-1].axis + 1 :]
+    # A symbolic size may have any value.
+    at_once = few or (share_few and not (all(isinstance(size, int) for size in channels) and math.prod(channels) < 6))
     return (window,) if window.has_footprint or (at_once and not window.has_bins) else window.split()
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """The cell of every window at its row-major offset; 0 at the offset that no cell has."""
-    like = jax.ShapeDtypeStruct(offsets.shape, x.dtype)
-    return on_every_platform(lambda x, offsets: read_winners(x, (offsets,), (window,)), x, offsets, like=like)
+    return on_every_platform(lambda x, offsets: select.read_winners(x, (offsets,), (window,)), x, offsets)
 
 
 def route_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
-    return on_every_platform(partial(add_to_chosen, window=window), list(cotangents), list(offsets))
+    return on_every_platform(partial(select.add_to_chosen, window=window), list(cotangents), list(offsets))
 
 
 @dataclass(frozen=True)
@@ -398,7 +347,7 @@ class ReadWinners(LinearMap):
     windows: tuple[Window, ...]
 
     def forward(self, x: jax.Array, offsets: Offsets, /) -> jax.Array:
-        return on_every_platform(partial(read_winners, windows=self.windows), x, offsets)
+        return on_every_platform(partial(select.read_winners, windows=self.windows), x, offsets)
 
     def transpose(self, cotangent: jax.Array, offsets: Offsets, /) -> jax.Array:
         return route_to_winners(cotangent, offsets, self.windows)

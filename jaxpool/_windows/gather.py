@@ -7,9 +7,9 @@ among o = first + q - t, each with j = (t·stride + r + shift)/dilation if that 
 So the map is a sum over t of shifted slices of the outputs, broadcast along r: as many terms as windows overlap,
 whatever their size.
 
-For TPUs there is a term for every offset instead, with the shape of the cells: stride - 1 fills follow each output, and
-these are the outputs of windows with a stride of 1. An axis broadcast next to another and merged with it makes a TPU
-move the rows one by one: gradients of 3×3/2 norms took three times the cycles.
+For TPUs, and for footprints, there is a term for every offset instead, with the shape of the cells: stride - 1 fills
+follow each output, and these are the outputs of windows with a stride of 1. An axis broadcast next to another and
+merged with it makes a TPU move the rows one by one: gradients of 3×3/2 norms took three times the cycles.
 """
 
 import itertools
@@ -23,9 +23,8 @@ import numpy as np
 from jax import lax
 
 from jaxpool._jax.platforms import known_platform
-from jaxpool._jax.stages import materialize, numbers_along
-from jaxpool._kernels import Footprint, FootprintWindow
-from jaxpool._window import Window, WindowAxis
+from jaxpool._jax.stages import materialize
+from jaxpool._window import Window, WindowAxis, numbers
 from jaxpool._windows.cells import as_tiles, combine_copies, copy_to_tiles
 from jaxpool._windows.operations import Arrays, merge_axis, pad, split_axis
 
@@ -47,32 +46,29 @@ def gather_windows(
     """Add up, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
     `outputs` are arrays of the output's shape, or of size 1 along the pooled axes; `inputs` are arrays of the input's
-    shape. Each comes with its value outside. `contribution(numbers, covered, windows, cells)` gets the row-major
+    shape. Each comes with its value outside. `contribution(number, covered, windows, cells)` gets the row-major
     numbers of the cells in their windows; which of the cells the windows hold at all (the others must get 0); the
     entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other.
     """
     if window.has_bins:
         copies = [(copy_to_tiles(array, window, fill), fill) for array, fill in inputs]
         return combine_copies(gather_windows(contribution, outputs, as_tiles(window), copies), window)
-    footprint = window.footprint if isinstance(window, FootprintWindow) else None
+    held = set(window.numbers) if window.has_footprint else None
     axes = _rows_of(window, _dilates_outputs(window))
     rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)
     windows_at = [_outputs_at(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(array, fill, axes) for array, fill in inputs)
     total = None
     for terms in itertools.product(*(axis.terms for axis in axes)):
-        numbers: Any = 0
+        number: Any = 0
         covered: Any = True
         for axis, term in zip(axes, terms, strict=True):
             along, here = axis.offsets_at(term, rank)
-            numbers = numbers * axis.along.kernel + along
+            number = number * axis.along.kernel + along
             covered = here if covered is True else covered if here is True else covered & here
-        if footprint is not None:
-            held = _held(footprint, axes, terms, rank)
-            if not held.any():
-                continue
-            covered = bool(held.all()) or jnp.asarray(held)
-        added = contribution(numbers, covered, tuple(at(terms) for at in windows_at), cells)
+        if held is not None and number not in held:
+            continue
+        added = contribution(number, covered, tuple(at(terms) for at in windows_at), cells)
         total = added if total is None else total + added
     assert total is not None, "every window holds a cell"
     return _merge(total, axes)
@@ -115,27 +111,17 @@ class _Rows:
         if along.stride == 1:
             return start // along.dilation, True
         shape = [along.stride if axis == self.row_axis else 1 for axis in range(rank)]
-        distances = start + numbers_along(shape, self.row_axis)
+        # On GPUs an iota, with everything computed from it, becomes a separate kernel.
+        on_cpu = known_platform() == "cpu"
+        distances = start + (
+            lax.broadcasted_iota(np.int32, shape, self.row_axis) if on_cpu else numbers(shape, self.row_axis)
+        )
         covered: Covered = distances < along.extent if start + along.stride > along.extent else True
         if start < 0:
             covered = covered & (distances >= 0)
         if along.dilation == 1:
             return distances, covered
         return distances // along.dilation, covered & (distances % along.dilation == 0)
-
-
-def _held(footprint: Footprint, axes: Sequence[_Rows], terms: Sequence[int], rank: int) -> np.ndarray:
-    """Which windows hold the cell at every r, of those at t = term along each axis; in an array of rows."""
-    held, shape = footprint.held, [1] * rank
-    for number, (axis, term) in enumerate(zip(axes, terms, strict=True)):
-        stride, along = axis.along.stride, axis.along
-        distances = term * stride + axis.shift + np.arange(stride)
-        inside = (distances >= 0) & (distances < along.extent) & (distances % along.dilation == 0)
-        taken = np.take(held, np.clip(distances // along.dilation, 0, along.kernel - 1), number)
-        held = taken & inside.reshape([-1 if n == number else 1 for n in range(held.ndim)])
-        if stride > 1:
-            shape[axis.row_axis] = stride
-    return held.reshape(shape)
 
 
 def _rows_of(window: Window, dilates: bool) -> list[_Rows]:
@@ -168,8 +154,8 @@ def _terms(axis: WindowAxis, shift: int) -> Sequence[int]:
 
 
 def _dilates_outputs(window: Window) -> bool:
-    """Whether it is a TPU, which maps windows back to their cells by a term for each cell of a window, up to 16."""
-    return known_platform() == "tpu" and window.cells <= 16
+    """Whether there is a term for each cell of a window: up to 16 on a TPU, and all of a footprint."""
+    return window.has_footprint or (known_platform() == "tpu" and window.cells <= 16)
 
 
 def _outputs_at(array: jax.Array, fill: Any, axes: Sequence[_Rows]) -> Callable[[tuple[int, ...]], jax.Array]:

@@ -29,7 +29,6 @@ from jaxpool._windows.cells import (
     fold_offsets,
     fold_windows,
     in_tiles,
-    is_shared,
     join_blocks,
     pad_windows,
     split_blocks,
@@ -104,11 +103,7 @@ def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce whole axes, for windows that share no cells: each axis becomes one of windows and one of their cells."""
     fill = identity(op, x.dtype)
     cells, axes = split_blocks(pad_windows(x, window, fill), window)
-    if is_shared(window):
-        reduced = combine_devices(cells, axes, op)
-    else:
-        reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
-    return join_blocks(reduced, axes, window)
+    return join_blocks(combine_devices(cells, axes, op), axes, window)
 
 
 def reduce_footprint(x: jax.Array, window: Window, op: Operation) -> jax.Array:

@@ -42,17 +42,7 @@ from jaxpool._windows.cells import (
     zeros_after,
 )
 from jaxpool._windows.gather import Covered, gather_windows
-from jaxpool._windows.operations import (
-    Arrays,
-    Operation,
-    accumulation_dtype,
-    decode,
-    encode,
-    identity,
-    numbers_of,
-    pad,
-    reduction_dtype,
-)
+from jaxpool._windows.operations import Arrays, Operation, accumulation_dtype, decode, encode, identity, numbers_of, pad
 from jaxpool._windows.reduce import equal_steps, join_pieces
 
 # The extreme of every window, and the row-major offset of the first cell that has it.
@@ -76,45 +66,9 @@ def select_by_slices(x: jax.Array, window: Window, op: Operation) -> Winner:
     return reduce(partial(better, op=op), candidates)
 
 
-def reduce_by_comparison(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every window of x by plain operations, for interpreters of programs that know no windowed ones.
-
-    JAX's own derivative of a maximum shares ties, and that of a windowed one scatters. Here a cell replaces another
-    only if it is strictly better, by `select`: so the derivative of the program is that of the first winner.
-    """
-
-    def best(first: jax.Array, later: jax.Array) -> jax.Array:
-        return lax.select(replaces(first, later, op), later, first)
-
-    x = x.astype(reduction_dtype(op, x.dtype))
-    for part in window.split():
-        x = reduce(lax.add if op is lax.add else best, cells_at_offsets(x, part, identity(op, x.dtype)))
-    return x
-
-
 def number_dtype(window: Window) -> np.dtype:
     """The smallest dtype that numbers the cells of a window."""
     return np.min_scalar_type(window.cells - 1)
-
-
-def select_present_by_slices(x: jax.Array, mask: jax.Array, none: Any, part: Window, op: Operation) -> Winner:
-    """The winner among the cells that a mask holds; the offset is `none` if there are none.
-
-    The mask is read at every cell of the window: an array with masked cells filled in, which windows read many times,
-    would be a separate kernel on a GPU.
-    """
-    values, mask_cells = cells_at_offsets(x, part, identity(op, x.dtype)), cells_at_offsets(mask, part, False)
-    best = None
-    for number, cells, present in zip(part.numbers, values, mask_cells, strict=True):
-        index = np.array(number, none.dtype)[()]
-        if best is None:
-            best = cells, jnp.broadcast_to(jnp.where(present, index, none), cells.shape)
-        else:
-            wins = jnp.where(best[1] == none, True, replaces(best[0], cells, op))
-            wins = jnp.where(present, wins, False)
-            best = jnp.where(wins, cells, best[0]), jnp.where(wins, index, best[1])
-    assert best is not None
-    return best
 
 
 def select_by_blocks(x: jax.Array, window: Window, op: Operation) -> Winner:
@@ -175,24 +129,16 @@ def select_by_axes(x: jax.Array, window: Window, op: Operation) -> Winner:
     return join_blocks(values, axes, window), join_blocks(found, axes, window).astype(number_dtype(window))
 
 
-def select_footprint(x: jax.Array, window: FootprintWindow, op: Operation) -> Winner:
-    """The extreme of every window by `op`, and its row-major offset."""
-    return select_in_loop(x, window, op) if is_looped(window) else select_by_slices(x, window, op)
-
-
-def select_in_loop(x: jax.Array, part: Window, op: Operation) -> Winner:
-    """The extreme of every window and its row-major number, one block of cells after the other.
-
-    For large footprints, which cannot be taken axis by axis.
-    """
-    fill, shape = identity(op, x.dtype), part.output_shape(x.shape)
+def select_footprint(x: jax.Array, window: Window, op: Operation) -> Winner:
+    """The extreme of every window by `op`, and its row-major offset, one cell after the other."""
+    fill, shape = identity(op, x.dtype), window.output_shape(x.shape)
 
     def take_better(best: Arrays, cells: Arrays, number: Any) -> Arrays:
         return better((best[0], best[1]), (cells[0], jnp.full_like(best[1], number)), op)
 
-    start = jnp.full(shape, fill), jnp.full(shape, part.numbers[0], np.int32)
-    values, offsets = fold_offsets(take_better, start, (pad_windows(x, part, fill),), part)
-    return values, offsets.astype(number_dtype(part))
+    start = jnp.full(shape, fill), jnp.full(shape, window.numbers[0], number_dtype(window))
+    values, offsets = fold_offsets(take_better, start, (pad_windows(x, window, fill),), window)
+    return values, offsets
 
 
 def no_offset(window: Window) -> Any:
@@ -237,15 +183,6 @@ def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
             position = copied_cells(position, axis.size, axis.extension)
         positions.append(position)
     return encode(positions, [axis.size for axis in window.axes[1:]])
-
-
-def winners_like(x: jax.Array, windows: Sequence[Window], dtypes: Sequence[Any]) -> tuple[Any, Any]:
-    """Shapes and dtypes of winners: their values, and the offsets of these dtypes in one window after the other."""
-    shape, offsets = x.shape, []
-    for window, dtype in zip(windows, dtypes, strict=True):
-        shape = window.output_shape(shape)
-        offsets.append(jax.ShapeDtypeStruct(shape, dtype))
-    return jax.ShapeDtypeStruct(shape, x.dtype), tuple(offsets)
 
 
 def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[Window]) -> jax.Array:
