@@ -105,7 +105,7 @@ whole: Whole = Whole()
 
 
 def bins(*sizes: int | None) -> Bins:
-    """Bins as a `kernel_size`: each pooled axis is split into this many, whatever its length (adaptive pooling).
+    """Bins as a `kernel_size`: each pooled axis is cut into so many, whatever its size (adaptive pooling).
 
     Bin i of m, along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m), as in PyTorch. Every pool with
     a `kernel_size` and a `stride` takes bins, except blurs. With bins, leave out `stride`, `padding`, `dilation` and
@@ -116,7 +116,7 @@ def bins(*sizes: int | None) -> Bins:
             exceed the number of cells; None keeps an axis as it is. A single int is for every axis in `axis`.
 
     Returns:
-        An immutable object; equal sizes give equal bins. The pooled axes of a result have these sizes.
+        A frozen value, equal to that of the same sizes. The pooled axes of a result have these sizes.
 
     Raises:
         TypeError: a number is not an int.
@@ -128,7 +128,7 @@ def bins(*sizes: int | None) -> Bins:
     Example:
         >>> jaxpool.max_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), jaxpool.bins(3))
         Array([2., 5., 4.], dtype=float32)
-        >>> jaxpool.lp_pool(jnp.ones((1, 16, 16, 3)), 2, jaxpool.bins(2, 2), axis="NHWC").shape
+        >>> jaxpool.lp_pool(jnp.ones((1, 16, 16, 3)), 2, jaxpool.bins(2, 2), axis=(-3, -2)).shape
         (1, 2, 2, 3)
     """
     if not sizes:
@@ -151,7 +151,7 @@ def footprint(cells: ArrayLike | Sequence[Any]) -> Footprint:
             makes inside `jax.jit` is traced, which is an error.
 
     Returns:
-        An immutable object; equal arrays give equal footprints. A result has the same shape as for the full box.
+        A frozen value, equal to that of an equal array. A result has the shape that it has for the box.
 
     Raises:
         TypeError: `cells` is not bool, or traced.
