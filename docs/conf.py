@@ -6,9 +6,11 @@ this folder, so the notebooks are copied here first, and the page of each functi
 ignores both. What the README says is included from there, section by section.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
+from urllib.parse import urlparse
 
 HERE = Path(__file__).parent.resolve()
 
@@ -62,6 +64,8 @@ intersphinx_timeout = 5
 
 # Each page has a description, for those who find it by a search engine, and there is one for links that lead nowhere.
 ogp_social_cards = {"enable": False}
+# Where a host of pages says nothing else, the site is all of that host.
+notfound_urls_prefix = urlparse(os.environ.get("READTHEDOCS_CANONICAL_URL", "/")).path
 notfound_context = {
     "title": "No such page",
     "body": "<h1>No such page</h1>\n\nThe menu has all pages, and the search finds functions by what they do.",

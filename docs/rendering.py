@@ -20,6 +20,13 @@ _LIBRARIES = {"jax": "jax", "jnp": "jax.numpy", "lax": "jax.lax", "np": "numpy",
 _OPENING = re.compile(r"^(Formula|Source)\b")
 _SECTION = re.compile(r"(Returns|Derivative):$")
 
+# The second class is how the theme asks that this be meant.
+_CONTENTS = """```{contents}
+:local:
+:depth: 1
+:class: contents-of-page this-will-duplicate-information-and-it-is-still-useful-here
+```"""
+
 # What the converter of docutils does not know, said so that it does: larger delimiters of no side are those of the
 # left; an underscore in a name of code is one; an accented letter is a group, so that a subscript stands beside it and
 # not below.
@@ -57,6 +64,11 @@ def prepare_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any,
             # Napoleon takes what stands before a colon in the first line for a type: give it a line that shows nothing.
             prepared.append("    \N{WORD JOINER}\\")
     lines[:] = prepared
+
+
+def show_contents(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the contents of a long page where it asks for them; those of the theme are hidden on small screens."""
+    source[0] = source[0].replace("<!-- CONTENTS -->", _CONTENTS)
 
 
 def trim_code(app: Sphinx, document: nodes.document) -> None:
@@ -115,6 +127,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
     app.add_search_language(SearchNames)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=_BEFORE_NAPOLEON)
+    app.connect("source-read", show_contents)
     app.connect("doctree-read", trim_code)
     app.connect("doctree-read", link_names)
     app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))

@@ -122,6 +122,10 @@ def test_titles_have_the_usual_names(site: Path) -> None:
         ("reference/min_pool.html", "max_pool.html#jaxpool.max_pool"),  # from a docstring
         ("choosing.html", "reference/soft_pool.html#jaxpool.soft_pool"),  # from a page
         ("api.html", "reference/roi_align.html"),
+        ("choosing.html", "reference/whole.html"),
+        ("models.html", "https://docs.jax.dev/en/latest/_autosummary/jax.vmap.html#jax.vmap"),
+        ("conventions.html", "https://docs.jax.dev/en/latest/_autosummary/jax.numpy.argmax.html#jax.numpy.argmax"),
+        ("models.html", "https://flax.readthedocs.io/en/latest/api_reference/flax.nnx/variables.html#flax.nnx.Param"),
     ],
 )
 def test_names_are_links(site: Path, page: str, link: str) -> None:
@@ -194,6 +198,20 @@ def test_every_page_is_reached(site: Path) -> None:
     assert len(sources) > 50
     for source in sources - {ROOT / "docs" / "index.md"}:
         assert f"{source.stem}.html" in index, source
+
+
+def test_pages_have_descriptions(site: Path) -> None:
+    descriptions = set()
+    for page in (*site.glob("*.html"), *site.glob("reference/*.html")):
+        if page.stem not in {"404", "genindex", "py-modindex", "search"}:
+            (found,) = re.findall(r'<meta name="description" content="([^"]+)"', page.read_text(encoding="utf-8"))
+            descriptions.add(found)
+    assert len(descriptions) > 50
+    lost = (site / "404.html").read_text(encoding="utf-8")
+    assert "No such page" in lost
+    # It is shown wherever a link leads nowhere.
+    assert 'href="/reference/max_pool.html"' in lost
+    assert (site / "_static" / "favicon.svg").exists()
 
 
 def test_nothing_is_fetched(site: Path) -> None:
