@@ -67,7 +67,7 @@ from jaxpool._weighted import weighted_pool as weighted_pool
 from jaxpool._words import answer_calls as _answer_calls
 from jaxpool._words import answer_names as _answer_names
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 if _typing.TYPE_CHECKING:
     from jaxpool import compat as compat
