@@ -32,7 +32,7 @@ _FUNCTION = """# {name}: {known_as}
 .. {entry}
 ```
 
-{other_names}{related}See also [](../choosing.md), [](../conventions.md) and [](../speed.md).
+{other_names}{related}See also [](../choosing.md), [](../models.md), [](../conventions.md) and [](../speed.md).
 """
 
 _CONTEXT = """# {name}: {known_as}

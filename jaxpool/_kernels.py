@@ -128,7 +128,7 @@ def bins(*sizes: int | None) -> Bins:
     Example:
         >>> jaxpool.max_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), jaxpool.bins(3))
         Array([2., 5., 4.], dtype=float32)
-        >>> jaxpool.lp_pool(jnp.ones((1, 16, 16, 3)), 2, jaxpool.bins(2, 2), axis=(-3, -2)).shape
+        >>> jaxpool.lp_pool(jnp.ones((1, 16, 16, 3)), 2, jaxpool.bins(2, 2), axis="NHWC").shape
         (1, 2, 2, 3)
     """
     if not sizes:
