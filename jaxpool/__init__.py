@@ -12,16 +12,15 @@ Adaptive pooling: adaptive_max_pool, adaptive_max_pool_with_indices, adaptive_av
 Global pooling: global_max_pool, global_avg_pool, global_gem_pool.
 Fractional max pooling: fractional_max_pool, fractional_max_pool_with_indices.
 Regions of interest: roi_align, roi_pool.
-In the place of a kernel_size: bins, whole, footprint.
-Dilation, erosion and their chains, by flat and by learnt elements: the module jaxpool.morphology.
-For other interpreters of programs, such as jet and exports to ONNX: portable.
-For another platform than that of the machine that traces a program: compiling_for.
+In place of a kernel_size: bins, whole, footprint.
+Dilation, erosion and their chains, by flat and by learnable elements: the module jaxpool.morphology.
+For transformations that know only JAX's own primitives, such as jet and exports to ONNX: portable.
+To compile for a platform that this machine does not have: compiling_for.
 With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
 
-The last axes are pooled, one for each entry of the window: where channels are last, write axis="NHWC".
+By default the last axes are pooled, as many as the window has entries. If channels come last, write axis="NHWC".
 """
 
-import importlib as _importlib
 import typing as _typing
 
 from jaxpool import morphology as morphology
@@ -65,15 +64,13 @@ from jaxpool._variance import std_pool as std_pool
 from jaxpool._variance import var_pool as var_pool
 from jaxpool._weighted import attention_pool as attention_pool
 from jaxpool._weighted import weighted_pool as weighted_pool
+from jaxpool._words import answer_calls as _answer_calls
+from jaxpool._words import answer_names as _answer_names
 
 __version__ = "0.2.0"
 
 if _typing.TYPE_CHECKING:
     from jaxpool import compat as compat
-else:
 
-    def __getattr__(name):
-        # Imported where it is first used, so that `import jaxpool` takes no longer.
-        if name == "compat":
-            return _importlib.import_module("jaxpool.compat")
-        raise AttributeError(f"module 'jaxpool' has no attribute {name!r}")
+_answer_calls(__name__)
+_answer_names(__name__)

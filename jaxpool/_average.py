@@ -14,7 +14,6 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._call import (
-    axis_by_name,
     binned,
     core,
     extended,
@@ -52,14 +51,14 @@ def sum_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -73,8 +72,8 @@ def sum_pool(
 
     Derivative:
         ∂y[o]/∂x[i] = 1 for i in window o, else 0; higher derivatives are 0. Ties and zeros are ordinary. NaN and
-        infinities reach only their windows, no derivative. A window that holds only padding, or that `where` empties,
-        is 0 with derivative 0.
+        infinities stay in their windows and reach no derivative. A window that holds only padding, or that `where`
+        empties, is 0 with derivative 0.
 
     Example:
         >>> jaxpool.sum_pool(jnp.array([1.0, 2.0, 3.0, 4.0]), (3,), stride=1, padding=1)
@@ -103,25 +102,25 @@ def avg_pool(
 ) -> jax.Array:
     """Average pooling, or mean pooling: the average of the cells of every window.
 
-    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis="NHWC": of
-    these letters, one for each axis of x, all but N and C are pooled.
+    By default the last axes are pooled, as many as `kernel_size` has entries. If channels come last, write axis="NHWC",
+    a letter for each axis of x: every axis except N and C is pooled.
 
-    Formula along an axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and
-    masked cells adding 0. d[o] is `divisor_override`, or the number of cells of window o in the input, masked ones not
-    counted, or, with `count_include_pad`, in the declared padding.
+    Formula along an axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and masked
+    cells adding 0. d[o] is `divisor_override` if given, else the number of unmasked cells of window o in the input and,
+    with `count_include_pad`, in the declared padding.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         count_include_pad: Whether padded cells count in the divisor.
-        divisor_override: Number by which every sum is divided instead; finite and not 0.
+        divisor_override: Number that divides every sum in place of the count; finite and not 0.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -135,7 +134,7 @@ def avg_pool(
 
     Derivative:
         ∂y[o]/∂x[i] = 1/d[o] for i in window o, else 0; higher derivatives are 0. Ties and zeros are ordinary. NaN and
-        infinities reach only their windows, no derivative. A window that `where` empties is 0 with derivative 0.
+        infinities stay in their windows and reach no derivative. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
@@ -164,14 +163,14 @@ def adaptive_avg_pool(
     """Adaptive average pooling: the average of the cells of every bin.
 
     Formula along an axis of n cells in m bins: y[o] = Σ x[i] / d[o], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked cells
-    adding 0. d[o] is the number of the others in bin o. The bins are PyTorch's.
+    adding 0. d[o] is the number of unmasked cells in bin o. The bins are PyTorch's.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
-            None keeps an axis as it is. An int is for every axis in `axis`.
+            None keeps an axis as it is. A single int applies to every axis in `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -184,7 +183,7 @@ def adaptive_avg_pool(
 
     Derivative:
         ∂y[o]/∂x[i] = 1/d[o] for i in bin o, else 0; higher derivatives are 0. Ties and zeros are ordinary. NaN and
-        infinities reach only their bins, no derivative. A bin that `where` empties is 0 with derivative 0.
+        infinities stay in their bins and reach no derivative. A bin that `where` empties is 0 with derivative 0.
 
     Example:
         >>> jaxpool.adaptive_avg_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,)).tolist()
@@ -194,7 +193,6 @@ def adaptive_avg_pool(
     return averages(array, mask, window, True, None, rule)
 
 
-@axis_by_name
 def global_avg_pool(
     x: ArrayLike,
     *,
@@ -205,13 +203,13 @@ def global_avg_pool(
 ) -> jax.Array:
     """Global average pooling: the average of the cells of whole axes.
 
-    Formula: y = Σ x[i] / d over all i along `axis`, masked cells adding 0; d is the number of the others.
+    Formula: y = Σ x[i] / d over all i along `axis`, masked cells adding 0; d is the number of unmasked cells.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:

@@ -49,13 +49,13 @@ def blur_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
-            The default is for two axes; for one, write (3,), or 3 and an axis.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. The default is for two axes; for one, write (3,), or 3 and an axis.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -69,7 +69,7 @@ def blur_pool(
 
     Derivative:
         ∂y[o]/∂x[i] = c[j] if window o holds cell i at its offset j (with a mask, over the sum of weights), else 0;
-        higher derivatives are 0. Ties and zeros are ordinary. NaN and infinities reach only their windows, no
+        higher derivatives are 0. Ties and zeros are ordinary. NaN and infinities stay in their windows and reach no
         derivative. A window that holds only padding, or that `where` empties, is 0 with derivative 0.
 
     Example:
@@ -102,22 +102,23 @@ def max_blur_pool(
     """Anti-aliased max pooling (MaxBlurPool): max pooling at a stride of 1, followed by `blur_pool`.
 
     Formula: y = blur_pool(m, blur_size, stride, padding) of the maxima m = max_pool(x, kernel_size, stride=1,
-    dilation=dilation), without padding. It is a max pool of that stride whose output changes little where x is shifted
-    by a cell. With `ceil_mode`, maxima that a last window lacks beyond the padding are absent, as if masked.
+    dilation=dilation), without padding. It acts as a max pool with that stride, but its output changes little when x is
+    shifted by a cell. With `ceil_mode`, maxima that a last window lacks past the padding count as masked.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`.
         stride: Maxima from one output to the next: an int, or one int per axis; `kernel_size` if None.
         padding: How the maxima are padded before they are blurred, as in `blur_pool`: with copies of them ("REFLECT"
             and similar words) or with zeros (an int, an int per axis, a (low, high) pair per axis, "SAME" and similar
             words). The cells themselves are not padded.
         blur_size: Maxima averaged with binomial weights along each pooled axis: an int, or one int per axis.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
 
     Returns:
         Array of x's dtype (integers and bool: float32). A pooled axis of n cells has m = n - dilation·(kernel_size - 1)

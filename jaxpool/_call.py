@@ -9,8 +9,8 @@ tangent map, which adds up the cotangents of the copies of each cell.
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +28,6 @@ from jaxpool._sizes import Axes, OutputSizes, copied_cells, pooled_axes
 from jaxpool._window import Window, WindowAxis, make_bins, make_window, within_reach
 from jaxpool._windows.cells import take
 from jaxpool._windows.operations import accumulation_dtype
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 # The array, the mask and the windows.
 Call = tuple[jax.Array, jax.Array | None, Window]
@@ -101,25 +98,6 @@ def _with_mask(function: str, array: jax.Array, window: Window, where: ArrayLike
     if where is not None:
         window.check_counts_fit(function)
     return array, check_mask(function, where, array.shape, window.pooled_axes), window
-
-
-def axis_by_name(function: Callable[P, R]) -> Callable[P, R]:
-    """Say how to write `axis`, which the function takes by its name alone, in place of Python's count of arguments."""
-    names = [*inspect.signature(function).parameters]
-    count = names.index("axis")
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        name = function.__name__
-        if len(args) > count:
-            raise TypeError(f"{name}: axis is given by its name; write axis={args[count]!r}")
-        if "axis" not in kwargs and kwargs.keys() <= set(names):
-            raise TypeError(
-                f"{name}: axis is missing; write axis=(-2, -1), or axis='NHWC', a letter for each axis of x"
-            )
-        return function(*args, **kwargs)
-
-    return call
 
 
 def padding_counts(function: str, count_include_pad: Any) -> tuple[bool, str | None]:

@@ -127,7 +127,7 @@ def reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
     if len(choices) != 1 or not shape:
         return ""
     aligned = tuple(size if axis in choices[0] else 1 for axis, size in enumerate(full))[choices[0][0] :]
-    return f", as in {name}.reshape{aligned}"
+    return f", as in {name}.reshape{aligned} for axis {', '.join(map(str, choices[0]))}"
 
 
 def check_rule(function: str, rule: Any) -> str:
@@ -145,7 +145,7 @@ def check_flag(function: str, name: str, value: Any) -> bool:
             f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "
             f"(jax.jit(..., static_argnames={name!r}))"
         )
-    if not isinstance(value, (bool, np.bool_)):
+    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, int) and value in (0, 1)):
         raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
     return bool(value)
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._call import LESS_PADDING, axis_by_name, binned, core, extended, keep_axes, over_whole_axes, sliding
+from jaxpool._call import LESS_PADDING, binned, core, extended, keep_axes, over_whole_axes, sliding
 from jaxpool._checks import Rule
 from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values, values_and_residuals
 from jaxpool._jax.platforms import default_platform
@@ -52,16 +52,16 @@ def max_pool(
 ) -> jax.Array:
     """Max pooling: the largest cell of every window.
 
-    Without `axis` it pools the last axes, one per entry of `kernel_size`. For channels last, write axis="NHWC": of
-    these letters, one for each axis of x, all but N and C are pooled.
+    By default the last axes are pooled, as many as `kernel_size` has entries. If channels come last, write axis="NHWC",
+    a letter for each axis of x: every axis except N and C is pooled.
 
     Formula along an axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
     masked cells left out. With several pooled axes a window is the product of its axes' windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID" (none), "SAME"
             (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell goes low), "CAUSAL" (e - 1
@@ -72,9 +72,9 @@ def max_pool(
             copies. An entry for an axis may be a word too, or a word for copies with amounts, as in padding=("CAUSAL",
             ("REFLECT", (2, 1)), (0, 1)). Words may be in lower case.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -120,14 +120,14 @@ def min_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -171,14 +171,14 @@ def max_pool_with_indices(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -223,14 +223,14 @@ def min_pool_with_indices(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -268,8 +268,8 @@ def adaptive_max_pool(
 ) -> jax.Array:
     """Adaptive max pooling: the largest cell of every bin.
 
-    Without `axis` it pools the last axes, one per entry of `output_size`. For channels last, write axis="NHWC": of
-    these letters, one for each axis of x, all but N and C are pooled.
+    By default the last axes are pooled, as many as `output_size` has entries. If channels come last, write axis="NHWC",
+    a letter for each axis of x: every axis except N and C is pooled.
 
     Formula, for one pooled axis of n cells in m bins: y[o] = max of x[i], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
     cells left out. The bins are PyTorch's: they cover the axis, and where m does not divide n some neighbours share a
@@ -278,9 +278,9 @@ def adaptive_max_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
-            None keeps an axis as it is. An int is for every axis in `axis`.
+            None keeps an axis as it is. A single int applies to every axis in `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -319,9 +319,9 @@ def adaptive_max_pool_with_indices(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
-            None keeps an axis as it is. An int is for every axis in `axis`.
+            None keeps an axis as it is. A single int applies to every axis in `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -347,7 +347,6 @@ def adaptive_max_pool_with_indices(
     return extremes_with_indices(array, mask, window, lax.max, rule)
 
 
-@axis_by_name
 def global_max_pool(
     x: ArrayLike,
     *,
@@ -365,7 +364,7 @@ def global_max_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:

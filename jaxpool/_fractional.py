@@ -46,22 +46,24 @@ def fractional_max_pool(
 
     Formula along an axis of n cells, m windows of k cells and a sample u: y[o] = max over j of x[s(o) + j], 0 ≤ j < k,
     with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are PyTorch's,
-    but that no two start at one cell, as rounding may have it for u just below 1. With several axes a window is the
-    product of its axes' windows.
+    except that no two start at the same cell, as they may there by rounding for u just below 1. With several axes a
+    window is the product of its axes' windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`.
         output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
         output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
         key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap`
             an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too.
-        samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
-            are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
-            H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
+        samples: The numbers u in [0, 1), to choose the windows yourself: floats whose shape is that of the axes of x
+            that are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of
+            (N, C, H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is
+            `samples`.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
 
     Returns:
         Array of x's dtype. A pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. Other axes are
@@ -112,17 +114,19 @@ def fractional_max_pool_with_indices(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`.
         output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
         output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
         key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap`
             an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too.
-        samples: The numbers u in [0, 1), for windows that are known: floats whose shape is that of the axes of x that
-            are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of (N, C,
-            H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is `samples`.
+        samples: The numbers u in [0, 1), to choose the windows yourself: floats whose shape is that of the axes of x
+            that are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of
+            (N, C, H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is
+            `samples`.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
 
     Returns:
         Values of x's dtype and int32 indices; a pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. An

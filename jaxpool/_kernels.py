@@ -38,7 +38,21 @@ class Bins:
 
 @dataclass(frozen=True, repr=False)
 class Whole:
-    """One window over the whole of every axis."""
+    """The whole of every pooled axis as a `kernel_size`: one window over all of it, as in global pools.
+
+    Every pool with a `kernel_size` and a `stride` takes it, except blurs. It is a value, not a function, and needs
+    `axis`; leave out `stride`, `padding`, `dilation` and `ceil_mode`. The pooled axes remain, with size 1: index them
+    away, as in y[:, 0], or write jnp.squeeze(y, axis).
+
+    Derivative:
+        That of the pool, over all cells of the pooled axes.
+
+    Example:
+        >>> x = jnp.array([[[1.0, 2.0], [5.0, 4.0], [9.0, 9.0]]])  # batch, time, channels
+        >>> present = jnp.array([True, True, False])[:, None]
+        >>> jaxpool.std_pool(x, jaxpool.whole, axis="NTC", where=present)[:, 0]
+        Array([[2., 1.]], dtype=float32)
+    """
 
     def __repr__(self) -> str:
         return "whole"
@@ -91,7 +105,7 @@ whole: Whole = Whole()
 
 
 def bins(*sizes: int | None) -> Bins:
-    """Bins as a `kernel_size`: each pooled axis is cut into so many, whatever its size (adaptive pooling).
+    """Bins as a `kernel_size` (adaptive pooling): each pooled axis is split into this many, whatever its length.
 
     Bin i of m, along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m), as in PyTorch. Every pool with
     a `kernel_size` and a `stride` takes bins, except blurs. With bins, leave out `stride`, `padding`, `dilation` and
@@ -99,10 +113,10 @@ def bins(*sizes: int | None) -> Bins:
 
     Args:
         sizes: The number of bins, one int per pooled axis, in the order of `axis`: bins(7, 7) pools two axes. It may
-            exceed the number of cells; None keeps an axis as it is. A single int is for every axis in `axis`.
+            exceed the number of cells; None keeps an axis as it is. A single int applies to every axis in `axis`.
 
     Returns:
-        A frozen value, equal to that of the same sizes. The pooled axes of a result have these sizes.
+        An immutable object; equal sizes give equal bins. The pooled axes of the output have these sizes.
 
     Raises:
         TypeError: a number is not an int.
@@ -114,7 +128,7 @@ def bins(*sizes: int | None) -> Bins:
     Example:
         >>> jaxpool.max_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), jaxpool.bins(3))
         Array([2., 5., 4.], dtype=float32)
-        >>> jaxpool.lp_pool(jnp.ones((1, 16, 16, 3)), 2, jaxpool.bins(2, 2), axis=(-3, -2)).shape
+        >>> jaxpool.lp_pool(jnp.ones((1, 16, 16, 3)), 2, jaxpool.bins(2, 2), axis="NHWC").shape
         (1, 2, 2, 3)
     """
     if not sizes:
@@ -127,17 +141,16 @@ def bins(*sizes: int | None) -> Bins:
 def footprint(cells: ArrayLike | Sequence[Any]) -> Footprint:
     """A footprint as a `kernel_size`: a window of any shape, such as a disk or a cross.
 
-    The window is a box of the shape of `cells`, without the cells that are False there. These are not in the window:
-    they never win, add nothing and count in no divisor, not even in the padding. Every pool with a `kernel_size` and a
-    `stride` takes a footprint, except blurs. All other arguments mean what they mean for the box: `stride`, for
-    example, is its shape unless given.
+    The window is a box of the shape of `cells` without its False cells, which never win, add nothing and count in no
+    divisor, not even in the padding. Every pool with a `kernel_size` and a `stride` takes a footprint, except blurs.
+    All other arguments mean what they mean for the box; `stride`, for example, defaults to its shape.
 
     Args:
         cells: Bool array, with an axis for each pooled axis, in the order of `axis`. Make it with NumPy: what `jnp`
             makes inside `jax.jit` is traced, which is an error.
 
     Returns:
-        A frozen value, equal to that of an equal array. A result has the shape that it has for the box.
+        An immutable object; equal arrays give equal footprints. The output has the same shape as for the full box.
 
     Raises:
         TypeError: `cells` is not bool, or traced.

@@ -12,7 +12,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._average import cells_counted, divide
-from jaxpool._call import Call, axis_by_name, core, keep_axes, over_whole_axes, padding_counts, sliding, widened
+from jaxpool._call import Call, core, keep_axes, over_whole_axes, padding_counts, sliding, widened
 from jaxpool._checks import Rule, check_least, check_parameter
 from jaxpool._extremes import extremes
 from jaxpool._jax.linear_map import custom_rule, is_symbolic_zero, with_rule
@@ -44,17 +44,17 @@ def lp_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train raw in 1 +
-            jax.nn.softplus(raw).
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        norm_type: Exponent p > 0: a Python number, inf included, or a learnable array of finite numbers that broadcasts
+            to the output (one per channel, say). Under `jax.jit` a p of 0 or less gives NaN: to keep it positive, train
+            raw in p = 1 + jax.nn.softplus(raw).
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -76,7 +76,7 @@ def lp_pool(
         Array([5., 0.], dtype=float32)
 
     Source: Sermanet, Chintala and LeCun, "Convolutional neural networks applied to house numbers digit classification",
-    ICPR 2012; learnt exponents: the source of `gem_pool`.
+    ICPR 2012; trained exponents: the source of `gem_pool`.
     """
     sizes = (kernel_size, stride, padding, dilation, ceil_mode, axis)
     array, mask, window = sliding("lp_pool", x, sizes, where, rule)
@@ -107,18 +107,18 @@ def gem_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train raw in 1 +
-            jax.nn.softplus(raw).
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        norm_type: Exponent p > 0: a Python number, inf included, or a learnable array of finite numbers that broadcasts
+            to the output (one per channel, say). Under `jax.jit` a p of 0 or less gives NaN: to keep it positive, train
+            raw in p = 1 + jax.nn.softplus(raw).
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         count_include_pad: Whether padded cells take part, as zeros.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -149,7 +149,6 @@ def gem_pool(
     return _means("gem_pool", call, norm_type, include_pad, None, rule)
 
 
-@axis_by_name
 def global_gem_pool(
     x: ArrayLike,
     norm_type: float | ArrayLike,
@@ -167,13 +166,13 @@ def global_gem_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: Exponent p > 0: a Python number, inf included, or an array of finite numbers that broadcasts to the
-            output with `keepdims` (one per channel, say) and may be learnt. A traced p of 0 or less gives NaN, so train
-            raw in 1 + jax.nn.softplus(raw).
+        norm_type: Exponent p > 0: a Python number, inf included, or a learnable array of finite numbers that broadcasts
+            to the output with `keepdims` (one per channel, say). Under `jax.jit` a p of 0 or less gives NaN: to keep it
+            positive, train raw in p = 1 + jax.nn.softplus(raw).
         axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
         eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -351,7 +350,11 @@ def _terms(number: float | None) -> _Terms:
     def slope(x: jax.Array, x_dot: jax.Array, _: jax.Array) -> jax.Array:
         return _signed_power(jnp.where(jnp.isinf(x), 0, x), exponent(()) - 1) * x_dot
 
-    product = Product(lambda *arrays: (slope(*arrays) * arrays[2],), ((slope, lambda *arrays: arrays[2]),))
+    product = Product(
+        lambda *arrays: (slope(*arrays) * arrays[2],),
+        lambda *arrays: (slope(*arrays),),
+        lambda sums, *arrays: (sums[0] * arrays[2],),
+    )
     return _Terms(powers, product if _is_of_cells(number) else of_ratios, of_exponents)
 
 

@@ -39,12 +39,12 @@ def spatial_pyramid_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        levels: The bins of each level, given like the `output_size` of `adaptive_max_pool`: (4, 4), say. An int is for
-            every axis in `axis`, as in levels=(1, 2, 4), axis="NHWC".
+        levels: The bins of each level, given like the `output_size` of `adaptive_max_pool`: (4, 4), say. A single int
+            applies to every axis in `axis`, as in levels=(1, 2, 4), axis="NHWC".
         kind: "max" for the largest cell of every bin, "avg" for the average. Or any pool, as a function of x and
             `kernel_size`, `axis`, `where` and `rule`: jaxpool.median_pool, or partial(jaxpool.lp_pool, norm_type=2).
         axis: The pooled axes, in the order of each level; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:

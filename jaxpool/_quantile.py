@@ -68,14 +68,14 @@ def median_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -120,16 +120,16 @@ def quantile_pool(
     """Quantile pooling, or rank filtering: a quantile of the cells of every window, or several.
 
     Formula: with the n cells of a window sorted, s[0] ≤ … ≤ s[n-1], and a place h = ⌊h⌋ + t among them, y =
-    (1-w)·s[⌊h⌋] + w·s[⌊h⌋ + 1], where ranks below 0 and above n-1 are 0 and n-1; `method` says h and w, by default h =
-    q·(n-1) and w = t. There q = 0 is the minimum, 1/2 the median, 1 the maximum. Padded and masked cells are left out,
-    so that n may differ between windows.
+    (1-w)·s[⌊h⌋] + w·s[⌊h⌋ + 1], where ranks below 0 and above n-1 are 0 and n-1; `method` determines h and w, by
+    default h = q·(n-1) and w = t. There q = 0 is the minimum, 1/2 the median, 1 the maximum. Padded and masked cells
+    are left out, so that n may differ between windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         q: The quantile, a Python number from 0 to 1, or a sequence of quantiles, which share one selection of cells. An
             h within rounding of an integer is taken as that integer.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         method: Those of `np.quantile`. With h = q·(n-1): "linear" (w = t), "lower" (0), "higher" (1 if t > 0),
@@ -138,9 +138,9 @@ def quantile_pool(
             - 3/2: "closest_observation" (1, but 0 if t = 0 and ⌊h⌋ is odd). With h = q·(n + 1 - 2a) + a - 1 and w = t:
             "hazen" (a = 1/2), "weibull" (0), "median_unbiased" (1/3), "normal_unbiased" (3/8).
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -347,8 +347,7 @@ def _ranks_and_means(
             columns = [tuple(each.tolist()) for each in both[: 1 + weights.any()]]
         numbers = list[int]()
         for column, each in zip(columns, wanted, strict=False):
-            one = Rank(each, frozenset(() if possible is None else column), numbers[0] if numbers else None)
-            ranks.setdefault(column, one)
+            ranks.setdefault(column, Rank(each, frozenset(() if possible is None else column)))
             numbers.append([*ranks].index(column))
         means.append(_Mean(numbers, weight))
     return [*ranks.values()], means

@@ -52,7 +52,8 @@ def roi_align(
         boxes: Floats of shape (count, 2·D) for D pooled axes, in cells of x: the low corner, then the high corner, each
             in the order of the pooled axes. Torchvision's (x1, y1, x2, y2) on the axes (height, width) becomes
             boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x.
-        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. An int is for every axis in `axis`.
+        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. A single int applies to every axis
+            in `axis`.
         sampling_ratio: Samples per bin along each axis, an int of at least 1.
         aligned: Whether cell i of an axis spans i to i + 1, with centre i + 1/2. If not, its centre is i, p has no -
             1/2, and boxes shorter than a cell are taken to be one cell long, as in the first version of the method.
@@ -104,7 +105,8 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes |
         boxes: Floats of shape (count, 2·D) for D pooled axes, in cells of x: the low corner, then the high corner, each
             in the order of the pooled axes. Torchvision's (x1, y1, x2, y2) on the axes (height, width) becomes
             boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x.
-        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. An int is for every axis in `axis`.
+        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. A single int applies to every axis
+            in `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
 
     Returns:

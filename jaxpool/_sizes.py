@@ -66,7 +66,7 @@ def axes_and_sizes(
     if axes is None and is_scalar(given):
         size = integer(function, name, given, least=1)
         last = f"({size}, {size}) for the last two axes" if ndim > 1 else f"({size},) for the last axis"
-        named = "axis=(-3, -2) where channels are last" if ndim > 2 else "axis=-1"
+        named = f"{channels_last(ndim, max(2, ndim - 2))} where channels are last" if ndim > 2 else "axis=-1"
         raise ValueError(
             f"{function}: {name} {size} does not say how many axes to pool; write {name}={last}, "
             f"or name the axes, as in {named}"
@@ -117,6 +117,13 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x
     if len(set(positions)) < len(positions):
         raise ValueError(f"{function}: axis {axes} names an axis of {array} {tuple(shape)} twice; name each axis once")
     return positions
+
+
+def channels_last(ndim: int, count: int) -> str:
+    """How to name `count` pooled axes where channels are last: by letters, or by numbers where there are too many."""
+    if count > 3 or ndim - count not in (1, 2):
+        return f"axis={tuple(range(-count - 1, -1))}"
+    return f"axis='{'N' * (ndim - count - 1)}{'DHW'[3 - count :]}C'"
 
 
 def _letters_meant(axis: str, ndim: int) -> str:

@@ -45,17 +45,17 @@ def stochastic_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
             Added cells are never drawn, but copies may be.
         key: A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean. Under
             `jax.vmap` an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -67,11 +67,11 @@ def stochastic_pool(
         ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        With a key, ∂y/∂x[i] = 1 for the cell drawn, else 0: the draw is held fixed. Without a key,
-        ∂y/∂x[i] = (2·x[i] - y)/Σ x₊ for positive cells. Zeros and negative cells have derivative 0, and a window
-        without a positive cell, all padding or emptied by `where` perhaps, is 0 with derivative 0. Ties are equally
-        likely. Of infinite cells, one is drawn; the mean is then infinite, with derivative 0, as where Σ x₊ overflows.
-        NaN: y is NaN; with a key, the first NaN is drawn.
+        With a key, ∂y/∂x[i] = 1 for the cell drawn, else 0: the draw is held fixed. Without a key, ∂y/∂x[i] = (2·x[i] -
+        y)/Σ x₊ for positive cells. Zeros and negative cells have derivative 0, and a window without a positive cell,
+        such as one of padding or one that `where` empties, is 0 with derivative 0. Ties are equally likely. Of infinite
+        cells, one is drawn; the mean is then infinite, with derivative 0, as where Σ x₊ overflows. NaN: y is NaN; with
+        a key, the first NaN is drawn.
 
     Example:
         >>> x = jnp.array([1.0, 3.0, -2.0, 0.0, 5.0, 5.0])
@@ -133,14 +133,12 @@ def _if_finite(x: jax.Array) -> jax.Array:
     return jnp.where(is_infinite(x), 0, _positive(x))
 
 
-_POSITIVE = Product(lambda x: (_positive(x),), ((_positive, lambda x: jnp.ones((1,) * x.ndim, x.dtype)),))
+_POSITIVE = Product(lambda x: (_positive(x),), lambda x: (_positive(x),), lambda sums, x: sums)
 _SLOPE = Product(
     lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, _if_finite(x) * (2 * share) - y * share) * x_dot,),
-    (
-        # A share may be NaN, of which cells without weight get nothing.
-        (lambda x, x_dot, share, y: jnp.where(x <= 0, 0, _if_finite(x) * x_dot), lambda x, x_dot, share, y: 2 * share),
-        (lambda x, x_dot, share, y: jnp.where(x <= 0, 0, x_dot), lambda x, x_dot, share, y: -share * y),
-    ),
+    # A share may be NaN, of which cells without weight get nothing.
+    lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, _if_finite(x) * x_dot), jnp.where(x <= 0, 0, x_dot)),
+    lambda sums, x, x_dot, share, y: (2 * share * sums[0] - share * y * sums[1],),
 )
 
 

@@ -53,15 +53,15 @@ def top_k_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        k: The number of cells, an int of at least 1; it may exceed that of the cells of a window.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        k: The number of cells, an int of at least 1; it may exceed the number of cells in a window.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -75,8 +75,8 @@ def top_k_pool(
     Derivative:
         ∂y[…, r]/∂x[i] = 1 where i is the cell that is s[r], 0 elsewhere; higher derivatives are 0. Ties: equal cells
         are sorted in row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the first NaN
-        first. A rank that a window does not have is 0 with derivative 0; those of a window that `where` empties are of
-        this kind.
+        first. A rank that a window does not have is 0 with derivative 0, as is every rank of a window that `where`
+        empties.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0, 7.0, 7.0])
@@ -115,15 +115,15 @@ def top_k_pool_with_indices(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        k: The number of cells, an int of at least 1; it may exceed that of the cells of a window.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        k: The number of cells, an int of at least 1; it may exceed the number of cells in a window.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -139,8 +139,8 @@ def top_k_pool_with_indices(
     Derivative:
         That of `top_k_pool` for the values: 1 at the cell of each rank, 0 elsewhere; none for the indices. Ties: equal
         cells are sorted in row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the
-        first NaN first. A rank that a window does not have has the value 0, the index -1 and derivative 0; those of a
-        window that `where` empties are of this kind.
+        first NaN first. A rank that a window does not have has the value 0, the index -1 and derivative 0, as has every
+        rank of a window that `where` empties.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0, 7.0, 7.0])

@@ -19,7 +19,7 @@ from jaxpool._sizes import Axes, Sizes, axes_and_sizes
 
 
 def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:
-    """Max unpooling: zeros, but for the values at the cells that the indices name.
+    """Max unpooling: zeros everywhere except the values, each at its index.
 
     Formula: x[c] = values[o] for the last o, in row-major order, with indices[o] = c, and 0 where there is none. It
     undoes `max_pool_with_indices` at the winners, exactly where windows share no cells.
@@ -29,7 +29,8 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
         indices: Integers of the same shape: row-major positions in the pooled axes of the output, as returned by
             `max_pool_with_indices`. An index below 0 or past the end writes nothing.
         output_size: Size of the output, one int per pooled axis: (8, 8) for two axes; all of x.shape only if all axes
-            were pooled. It is not the window, which is PyTorch's third argument. An int is for every axis in `axis`.
+            were pooled. It is not the window, which is PyTorch's third argument. A single int applies to every axis in
+            `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
 
     Returns:

@@ -37,7 +37,7 @@ def var_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Variance pooling: the variance of the cells of every window.
+    """Variance pooling: the variance of each window.
 
     Formula along an axis: y[o] = Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c), 0 ≤ j < kernel_size,
     with n[o] the cells that take part and m[o] their mean. It is never negative and exactly 0 for equal cells. A cell
@@ -46,17 +46,17 @@ def var_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        correction: Number c ≥ 0 that is subtracted from the number of cells: 0 for the variance of the cells, 1 for an
-            unbiased estimate of that of a population, PyTorch's default.
+        correction: Number c ≥ 0 subtracted from the number of cells: 0 for the variance of the cells themselves, 1
+            (PyTorch's default) for an unbiased estimate of the variance of a population.
         count_include_pad: Whether padded cells take part, as zeros.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
@@ -98,7 +98,7 @@ def std_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Standard deviation pooling: that of the cells of every window, as in statistics pooling.
+    """Standard deviation pooling: the standard deviation of each window, as in statistics pooling.
 
     Formula along an axis: y[o] = (Σ_j (x[o·stride - low + j·dilation] - m[o])²/(n[o] - c))^½, 0 ≤ j < kernel_size, with
     n[o] the cells that take part and m[o] their mean: the root of `var_pool`. If n ≤ c and all cells are finite, y is
@@ -106,17 +106,17 @@ def std_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. An int is for every axis in `axis`. Or
-            `bins`, `whole` or a `footprint`.
+        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
+            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        correction: Number c ≥ 0 that is subtracted from the number of cells: 0 for the variance of the cells, 1 for an
-            unbiased estimate of that of a population, PyTorch's default.
+        correction: Number c ≥ 0 subtracted from the number of cells: 0 for the variance of the cells themselves, 1
+            (PyTorch's default) for an unbiased estimate of the variance of a population.
         count_include_pad: Whether padded cells take part, as zeros.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: Whether a last window that starts before the high padding may end past it; nothing there counts.
+        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are treated as absent.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:

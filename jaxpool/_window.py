@@ -31,6 +31,7 @@ from jaxpool._sizes import (
     Sizes,
     axes_and_sizes,
     cells_added,
+    channels_last,
     paddings,
     sizes,
 )
@@ -380,7 +381,7 @@ def make_window(
                 fix += " or ceil_mode=True"
             # If a last axis that was not named is too short for a window, it is often that of the channels.
             if axis is None and count <= a == len(shape) - 1:
-                fix += f", or axis={tuple(range(-count - 1, -1))} where channels are last"
+                fix += f", or {channels_last(len(shape), count)} where channels are last"
             raise ValueError(
                 f"{function}: {name} {kernel} along axis {a} {spans} but the input has {size}{padded}; "
                 f"use a smaller window{fix}"

@@ -1,7 +1,7 @@
 """Grey-scale morphology: dilation and erosion of images and signals by a structuring element, and their chains.
 
-An element is flat, a box or a `jaxpool.footprint`, or an array of heights, which may be learnt and differ from channel
-to channel. Results have the shape of x. As in `scipy.ndimage` an erosion looks at the cells x[o + j - c], with the
+An element is flat, a box or a `jaxpool.footprint`, or a learnable array of heights, which may differ from channel to
+channel. Results have the shape of x. As in `scipy.ndimage` an erosion looks at the cells x[o + j - c], with the
 centre c = size//2 of the element, and a dilation at x[o + c - j]: so openings are never above x, and closings never
 below. Cells beyond the array take no part: SciPy needs mode="constant" and cval=-inf (dilation) or inf (erosion) for
 that. For boxes its default gives the same.
@@ -38,25 +38,26 @@ from jaxpool._windows.cells import fold_offsets, pad_windows, zeros_after
 from jaxpool._windows.choices import ReadChosen, on_every_platform
 from jaxpool._windows.operations import Arrays, Operation, identity
 from jaxpool._windows.select import no_offset, replaces
+from jaxpool._words import answer_calls, answer_names
 
 
 def dilation(
     x: ArrayLike, element: Element, *, axis: Axes | None = None, where: ArrayLike | None = None, rule: Rule = "jvp"
 ) -> jax.Array:
-    """Dilation: the largest cell under the mirrored element, each with its height added.
+    """Dilation: the largest cell under the mirrored element, after its heights are added.
 
     Formula along an axis: y[o] = max over j of x[o + c - j] + b[j], 0 ≤ j < size, with c = size//2 and the heights b of
     the element, 0 for a flat one. Cells beyond the array are left out.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        element: Its size, one int per pooled axis; a `jaxpool.footprint`, or a bool array that is not traced; or an
-            array of float heights, in units of x, with an axis for each pooled axis, in the order of `axis`. It may be
-            learnt. A height of -inf leaves its cell out. An array with as many axes as x has heights of its own along
-            the other axes, such as channels, where its sizes are x's or 1.
+        element: Its size, one int per pooled axis; a `jaxpool.footprint`, or a bool array that is not traced; or a
+            learnable array of float heights, in units of x, with an axis for each pooled axis, in the order of `axis`.
+            A height of -inf leaves its cell out. An array with as many axes as x gives other axes, such as channels,
+            heights of their own; its sizes there are x's or 1.
         axis: The pooled axes, in the order of `element`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None; where it is False there is no cell.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for a hand-written backward pass only.
+        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
+        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
 
     Returns:
         Array of x's shape and dtype. With heights, integers and bool become the dtype of the heights, and 16-bit floats
@@ -86,7 +87,7 @@ def dilation(
 def erosion(
     x: ArrayLike, element: Element, *, axis: Axes | None = None, where: ArrayLike | None = None, rule: Rule = "jvp"
 ) -> jax.Array:
-    """Erosion: the smallest cell under the element, each with its height subtracted.
+    """Erosion: the smallest cell under the element, after its heights are subtracted.
 
     Formula along an axis: y[o] = min over j of x[o + j - c] - b[j], 0 ≤ j < size, with c = size//2 and the heights b of
     the element, 0 for a flat one. Cells beyond the array are left out.
@@ -475,3 +476,7 @@ class _ReadHeights(LinearMap):
             return jnp.where(offsets == number, cotangent, 0).sum(shared, keepdims=True)
 
         return jax.vmap(total, out_axes=-1)(jnp.arange(self.shape[-1], dtype=offsets.dtype))
+
+
+answer_calls(__name__)
+answer_names(__name__)

@@ -52,12 +52,12 @@ class _Context(AbstractContextManager[None]):
 def compiling_for(platform: str) -> AbstractContextManager[None]:
     """Trace pools for one platform, whatever machine traces them.
 
-    What a pool keeps for its gradient, and in what format, suits the default platform of JAX. A program that is traced
-    on a CPU, to be compiled ahead of time or exported for a GPU or a TPU, is right without this context, but slower: on
-    a TPU the gradient of 2×2 maxima takes twice the cycles. Inside `with jaxpool.compiling_for("tpu"):` you get the
-    program of a machine with a TPU. It also has the operations of that platform only, so that tracing takes less time.
-    The context acts where a pool is traced, and a function under `jax.jit` is traced again. The innermost of several
-    names the platform. Programs inside `portable` stay as they are.
+    What a pool keeps for its gradient, and in what format, suits JAX's default platform. A program that is traced on a
+    CPU, to be compiled ahead of time or exported for a GPU or a TPU, is correct without this context, but slower: on a
+    TPU the gradient of 2×2 maxima takes twice the cycles. Inside `with jaxpool.compiling_for("tpu"):` you get the
+    program of a machine with a TPU. Such a program holds that platform's operations alone, so tracing takes less time.
+    The context acts where a pool is traced, and makes `jax.jit` trace a function again. Of nested contexts the
+    innermost decides. Inside `portable` it changes nothing.
 
     Args:
         platform: "cpu", "gpu" or "tpu"; "cuda" and "rocm" are GPUs.
@@ -83,14 +83,14 @@ def compiling_for(platform: str) -> AbstractContextManager[None]:
 
 
 def portable() -> AbstractContextManager[None]:
-    """Trace pools as plain `lax` operations, for other interpreters of programs than `jax.jit`.
+    """Trace pools as plain `lax` operations, for transformations that know only JAX's own primitives.
 
     Inside `with jaxpool.portable():` every pool consists of slices, comparisons, arithmetic and gathers, whose
     derivatives are JAX's own: there is no custom primitive, no `jax.custom_jvp`, no `jax.custom_vjp` and no barrier. So
     Taylor mode (`jax.experimental.jet`), forward Laplacians (folx) and exports to ONNX work (jax2onnx, with JAX before
-    0.12; but not yet for `roi_pool` and `top_k_pool`). It acts where a pool is traced, and a function under `jax.jit`
-    is traced again; `compiling_for`, inside or around it, changes nothing. Compiled programs are longer and slower than
-    without it, and are meant for arrays on one device.
+    0.12; but not yet for `roi_pool` and `top_k_pool`). The context acts where a pool is traced, and makes `jax.jit`
+    trace a function again; `compiling_for`, inside or around it, changes nothing. Compiled programs are longer and
+    slower than without it, and are meant for arrays on one device.
 
     Returns:
         A context manager. The values of pools in it are the same up to rounding.

@@ -7,8 +7,9 @@ pools from here, and nothing else of it changes: from `jaxpool.compat.flax` for 
 as Flax's `pool`, are left out on purpose: no derivative rule could be given for them.
 """
 
-import importlib as _importlib
 import typing as _typing
+
+from jaxpool._words import answer_names as _answer_names
 
 if _typing.TYPE_CHECKING:
     from jaxpool.compat import equinox as equinox
@@ -16,9 +17,5 @@ if _typing.TYPE_CHECKING:
     from jaxpool.compat import haiku as haiku
     from jaxpool.compat import keras as keras
     from jaxpool.compat import torch as torch
-else:
 
-    def __getattr__(name):
-        if name in ("equinox", "flax", "haiku", "keras", "torch"):
-            return _importlib.import_module(f"jaxpool.compat.{name}")
-        raise AttributeError(f"module 'jaxpool.compat' has no attribute {name!r}")
+_answer_names(__name__)

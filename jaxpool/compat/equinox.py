@@ -16,9 +16,9 @@ and gradients, to rounding. They differ mostly where Equinox is wrong or fails, 
   symbolic sizes along pooled axes.
 - Errors are TypeError and ValueError, and a layer that fits no array raises when it is created.
 - The layers are dataclasses, not Equinox modules, but can be used wherever those can: in a model, in
-  `eqx.nn.Sequential`, under `eqx.filter_jit`, in `eqx.tree_deserialise_leaves` of a file that Equinox's have written.
+  `eqx.nn.Sequential`, under `eqx.filter_jit`, in `eqx.tree_deserialise_leaves` of a checkpoint of Equinox's layers.
   To JAX they are pytrees, equal if their sizes are equal, and the only leaf is `init`, a number that nothing reads;
-  Equinox's have a function, too.
+  Equinox's layers also hold a function.
 
 As in Equinox, averages count zeros under `use_ceil`. A window that holds only padding is -inf under maxima and 0 under
 averages, and passes no gradient. A window larger than the array gives an empty output. `Pool` and `AdaptivePool` are
@@ -40,7 +40,10 @@ from jax.typing import ArrayLike
 import jaxpool
 from jaxpool._checks import check_array, check_flag
 from jaxpool._sizes import Sizes, check_pooled_axis, sizes
+from jaxpool._words import answer_names
 from jaxpool.compat._windows import Windows, averages, maxima, quotient_dtype
+
+answer_names(__name__)
 
 Padding = Sizes | Sequence[Sequence[int]]
 

@@ -36,7 +36,10 @@ import jaxpool
 from jaxpool._checks import check_array, check_flag
 from jaxpool._sizes import sizes
 from jaxpool._windows.operations import identity
+from jaxpool._words import answer_names
 from jaxpool.compat._windows import Windows, averages, maxima, pool_windows
+
+answer_names(__name__)
 
 Padding = str | Sequence[Sequence[int]]
 

@@ -32,7 +32,10 @@ from jax.typing import ArrayLike
 
 from jaxpool._checks import as_jax_takes, check_array
 from jaxpool._sizes import Sizes, sizes
+from jaxpool._words import answer_names
 from jaxpool.compat._windows import Windows, averages, maxima
+
+answer_names(__name__)
 
 
 def max_pool(

@@ -35,7 +35,10 @@ from jax.typing import ArrayLike
 import jaxpool
 from jaxpool._checks import check_array
 from jaxpool._sizes import Sizes, sizes
+from jaxpool._words import answer_names
 from jaxpool.compat._windows import Windows, averages, maxima, quotient_dtype
+
+answer_names(__name__)
 
 
 def max_pool(

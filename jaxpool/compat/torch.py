@@ -9,7 +9,8 @@ differs:
 - `lp_pool` uses magnitudes, as a norm does. PyTorch uses powers of the signed number: for p = 3 the norm of -3 and 2 is
   NaN there and 3.27 here; for p = 1 it is -1 there and 5 here. A cell of 0 has derivative 0 for every p; in PyTorch it
   is 1 for p = 1, and NaN or infinite for p < 1. A norm overflows or vanishes only if it is itself too large or small.
-  An infinite norm passes no gradient, and NaN is that of all cells of its window; in PyTorch both depend on p.
+  An infinite norm passes no gradient, and in a window with NaN all cells have the gradient NaN; in PyTorch both depend
+  on p.
 - Averages of integers are float32. PyTorch truncates those of int64, and rejects other integers.
 - `max_unpool` leaves out values whose index is out of range, which PyTorch rejects. Without `output_size` an index past
   the end, as after an axis of odd size, is an error here, too, unless it is traced. If several values have the same
@@ -20,7 +21,7 @@ differs:
 - Not accepted are windows that hold only padding, which dilation makes possible and which are -inf in PyTorch,
   `output_size=0`, `output_ratio=1`, and norms of p ≤ 0.
 - Errors are TypeError and ValueError. Every function accepts bool, integers, 16-bit floats and, for averages, complex
-  numbers; C may be 0; `output_ratio` may be a single float; `norm_type` may be an array, which can be learnt.
+  numbers; C may be 0; `output_ratio` may be a single float; `norm_type` may be a learnable array.
 
 As in PyTorch, the norm of a window that `ceil_mode` cuts short is scaled to a whole window, and padding by more than
 half of `kernel_size` is an error. The functions that PyTorch has for `return_indices=True`, such as
@@ -36,7 +37,10 @@ import jax
 from jax.typing import ArrayLike
 
 from jaxpool._sizes import OutputSizes, Ratios, Sizes
+from jaxpool._words import answer_names
 from jaxpool.compat._torch import averages, bins, maxima, maxima_at_random, norms, unpooled, windows
+
+answer_names(__name__)
 
 
 @overload
@@ -213,7 +217,7 @@ def lp_pool2d(
 ) -> jax.Array:
     """As `torch.nn.functional.lp_pool2d`; see `jaxpool.lp_pool`.
 
-    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), `norm_type` (may be a learnt
+    Differs in signs (norms are of magnitudes), cells of 0 (derivative 0 for every p), `norm_type` (may be a learnable
     array; p ≤ 0 is refused), dtypes (any real one), channels (may be 0) and errors.
 
     Example:

@@ -68,7 +68,7 @@ AXES: list[Row] = [
 KERNELS: list[Row] = [
     wrong_value(r"kernel_size \(2, 2\) has 2 entries but x has 0 axes \(\); give one entry for each axis", x=zeros()),
     wrong_value(r"kernel_size \(2, 2\) has 2 entries but x has 1 axis \(8,\)", x=zeros(8)),
-    wrong_value(r"kernel_size 3 .*write kernel_size=\(3, 3\) .*axis=\(-3, -2\) where channels", kernel_size=3),
+    wrong_value(r"kernel_size 3 .*write kernel_size=\(3, 3\) .*axis='HWC' where channels", kernel_size=3),
     wrong_value(r"kernel_size 3 .*write kernel_size=\(3, 3\) .*axis=-1$", kernel_size=np.int64(3), x=zeros(8, 8)),
     wrong_value(r"kernel_size 3 .*write kernel_size=\(3,\) for the last axis, .*axis=-1$", kernel_size=3, x=zeros(8)),
     wrong_value(r"kernel_size \(2, 2\) has 2 entries but 1 axis is .*one int .* or 1 entry$", axis=-1),
@@ -89,9 +89,9 @@ KERNELS: list[Row] = [
         "kernel_size 5 .* 13 cells with dilation 3 .* 4 of padding;", kernel_size=5, dilation=3, padding=2, axis=2
     ),
     # With channels last the channels are the last axis, which was not named.
-    wrong_value(
-        r"kernel_size 4 along axis 3 .*=True, or axis=\(-3, -2\) where", kernel_size=(4, 4), x=zeros(2, 8, 8, 3)
-    ),
+    wrong_value(r"kernel_size 4 along axis 3 .*=True, or axis='NHWC' where", kernel_size=(4, 4), x=zeros(2, 8, 8, 3)),
+    wrong_value("kernel_size 4 .*=True, or axis='WC' where", kernel_size=(4,), x=zeros(8, 3)),
+    wrong_value(r"kernel_size 4 .*=True, or axis=\(-2,\) where", kernel_size=(4,), x=zeros(2, 8, 8, 3)),
     wrong_value("kernel_size 4 along axis 3 .*=True$", kernel_size=4, x=zeros(2, 8, 8, 3), axis=(-2, -1)),
     wrong_value("kernel_size 4 along axis 1 .* or ceil_mode=True$", kernel_size=(2, 4), x=zeros(8, 3)),
     # A stride of 1 reaches no partial window, and ceil_mode is on already, so the message must not advise it.
@@ -207,7 +207,7 @@ KEPT: list[Row] = [
     wrong_value(r"output_size \(None, 3\) has 2 entries but 1 axis is .*; give one", output_size=(None, 3), axis=-1),
     wrong_value("output_size must be at least 1, got 0", output_size=(None, 0)),
     wrong_value("axis 1 is pooled but has no cells", output_size=(None, 2), x=zeros(8, 0, 8)),
-    wrong_value(r"output_size 3 .*axis=\(-3, -2\) where channels", output_size=3),
+    wrong_value(r"output_size 3 .*axis='HWC' where channels", output_size=3),
 ]
 WHOLE: list[Row] = [
     wrong_type(INTS.format("axis", "None"), axis=None),

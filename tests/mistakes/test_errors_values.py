@@ -74,7 +74,7 @@ def flags(name: str) -> list[Row]:
     return [
         *(
             wrong_type(f"{name} must be True or False, got {re.escape(repr(given))}", **{name: given})
-            for given in (1, 0, "yes", None, np.array(True))
+            for given in (2, -1, 1.0, "yes", None, np.array(True))
         ),
         wrong_type(f"{name} must be True or False, got a traced value; .*static", **{name: Traced(True)}),
     ]
@@ -104,7 +104,7 @@ def numbers(name: str) -> list[Row]:
                 ("key<fry>", jax.random.key(0)),
             )
         ),
-        wrong_value(SHAPE.format(name, "2,") + rf" .*, as in {name}\.reshape\(2, 1, 1\)$", **{name: np.ones(2)}),
+        wrong_value(SHAPE.format(name, "2,") + rf" .*{name}\.reshape\(2, 1, 1\) for axis 0$", **{name: np.ones(2)}),
         # Which axis of 4 is meant is unsure.
         wrong_value(
             SHAPE.format(name, "2, 4") + " with 1 along the axes that share a value$", **{name: np.ones((2, 4))}

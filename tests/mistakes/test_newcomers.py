@@ -35,14 +35,14 @@ jaxpool.max_pool(x, 2)  # an int as window, as in PyTorch
     kernel_size 2 does not say how many axes … `kernel_size=(2, 2)`
     jaxpool.max_pool(x, kernel_size=(2, 2)) -> (2, 3, 4, 4)
 jaxpool.avg_pool(pictures, 2)  # an int as window, channels last
-    kernel_size 2 does not say how many axes … `axis=(-3, -2)`
-    jaxpool.avg_pool(pictures, 2, axis=(-3, -2)) -> (2, 4, 4, 3)
+    kernel_size 2 does not say how many axes … `axis='NHWC'`
+    jaxpool.avg_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
 jaxpool.max_pool(line, 2)  # an int as window on one axis
     kernel_size 2 does not say how many axes … `kernel_size=(2,)`
     jaxpool.max_pool(line, kernel_size=(2,)) -> (4,)
 jaxpool.max_pool(pictures, (4, 4))  # channels last without saying so: the channels are too few for the window
-    kernel_size 4 along axis 3 spans 4 cells but the input has 3 … `axis=(-3, -2)`
-    jaxpool.max_pool(pictures, (4, 4), axis=(-3, -2)) -> (2, 2, 2, 3)
+    kernel_size 4 along axis 3 spans 4 cells but the input has 3 … `axis='NHWC'`
+    jaxpool.max_pool(pictures, (4, 4), axis='NHWC') -> (2, 2, 2, 3)
 jaxpool.max_pool(x, (9, 9))  # a window larger than the input
     kernel_size 9 along axis 2 spans 9 cells but the input has 8 … `ceil_mode=True`
     jaxpool.max_pool(x, (9, 9), ceil_mode=True) -> (2, 3, 1, 1)
@@ -128,7 +128,7 @@ jaxpool.global_avg_pool(pictures, (1, 2))  # the axes of a global pool in the se
     axis is given by its name … `axis=(1, 2)`
     jaxpool.global_avg_pool(pictures, axis=(1, 2)) -> (2, 1, 1, 3)
 jaxpool.global_max_pool(pictures)  # a global pool without axes
-    axis is missing … `axis='NHWC'`
+    the first arguments are x, axis … `axis='NHWC'`
     jaxpool.global_max_pool(pictures, axis='NHWC') -> (2, 1, 1, 3)
 jaxpool.max_pool(pictures, 2, axis='channels_last')  # the layout in the words of Keras
     axis 'channels_last' … `axis='NHWC'`
@@ -163,6 +163,99 @@ jaxpool.max_pool(x, (2, 2), ceil_mode='ceil')  # a word as flag
 jaxpool.max_pool(x, (2, 2), rule='reverse')  # a rule that there is not
     rule 'reverse' is unknown … `'vjp'`
     jaxpool.max_pool(x, (2, 2), rule='vjp') -> (2, 3, 4, 4)
+jaxpool.max_pool(x, window_shape=(2, 2), strides=(2, 2))  # arguments of Flax
+    in place of window_shape, strides … `kernel_size=(2, 2), stride=(2, 2)`
+    jaxpool.max_pool(x, kernel_size=(2, 2), stride=(2, 2)) -> (2, 3, 4, 4)
+jaxpool.max_pool(x, pool_size=(2, 2))  # the window in the words of Keras
+    in place of pool_size … `kernel_size=(2, 2)`
+    jaxpool.max_pool(x, kernel_size=(2, 2)) -> (2, 3, 4, 4)
+jaxpool.max_pool(x, (2, 2), use_ceil=True)  # an argument of Equinox
+    in place of use_ceil … `ceil_mode=True`
+    jaxpool.max_pool(x, (2, 2), ceil_mode=True) -> (2, 3, 4, 4)
+jaxpool.max_pool(x, (2, 2), pad=1)
+    in place of pad … `padding=1`
+    jaxpool.max_pool(x, (2, 2), padding=1) -> (2, 3, 5, 5)
+jaxpool.max_pool(pictures, 2, data_format='channels_last')
+    give each axis of x a letter … `axis='NHWC'`
+    jaxpool.max_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
+jaxpool.max_pool(pictures, 2, channel_axis=-1)
+    give each axis of x a letter … `axis='NHWC'`
+    jaxpool.max_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
+jaxpool.max_pool(x, (2, 2), return_indices=True)
+    which returns (values, indices) … `max_pool_with_indices`
+    jaxpool.max_pool_with_indices(x, (2, 2))[0] -> (2, 3, 4, 4)
+(lambda mask: jaxpool.max_pool(x, (2, 2), mask=mask))(x > 0)
+    in place of mask … `where=mask`
+    (lambda mask: jaxpool.max_pool(x, (2, 2), where=mask))(x > 0) -> (2, 3, 4, 4)
+jaxpool.median_pool(x, jaxpool.whole, axis='NCHW', keepdims=False)
+    the pooled axes remain … `jnp.squeeze`
+    jnp.squeeze(jaxpool.median_pool(x, jaxpool.whole, axis='NCHW'), (2, 3)) -> (2, 3)
+jaxpool.global_avg_pool(pictures, 'NHWC')
+    axis is given by its name … `axis='NHWC'`
+    jaxpool.global_avg_pool(pictures, axis='NHWC') -> (2, 1, 1, 3)
+jaxpool.global_avg_pool(pictures, dim=(1, 2), keepdim=False)  # arguments of PyTorch
+    in place of dim, keepdim … `axis=(1, 2), keepdims=False`
+    jaxpool.global_avg_pool(pictures, axis=(1, 2), keepdims=False) -> (2, 3)
+jaxpool.gem_pool(x, p=3, kernel_size=(2, 2))
+    in place of p … `norm_type=3`
+    jaxpool.gem_pool(x, norm_type=3, kernel_size=(2, 2)) -> (2, 3, 4, 4)
+jaxpool.soft_pool(x, (2, 2))  # β is 1 in the paper
+    the first arguments are x, beta, kernel_size … `soft_pool(x, 1.0, (2, 2))`
+    jaxpool.soft_pool(x, 1.0, (2, 2)) -> (2, 3, 4, 4)
+jaxpool.global_gem_pool(x, axis='NCHW')
+    the first arguments are x, norm_type, axis … `global_gem_pool(x, 3, axis='NCHW')`
+    jaxpool.global_gem_pool(x, 3, axis='NCHW') -> (2, 3, 1, 1)
+(lambda logits: jaxpool.attention_pool(x, (2, 2)))(x)
+    the first arguments are x, logits, kernel_size … `attention_pool(x, logits, (2, 2))`
+    (lambda logits: jaxpool.attention_pool(x, logits, (2, 2)))(x) -> (2, 3, 4, 4)
+(lambda w: jaxpool.attention_pool(x, weights=w, kernel_size=(2, 2)))(x * x)
+    for weights that are not logits … `weighted_pool`
+    (lambda w: jaxpool.weighted_pool(x, weights=w, kernel_size=(2, 2)))(x * x) -> (2, 3, 4, 4)
+(lambda scores: jaxpool.attention_pool(x, scores=scores, kernel_size=(2, 2)))(x)
+    in place of scores … `logits=scores`
+    (lambda scores: jaxpool.attention_pool(x, logits=scores, kernel_size=(2, 2)))(x) -> (2, 3, 4, 4)
+jaxpool.lp_pool(x, (2, 2), norm_type=2)
+    the first arguments are x, norm_type, kernel_size … `lp_pool(x, 2, (2, 2))`
+    jaxpool.lp_pool(x, 2, (2, 2)) -> (2, 3, 4, 4)
+jaxpool.lp_pool(x, (2, 2), 2)  # the window first, as in all other pools
+    norm_type comes before kernel_size … `lp_pool(x, 2, (2, 2))`
+    jaxpool.lp_pool(x, 2, (2, 2)) -> (2, 3, 4, 4)
+jaxpool.quantile_pool(x, (2, 2), 0.5)
+    q comes before kernel_size … `quantile_pool(x, 0.5, (2, 2))`
+    jaxpool.quantile_pool(x, 0.5, (2, 2)) -> (2, 3, 4, 4)
+jaxpool.mixed_pool(pictures, 2, 0.5, axis='NHWC')
+    alpha comes before kernel_size … `0.5, 2`
+    jaxpool.mixed_pool(pictures, 0.5, 2, axis='NHWC') -> (2, 4, 4, 3)
+(lambda p: jaxpool.gem_pool(x, (2, 2), p))(jnp.full((3, 1, 1), 3.0))
+    norm_type comes before kernel_size … `norm_type, (2, 2)`
+    (lambda norm_type: jaxpool.gem_pool(x, norm_type, (2, 2)))(jnp.full((3, 1, 1), 3.0)) -> (2, 3, 4, 4)
+jaxpool.var_pool(x, (2, 2), ddof=1)
+    in place of ddof … `correction=1`
+    jaxpool.var_pool(x, (2, 2), correction=1) -> (2, 3, 4, 4)
+jaxpool.std_pool(x, (2, 2), unbiased=True)
+    for unbiased=True … `correction=1`
+    jaxpool.std_pool(x, (2, 2), correction=1) -> (2, 3, 4, 4)
+(lambda rng: jaxpool.stochastic_pool(x, (2, 2), rng=rng))(jax.random.key(0))
+    in place of rng … `key=rng`
+    (lambda rng: jaxpool.stochastic_pool(x, (2, 2), key=rng))(jax.random.key(0)) -> (2, 3, 4, 4)
+jaxpool.max_blur_pool(x, (2, 2), filt_size=3)
+    in place of filt_size … `blur_size=3`
+    jaxpool.max_blur_pool(x, (2, 2), blur_size=3) -> (2, 3, 4, 4)
+(lambda boxes: jaxpool.roi_align(x[0], boxes, (2, 2), spatial_scale=0.5))(jnp.ones((1, 4)))
+    boxes are in cells of x … `boxes * 0.5`
+    (lambda boxes: jaxpool.roi_align(x[0], boxes * 0.5, (2, 2)))(jnp.ones((1, 4))) -> (1, 3, 2, 2)
+jaxpool.max_pool(x, (3, 3), 2, 1, 1, True)  # all arguments by place, as in PyTorch
+    dilation is given by its name … `dilation=1, ceil_mode=True`
+    jaxpool.max_pool(x, (3, 3), 2, 1, dilation=1, ceil_mode=True) -> (2, 3, 5, 5)
+jaxpool.avg_pool(x, (3, 3), 2, 1, True, False)
+    ceil_mode is given by its name … `ceil_mode=True, count_include_pad=False`
+    jaxpool.avg_pool(x, (3, 3), 2, 1, ceil_mode=True, count_include_pad=False) -> (2, 3, 5, 5)
+jaxpool.max_unpool(values, indices, kernel_size=2)
+    the size before pooling, not the window … `max_unpool(values, indices, (8, 8))`
+    jaxpool.max_unpool(values, indices, (8, 8)) -> (2, 3, 8, 8)
+jaxpool.max_unpool(values, indices, 2, 2, 0)
+    the size before pooling, not the window … `max_unpool(values, indices, (8, 8))`
+    jaxpool.max_unpool(values, indices, (8, 8)) -> (2, 3, 8, 8)
 """
 
 # Calls that look like mistakes, and equivalent calls.
@@ -181,15 +274,56 @@ jaxpool.max_unpool(values, np.asarray(indices, np.int64), (8, 8)) == jaxpool.max
 jaxpool.adaptive_avg_pool(x, (2, 3, 4, 4)) == jaxpool.adaptive_avg_pool(x, (4, 4))
 """
 
-# Names that Python itself rejects, a call with each, and the right call.
+# Names of other libraries, and the call that the message says to write.
 NAMES_ELSEWHERE = """
-window_shape: jaxpool.max_pool(x, window_shape=(2, 2)) -> jaxpool.max_pool(x, kernel_size=(2, 2))
-pool_size: jaxpool.max_pool(x, pool_size=(2, 2)) -> jaxpool.max_pool(x, kernel_size=(2, 2))
-strides: jaxpool.max_pool(x, (2, 2), strides=2) -> jaxpool.max_pool(x, (2, 2), stride=2)
-data_format: jaxpool.max_pool(x, 2, data_format='NCHW') -> jaxpool.max_pool(x, 2, axis=(-2, -1))
-return_indices: jaxpool.max_pool(x, (2, 2), return_indices=True) -> jaxpool.max_pool_with_indices(x, (2, 2))[0]
-dim: jaxpool.global_avg_pool(x, dim=(2, 3)) -> jaxpool.global_avg_pool(x, axis=(2, 3))
-keepdim: jaxpool.global_max_pool(x, axis=(2, 3), keepdim=True) -> jaxpool.global_max_pool(x, axis=(2, 3), keepdims=True)
+jaxpool.max_pool2d: jaxpool.max_pool(x, (2, 2))
+jaxpool.MaxPool1d: jaxpool.max_pool(x, (2,))
+jaxpool.AdaptiveAvgPool2d: jaxpool.adaptive_avg_pool(x, (7, 7))
+jaxpool.GlobalAveragePooling2D: jaxpool.global_avg_pool(x, axis='NHWC')
+jaxpool.LPPool3d: jaxpool.lp_pool(x, 3, (2, 2, 2))
+jaxpool.MaxUnpool2d: jaxpool.max_unpool(values, indices, (7, 7))
+jaxpool.mean_pool: jaxpool.avg_pool(x, (2, 2))
+jaxpool.avgpool: jaxpool.avg_pool(x, (2, 2))
+jaxpool.average_pool: jaxpool.avg_pool(x, (2, 2))
+jaxpool.GeM: jaxpool.gem_pool(x, 3, (2, 2))
+jaxpool.upsample: jax.image.resize
+jaxpool.nn: jaxpool.max_pool(x, (2, 2))
+jaxpool.compat.max_pool: jaxpool.max_pool(x, (2, 2))
+jaxpool.compat.torch.MaxPool2d: jaxpool.compat.torch.max_pool2d(x, (2, 2))
+jaxpool.compat.torch.AdaptiveAvgPool1d: jaxpool.compat.torch.adaptive_avg_pool1d(x[0], (7,))
+jaxpool.compat.keras.MaxPooling2D: jaxpool.compat.keras.max_pool(x, (2, 2))
+jaxpool.compat.flax.MaxPool: jaxpool.compat.flax.max_pool(x, (2, 2))
+jaxpool.compat.equinox.max_pool2d: jaxpool.compat.equinox.MaxPool2d((2, 2))
+"""
+# Arguments, a function that has each, and what other libraries call them.
+WORDS_ELSEWHERE = """
+x of max_pool: input inputs array image images
+where of max_pool: mask
+key of stochastic_pool: rng seed
+axis of max_pool: dim dims axes
+keepdims of global_max_pool: keepdim
+correction of var_pool: ddof
+norm_type of lp_pool: p
+beta of soft_pool: temperature
+logits of attention_pool: scores
+q of quantile_pool: quantile percentile
+boxes of roi_align: rois
+element of morphology.dilation: size footprint structure kernel
+output_size of adaptive_max_pool: size target_shape
+blur_size of max_blur_pool: filt_size
+kernel_size of max_pool: window_shape pool_size window kernel ksize size filt_size
+stride of max_pool: strides window_strides
+padding of max_pool: pad
+dilation of max_pool: dilations window_dilation
+ceil_mode of max_pool: use_ceil
+"""
+# Wrong calls that Python itself explains, and answers of its own.
+LEFT_TO_PYTHON = """
+jaxpool.max_pool(x, (2, 2), colour=1): unexpected keyword argument 'colour'
+jaxpool.avg_pool(x, (2, 2), return_indices=True): unexpected keyword argument 'return_indices'
+jaxpool.max_pool(x, (2, 2), 2, stride=1): multiple values for argument 'stride'
+jaxpool.max_pool(x, (2, 2), *range(9)): takes from 2 to 4 positional arguments
+jaxpool.bins(size=7): unexpected keyword argument 'size'
 """
 
 
@@ -237,11 +371,42 @@ def test_no_mistake(row: str) -> None:
 
 @pytest.mark.parametrize("row", lines(NAMES_ELSEWHERE))
 def test_names_of_other_libraries(row: str) -> None:
-    name, calls = row.split(": ", 1)
-    wrong, right = calls.split(" -> ")
-    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
-        evaluate(wrong)
-    assert isinstance(evaluate(right), jax.Array)
+    name, call = row.split(": ")
+    with pytest.raises(AttributeError) as raised:
+        evaluate(name)
+    module, _, attribute = name.rpartition(".")
+    assert str(raised.value).startswith(f"module '{module}' has no attribute '{attribute}'; ")
+    # The array of a stand-in has that library's name.
+    assert call.replace("(x[0]", "(x") in re.sub(r"\(inputs?,", "(x,", str(raised.value))
+    assert evaluate(call) is not None
+
+
+@pytest.mark.parametrize("row", lines(WORDS_ELSEWHERE))
+def test_words_of_other_libraries(row: str) -> None:
+    argument, function, words = re.split(" of |: ", row)
+    for word in words.split():
+        with pytest.raises(TypeError, match=f"^{function.rpartition('.')[2]}: write {argument}=3 in place of {word}$"):
+            evaluate(f"jaxpool.{function}({word}=3)")
+
+
+@pytest.mark.parametrize("row", lines(LEFT_TO_PYTHON))
+def test_calls_that_python_explains(row: str) -> None:
+    call, message = row.split(": ")
+    with pytest.raises(TypeError, match=message):
+        evaluate(call)
+
+
+def test_words_of_other_libraries_are_arguments_of_no_function() -> None:
     functions = [value for value in vars(jaxpool).values() if inspect.isfunction(value)]
-    assert functions
-    assert not any(name in inspect.signature(function).parameters for function in functions)
+    names = {name for function in functions for name in inspect.signature(function).parameters}
+    assert "kernel_size" in names
+    assert not names & {
+        "window_shape",
+        "pool_size",
+        "strides",
+        "data_format",
+        "return_indices",
+        "dim",
+        "keepdim",
+        "mask",
+    }

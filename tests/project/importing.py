@@ -14,13 +14,8 @@ MODULES = (jaxpool, equinox, flax, haiku, keras, torch)
 
 
 def public_members(module: ModuleType) -> dict[str, Any]:
-    """The module's own functions and classes; those of `jaxpool` itself are defined in private modules of it."""
-    home = "jaxpool._" if module is jaxpool else module.__name__
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if not name.startswith("_") and callable(value) and value.__module__.startswith(home)
-    }
+    """The module's own functions and classes."""
+    return {name: getattr(module, name) for name in dir(module) if name[0] != "_" and callable(getattr(module, name))}
 
 
 def imported_with(modules: str, names: Sequence[str]) -> list[str]:

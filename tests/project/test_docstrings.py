@@ -26,7 +26,7 @@ MEANINGS = {
     **{"x": 4, "axis": 4, "output_size": 4, "padding": 4, "count_include_pad": 4, "kernel_size": 3, "beta": 3},
     **{"stride": 2, "key": 2, "norm_type": 2},
 }
-MEANINGS_WITH_OPERATORS = {"x": 5, "axis": 6, "where": 3, "rule": 3, "element": 2}
+MEANINGS_WITH_OPERATORS = {"x": 5, "axis": 6, "where": 2, "rule": 2, "element": 2}
 
 
 def sections(function: Callable[..., Any]) -> dict[str, str]:

@@ -1,0 +1,190 @@
+"""The words of other libraries: arguments, orders and names that jaxpool does not have, answered by the call to write.
+
+Nothing here runs unless a call has failed or a name is missing.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+# An argument, and what others call it. Where a function has two of these arguments, the first is meant.
+RENAMED = {
+    "x": ("input", "inputs", "array", "image", "images"),
+    "where": ("mask",),
+    "key": ("rng", "seed"),
+    "axis": ("dim", "dims", "axes"),
+    "keepdims": ("keepdim",),
+    "correction": ("ddof",),
+    "norm_type": ("p",),
+    "beta": ("temperature",),
+    "logits": ("scores",),
+    "q": ("quantile", "percentile"),
+    "boxes": ("rois",),
+    "element": ("size", "footprint", "structure", "kernel"),
+    "output_size": ("size", "target_shape"),
+    "blur_size": ("filt_size",),
+    "kernel_size": ("window_shape", "pool_size", "window", "kernel", "ksize", "size", "filt_size"),
+    "stride": ("strides", "window_strides"),
+    "padding": ("pad",),
+    "dilation": ("dilations", "window_dilation"),
+    "ceil_mode": ("use_ceil",),
+}
+_LAYOUT = "give each axis of x a letter, as in axis='NHWC', which pools all but N and C"
+_UNPOOL = "the third argument is the size before pooling, not the window, as in max_unpool(values, indices, (8, 8))"
+# Arguments that have another form here, alone or after the name of the only function that answers so.
+SENTENCES = {
+    "data_format": _LAYOUT,
+    "channel_axis": _LAYOUT,
+    "unbiased": "write correction=1 for unbiased=True, correction=0 for unbiased=False",
+    "keepdims": "the pooled axes remain; remove those of size 1 with jnp.squeeze, or use a global pool",
+    "spatial_scale": "boxes are in cells of x; multiply them by spatial_scale, as in boxes * {value}",
+    "attention_pool weights": "logits come after x; for weights that are not logits use weighted_pool",
+    "max_unpool kernel_size": _UNPOOL,
+    "max_unpool stride": _UNPOOL,
+} | {
+    f"{name} return_indices": f"use {name}_with_indices, which returns (values, indices)"
+    for name in ("max_pool", "min_pool", "top_k_pool", "adaptive_max_pool", "fractional_max_pool")
+}
+# Names, without underscores and dimensions, for which no function here is called alike.
+NAMES = {
+    "upsample": "max_unpool puts values back where a max pool took them; jax.image.resize enlarges an array",
+    "nn": "pools are functions, as in jaxpool.max_pool(x, (2, 2)); those of torch.nn.functional are in "
+    "jaxpool.compat.torch",
+}
+# Values of required arguments for a call to write.
+EXAMPLES = {
+    **{"kernel_size": (2, 2), "output_size": (7, 7), "norm_type": 3, "beta": 1.0, "alpha": 0.5, "q": 0.5, "k": 2},
+    **{"axis": "NHWC", "levels": ((1, 1), (2, 2)), "element": (3, 3), "pool_size": (2, 2), "window_shape": (2, 2)},
+}
+# Modules that are imported when they are first used, so that `import jaxpool` takes no longer.
+LAZY = {"jaxpool": ("compat",), "jaxpool.compat": ("equinox", "flax", "haiku", "keras", "torch")}
+
+
+def answer_names(module: str) -> None:
+    """Make a module answer names that it does not have, import those that are lazy, and list only its own."""
+
+    def answer(name: str) -> Any:
+        if name in LAZY.get(module, ()):
+            return import_module(f"{module}.{name}")
+        message, fix = f"module {module!r} has no attribute {name!r}", name[0] != "_" and _name_meant(module, name)
+        raise AttributeError(f"{message}; {fix}" if fix else message, name=name, obj=sys.modules[module])
+
+    names = vars(sys.modules[module])
+    names["__getattr__"] = answer
+    names["__dir__"] = lambda: sorted({*_own(module), *LAZY.get(module, ()), *(n for n in names if n[:2] == "__")})
+
+
+def answer_calls(module: str) -> None:
+    """Make the functions of a module answer arguments that they do not have."""
+    for name, function in _own(module).items():
+        if inspect.isfunction(function):
+            setattr(sys.modules[module], name, _answering(function, module))
+
+
+def _own(module: str) -> dict[str, Any]:
+    """The public names of a module, without what it imports for itself."""
+
+    def home(value: Any) -> str:
+        return value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "")
+
+    names = vars(sys.modules[module])
+    return {name: one for name, one in names.items() if name[0] != "_" and home(one).startswith(module)}
+
+
+def _answering(function: Callable[..., Any], module: str) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            # Without a frame below this one Python has refused the arguments.
+            is_refused = error.__traceback__ is None or error.__traceback__.tb_next is None
+            fix = (_arguments_meant if is_refused else _order_meant)(function, args, kwargs)
+            if fix is None:
+                raise
+            raise TypeError(f"{function.__name__}: {fix}") from None
+
+    # Where pickle finds it.
+    call.__module__ = module
+    return call
+
+
+def _arguments_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    name, parameters = function.__name__, inspect.signature(function).parameters
+    words = [word for word in kwargs if word not in parameters]
+    if words:
+        for word in words:
+            sentence = SENTENCES.get(f"{name} {word}", SENTENCES.get(word))
+            if sentence:
+                return sentence.format(value=_shown(word, kwargs[word]))
+        called = [next((one for one in RENAMED if word in RENAMED[one] and one in parameters), None) for word in words]
+        written = (f"{one}={_shown(word, kwargs[word])}" for one, word in zip(called, words, strict=True))
+        return None if None in called else f"write {', '.join(written)} in place of {', '.join(words)}"
+    by_name = [one for one in parameters if parameters[one].kind is inspect.Parameter.KEYWORD_ONLY]
+    surplus = args[len(parameters) - len(by_name) :]
+    if len(surplus) > len(by_name):
+        return SENTENCES.get(f"{name} kernel_size")
+    if surplus:
+        # PyTorch's averages have ceil_mode where its maxima have dilation.
+        by_name = [one for one in by_name if one != "dilation" or not isinstance(surplus[0], bool)]
+        written = (f"{one}={_shown(one, value)}" for one, value in zip(by_name, surplus, strict=False))
+        return f"{by_name[0]} is given by its name; write {', '.join(written)}"
+    required = [one for one in parameters if parameters[one].default is inspect.Parameter.empty]
+    if {*required} <= {*[*parameters][: len(args)], *kwargs}:
+        return None
+    return f"the first arguments are {', '.join(required)}; write {_call(function, args, kwargs)}"
+
+
+def _order_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """What to write where a window stands before the number or the array that comes before it."""
+    names = [*inspect.signature(function).parameters]
+    if len(args) < 3 or names[2] != "kernel_size":
+        return None
+    _, first, second, *_ = args
+    is_window = isinstance(first, tuple) and all(isinstance(one, int) and one > 0 for one in first)
+    if (is_window and not isinstance(second, (tuple, list))) or (isinstance(second, float) and second % 1):
+        swapped = {names[1]: second, names[2]: first}
+        return f"{names[1]} comes before kernel_size; write {_call(function, args[:1], swapped)}"
+    return None
+
+
+def _name_meant(module: str, name: str) -> str | None:
+    """What to write in place of a name that the module does not have."""
+    dimensions = re.findall(r"([123])d", name.lower())
+    for home in dict.fromkeys((module, "jaxpool")):
+        own = {one: value for one, value in _own(home).items() if callable(value)}
+        alike = [one for one in own if _plain(one) in (_plain(name), f"{_plain(name)}pool")]
+        if alike:
+            target = own[max(alike, key=lambda one: [n in one for n in dimensions])]
+            sizes = {one: EXAMPLES[one][:1] * int(n) for n in dimensions for one in ("kernel_size", "output_size")}
+            layer = ", or functools.partial of it for a layer" if name[0].isupper() else ""
+            return f"write {home}.{_call(target, (), sizes)}{layer}"
+    return NAMES.get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    """A name in lower case, without underscores and dimensions, and with one word for a mean."""
+    return re.sub("average|mean", "avg", re.sub(r"[123]d|_|(?<=pool)ing", "", name.lower()))
+
+
+def _call(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]) -> str:
+    """The call with its required arguments: those given by place, if they are all, and by name, or examples."""
+    parameters = inspect.signature(function).parameters.values()
+    required = {one.name: one.kind for one in parameters if one.default is one.empty}
+    by_place = [name for name in required if name not in given]
+    placed = zip(by_place, args, strict=True) if len(args) == len(by_place) else ()
+    values = {**EXAMPLES, **given, **dict(placed)}
+    shown = {name: _shown(name, values.get(name)) for name in required}
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    written = (f"{name}={text}" if required[name] is by_name else text for name, text in shown.items())
+    return f"{function.__name__}({', '.join(written)})"
+
+
+def _shown(name: str, value: Any) -> str:
+    """A number, a word or sizes as they are written; for anything else the name."""
+    text = repr(value) if isinstance(value, (int, float, str, tuple, list)) else name
+    return text if len(text) < 40 else name
