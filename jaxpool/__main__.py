@@ -1,4 +1,4 @@
-"""`python -m jaxpool [IMAGE]`: every variant on a real picture, by both rules, timed, checked and drawn.
+"""`python -m jaxpool [IMAGE]`: every variant on a real picture, timed, checked and drawn.
 
 The program is `examples/demonstration`, which lies beside the package in a copy of the repository, and is not installed
 with it. Where it is missing, the exit status is 2, and one line on the error stream says where to find it.

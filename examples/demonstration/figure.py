@@ -2,10 +2,10 @@
 
 All variants pool the same few cells, so that every window can be seen. A card shows the pooled detail, and below it the
 detail itself with the gradient of the sum of all outputs on top, on a scale of its own: orange cells raise the sum,
-blue ones lower it. Lines are drawn between the windows where each output is one of them. A variant that returns indices
-shows the cells that they name in place of the same pooled detail again. The picture and the detail come first; some
-cards are large, the others follow in rows of small ones. The background is transparent, and the text is readable on
-white and on black.
+blue ones lower it. Lines are drawn between windows that share no cells, where each output is one of them. A variant
+that returns indices shows the cells that they name in place of the same pooled detail again. The picture and the detail
+come first; some cards are large, the others follow in rows of small ones. The background is transparent, and the text
+is readable on white and on black.
 """
 
 import math
@@ -114,10 +114,11 @@ class _Sheet:
         return panels
 
     def _show(self, axes: Axes, shown: np.ndarray, lines: bool = True) -> None:
-        """Stretch an array over the square, in grey if it has no colours, with lines between the windows."""
+        """Stretch an array over the square, in grey if it has no colours, with lines between windows."""
         cells = len(self._detail.cells)
         axes.imshow(shown, "gray", vmin=0, vmax=1, extent=(0, cells, cells, 0), interpolation="nearest")
-        for start in range(self._size.stride, cells, self._size.stride) if lines else ():
+        tiles = lines and self._size.stride == self._size.kernel
+        for start in range(self._size.stride, cells, self._size.stride) if tiles else ():
             axes.axhline(start, color=_BOX, linewidth=0.5, alpha=0.6)
             axes.axvline(start, color=_BOX, linewidth=0.5, alpha=0.6)
 

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from benchmarks import report
+from jaxpool import morphology
 from tests.harness.compilation import settings_of_users
+from tests.project.importing import public_members
 from tests.registry.records import RECORDS
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +73,12 @@ def test_links_of_the_readme_lead_to_files() -> None:
         assert f"## {heading.capitalize()}\n" in linked if heading else True
         if text.startswith("`") and path.startswith("jaxpool/") and "morphology`" not in text:
             assert re.search(rf"^(def |class )?{text.strip('`')}\b", linked, re.MULTILINE), text
+
+
+def test_every_function_has_a_formula() -> None:
+    formulas = (ROOT / "docs" / "api.md").read_text(encoding="utf-8").partition("## Formulas")[2]
+    first_column = " ".join(re.findall(r"^\| ([^|]*) \|", formulas, re.MULTILINE))
+    assert {*RECORDS, *public_members(morphology)} <= set(re.findall(r"\w+", first_column))
 
 
 def test_figures_of_speed_are_those_of_the_measurement() -> None:
