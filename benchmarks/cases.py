@@ -23,7 +23,7 @@ FAMILIES = {
     "global": ("global max", "global avg"),
     "adaptive": ("adaptive max", "adaptive avg"),
     "other pools": ("mixed", "blur", "weighted", "attention", "top 3", "quartiles", "disk"),
-    "learnt numbers": ("learnt gem", "learnt smooth", "learnt mellowmax", "learnt soft", "learnt attention"),
+    "trained numbers": ("learnt gem", "learnt smooth", "learnt mellowmax", "learnt soft", "learnt attention"),
 }
 POOLS = tuple(itertools.chain.from_iterable(FAMILIES.values()))
 

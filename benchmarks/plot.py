@@ -1,4 +1,4 @@
-"""The picture of the README: jaxpool's speed-up over plain JAX and PyTorch, a dot per case, forward and gradient."""
+"""The picture of the page on speed: jaxpool beside plain JAX and PyTorch, a dot per case, forward and gradient."""
 
 import math
 from pathlib import Path

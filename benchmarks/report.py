@@ -1,8 +1,7 @@
-"""Results as tables: printed, and written to `benchmarks/README.md` and to the README between their markers."""
+"""Results as tables: printed, and written to `benchmarks/README.md` and to the README, between marks."""
 
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,16 +113,30 @@ def markdown(table: Table) -> str:
 
 
 def speeds() -> str:
-    """The table of the README: gradients beside plain JAX and PyTorch, for all versions that results are stored of."""
-    results = stored("cpu")
-    titles = [f"{peer}, JAX {each['versions']['jax']}" for _, each in results for peer in ("plain JAX", "PyTorch")]
-    table = [["", *titles]]
-    found = [{(row["family"], row["peer"]): row for row in each["summary"] if row["pass"] == "gradient"}
-             for _, each in results]  # fmt: skip
-    for family in ("max and min", "sum and avg"):
-        figures = [of.get((family, peer)) for of in found for peer in ("plain JAX", "PyTorch")]
-        table.append([family, *(f"{one['mean']:.2g}× ({one['least']:.2g}×)" if one else NOTHING for one in figures)])
-    return markdown(table)
+    """The tables of the README: common cases on an H200 and on a CPU, from the newest results of each."""
+    gpu, cpu = stored("gpu")[0][1], stored("cpu")[0][1]
+    rows = {row["case"]: row for results in (gpu, cpu) for row in results["cases"]}
+    heads = {
+        "gpu": f"{gpu['machine']}, JAX {gpu['versions']['jax']}",
+        "cpu": f"2 CPU cores, JAX {cpu['versions']['jax']}",
+    }
+    torch = [f"PyTorch {each['versions']['torch']}" for each in (gpu, cpu)]
+    peers = {"plain": "`reduce_window`", "reshape": "`reshape`", "flax": "Flax", "torch": torch[1]}
+    on_gpu = [[f"{heads['gpu']}: values, with gradient, ms", "jaxpool", "plain JAX", torch[0], "a copy"]]
+    on_cpu = [[f"{heads['cpu']}: with gradient", *peers.values(), "first call, s", "plain JAX's, s"]]
+    for case in ("max 2×2/2", "max 3×3/2 + 1"):
+        row = rows[f"{case}, 32×64×112×112 NCHW float32"]
+        times = ([row[what][who] for what in PASSES] for who in ("jaxpool", "plain", "torch", "copy"))
+        on_gpu.append([_short(case), *(f"{values:.3f}, {gradient:.3f}" for values, gradient in times)])
+    for case in ("max 2×2/2", "max 3×3/2 + 1", "avg 2×2/2", "avg 3×3/2 + 1"):
+        row = rows[f"{case}, 8×56×56×64 NHWC float32"]
+        first = (f"{row['first gradient'][who]:.2f}" for who in ("jaxpool", "plain"))
+        on_cpu.append([_short(case), *(number(ratio(row, "gradient", peer)) for peer in peers), *first])
+    return f"{markdown(on_gpu)}\n\n{markdown(on_cpu)}"
+
+
+def _short(case: str) -> str:
+    return f"`{case[:3]}_pool`, {case[4:].partition(' ')[0]}"
 
 
 def page(platform: str) -> str:
@@ -140,10 +153,7 @@ def write_pages() -> None:
     """Put the stored results into both pages."""
     for platform in ("cpu", "gpu"):
         write_block(ROOT / "benchmarks" / "README.md", platform, page(platform))
-    path = ROOT / "README.md"
-    written = path.read_text(encoding="utf-8")
-    written = re.sub(r"^\| +\| plain JAX, JAX [^\n]*(\n\|[^\n]*)*", speeds(), written, flags=re.MULTILINE)
-    path.write_text(written, encoding="utf-8")
+    write_block(ROOT / "README.md", "speed", speeds())
 
 
 def write_block(path: Path, name: str, block: str) -> None:

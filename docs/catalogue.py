@@ -57,6 +57,7 @@ CONTEXTS: dict[str, str] = {
 # What goes in the place of a kernel_size.
 KERNELS: dict[str, str] = {
     "bins": "adaptive windows",
+    "whole": "one window over whole axes",
     "footprint": "windows of any shape",
 }
 
@@ -80,10 +81,11 @@ OTHER_NAMES: dict[str, str] = {
     "`MaxPooling3D` in Keras; `MaxPool` in Haiku",
     "max_pool_with_indices": "`MaxPool2d(…, return_indices=True)` in PyTorch; `max_pool_with_argmax` in TensorFlow",
     "top_k_pool": "`lax.top_k` and `torch.topk` of every window, k-max pooling",
-    "max_unpool": "`MaxUnpool1d`, `MaxUnpool2d`, `MaxUnpool3d` in PyTorch",
+    "max_unpool": "`MaxUnpool1d`, `MaxUnpool2d`, `MaxUnpool3d` in PyTorch; upsampling by indices",
     "avg_pool": "`AvgPool1d`, `AvgPool2d`, `AvgPool3d` in PyTorch; `AveragePooling1D`, `AveragePooling2D`, "
     "`AveragePooling3D` in Keras; `AvgPool` in Haiku",
-    "lp_pool": "`LPPool1d`, `LPPool2d`, `LPPool3d` in PyTorch",
+    "lp_pool": "`LPPool1d`, `LPPool2d`, `LPPool3d` in PyTorch; a pool with a learnable (trainable) exponent",
+    "gem_pool": "a pool with a learnable (trainable) exponent",
     "smooth_max_pool": "logsumexp pooling, LSE pooling",
     "blur_pool": "antialiasing, BlurPool",
     "max_blur_pool": "antialiasing, MaxBlurPool",

@@ -1,16 +1,14 @@
 """How the pages of this folder become a site: `python -m sphinx -W -b html docs build/docs`, from the root.
 
-Nothing is fetched, neither while the site is made nor while it is read: fonts are the reader's own, formulas are
-MathML, and all scripts are files of the site. Sphinx reads only what is inside this folder, so the notebooks are copied
-here first, and the page of each function is written here by `pages`; git ignores both. What the README says is included
-from there, section by section.
+Nothing is fetched while the site is read: fonts are the reader's own, formulas are MathML, and all scripts are files of
+the site. While it is made, lists of other libraries' names are, if there is a network. Sphinx reads only what is inside
+this folder, so the notebooks are copied here first, and the page of each function is written here by `pages`; git
+ignores both. What the README says is included from there, section by section.
 """
 
 import shutil
 import sys
 from pathlib import Path
-
-from sphinx.search.en import SearchEnglish
 
 HERE = Path(__file__).parent.resolve()
 
@@ -32,11 +30,15 @@ html_title = f"jaxpool {release}"
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "notfound.extension",
     "sphinx_copybutton",
+    "sphinxext.opengraph",
     "rendering",
     "pages",
+    "thumbnails",
     "costs",
 ]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
@@ -46,6 +48,24 @@ myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
+
+# Names of other libraries are links. Without a network those are that are in the lists here.
+_LIBRARIES = {
+    "jax": "https://docs.jax.dev/en/latest/",
+    "numpy": "https://numpy.org/doc/stable/",
+    "flax": "https://flax.readthedocs.io/en/latest/",
+}
+intersphinx_mapping = {name: (site, (None, f"inventories/{name}.txt")) for name, site in _LIBRARIES.items()}
+intersphinx_timeout = 5
+
+# Each page has a description, for those who find it by a search engine, and there is one for links that lead nowhere.
+ogp_social_cards = {"enable": False}
+notfound_context = {
+    "title": "No such page",
+    "body": "<h1>No such page</h1>\n\nThe menu has all pages, and the search finds functions by what they do.",
+}
 
 # In docstrings single backticks hold code, which is a link where it is a name of jaxpool, and quotes stay as they are.
 # Types are in their words; the annotations are long unions.
@@ -56,13 +76,12 @@ napoleon_numpy_docstring = False
 napoleon_custom_sections = [("Derivative", "returns_style")]
 toc_object_entries_show_parents = "hide"
 
-# Words that the search leaves out, but for those that are arguments here.
-SearchEnglish.stopwords = frozenset(SearchEnglish.stopwords) - {"where", "same"}
-
 html_theme = "furo"
+html_favicon = "static/favicon.svg"
 pygments_dark_style = "github-dark"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = [("tables.js", {"defer": "defer"})]
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_search_scorer = str(HERE / "search.js")

@@ -45,7 +45,7 @@ _TITLES = {
     "adaptive": "adaptive pools",
     "global": "global pools",
     "other pools": "the other pools",
-    "learnt numbers": "pools whose number is learnt",
+    "trained numbers": "pools with a trained p or β",
 }
 _KINDS = ("forward", "gradient")
 # How the results call each library. Plain JAX is written in two ways, of which the quicker one counts.
@@ -92,8 +92,8 @@ def _costs() -> Iterator[str]:
     rows = saved["cases"]
     yield f"With JAX {version}:"
     yield ""
-    yield "| pool | forward, ms | with gradient, ms | plain JAX | PyTorch | first call, s |"
-    yield "|---|---|---|---|---|---|"
+    yield "| pool | forward, ms | with gradient, ms | plain JAX | PyTorch | first call, s | plain JAX's, s |"
+    yield "|---|---|---|---|---|---|---|"
     for group, name in _POOLS.items():
         row = next((row for row in rows if row["pool"] == group and _is_shown(row)), None)
         if row is None:
@@ -101,8 +101,8 @@ def _costs() -> Iterator[str]:
         times = [f"{row[kind]['jaxpool']:.1f}" for kind in _KINDS]
         others = [", ".join(_ratio(row[kind], ways) for kind in _KINDS) for ways in _LIBRARIES.values()]
         others = ["–" if "–" in one else one for one in others]
-        first = [f"{row[f'first {kind}']['jaxpool']:.1f}" for kind in _KINDS]
-        yield f"| `{name}` | {' | '.join([*times, *others, ', '.join(first)])} |"
+        firsts = [", ".join(f"{row[f'first {kind}'][who]:.2f}" for kind in _KINDS) for who in ("jaxpool", "plain")]
+        yield f"| `{name}` | {' | '.join([*times, *others, *firsts])} |"
 
 
 def _is_shown(row: dict[str, Any]) -> bool:

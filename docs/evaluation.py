@@ -38,14 +38,24 @@ class Call(NamedTuple):
 
     def sizes_along(self, axes: int) -> Mapping[str, Any]:
         """Of a patch, whose sides are twice as long as the signal, twice as many results."""
-        return {key: value * axes if key == "output_size" else value for key, value in self.sizes.items()}
+        sizes = {key: value(axes) if callable(value) else value for key, value in self.sizes.items()}
+        return {key: value * axes if key == "output_size" else value for key, value in sizes.items()}
 
     def text(self, name: str, axes: int) -> str:
         """The call in Python."""
-        sizes = [f"{key}={value!r}" for key, value in self.sizes_along(axes).items()]
+        sizes = [f"{key}={_written(value)}" for key, value in self.sizes_along(axes).items()]
+        name = _POOLS.get(name, name)
         values = next(iter(inspect.signature(function_called(name)).parameters))
         arguments = [values, *map(str, self.numbers), *(f"{key}={key}" for key in self.arrays), *sizes]
         return f"{name}({', '.join(arguments)}, axis={_AXES[axes]})" + ("[..., 1]" if _has_ranks(name) else "")
+
+
+def _written(size: Any) -> str:
+    """A size in Python; what is in the place of one by its full name."""
+    shape = {(3,): "[True, False, True]", (5, 5): "disk"}
+    if isinstance(size, int | tuple):
+        return repr(size)
+    return f"jaxpool.footprint({shape[size.shape]})" if hasattr(size, "shape") else f"jaxpool.{size!r}"
 
 
 class Evaluation(NamedTuple):
@@ -87,6 +97,10 @@ def _growing(axes: int) -> jax.Array:
 
 
 _WINDOWS, _THREE, _FOUR = _tiles(3, 5), {"kernel_size": 3}, {"output_size": 4}
+# What is in the place of a kernel_size is shown by a pool; the footprints are the ends of three cells, and a disk.
+_POOLS = {"bins": "max_pool", "whole": "std_pool", "footprint": "max_pool"}
+_ENDS = jaxpool.footprint([True, False, True])
+_DISK = jaxpool.footprint(np.hypot(*np.mgrid[-2:3, -2:3]) <= 2)
 _SAMPLES = {"samples": lambda axes: jnp.full(axes, 0.5)}
 _FRACTIONAL = Call(_fractional(), (), {"kernel_size": 3, "output_size": 6}, _SAMPLES)
 
@@ -99,6 +113,9 @@ _CALLS: dict[str, Call] = {
     "stochastic_pool": Call(_WINDOWS, (), _THREE, {"key": lambda axes: jax.random.key(8)}),
     "blur_pool": Call(_around(8, 1, 1), (), _THREE),
     "max_blur_pool": Call(_around(7, 1, 2), (), {"kernel_size": 2}),
+    "bins": Call(_bins(4), (), {"kernel_size": lambda axes: jaxpool.bins(*[4 * axes] * axes)}),
+    "whole": Call([(0, LENGTH)], (), {"kernel_size": jaxpool.whole}),
+    "footprint": Call(_WINDOWS, (), {"kernel_size": lambda axes: _DISK if axes == 2 else _ENDS}),
     "spatial_pyramid_pool": Call([*_bins(1), *_bins(2), *_bins(4)], (), {"levels": (1, 2, 4)}),
     "fractional_max_pool": _FRACTIONAL,
     "fractional_max_pool_with_indices": _FRACTIONAL,
@@ -110,7 +127,7 @@ _NUMBERS = {"norm_type": 3.0, "beta": 10.0, "alpha": 0.5, "q": 0.75, "k": 2}
 
 def call_of(name: str) -> Call:
     """The call of a function in its picture: if it has none of its own, 3 cells, 4 bins or all cells."""
-    parameters = inspect.signature(function_called(name)).parameters
+    parameters = inspect.signature(function_called(_POOLS.get(name, name))).parameters
     numbers = [number for parameter, number in _NUMBERS.items() if parameter in parameters]
     if "element" in parameters:
         usual = Call(_tiles(1, LENGTH), (), {"element": 3})
@@ -123,7 +140,7 @@ def call_of(name: str) -> Call:
 
 def _has_ranks(name: str) -> bool:
     """Whether the results have an entry for each of several cells of a window."""
-    return "k" in inspect.signature(function_called(name)).parameters
+    return "k" in inspect.signature(function_called(_POOLS.get(name, name))).parameters
 
 
 @cache
@@ -145,7 +162,7 @@ def _winners(axes: int) -> tuple[jax.Array, jax.Array]:
 
 def evaluate(name: str, axes: int) -> Evaluation:
     """Call a function on the signal (one axis) or on the patch (two axes)."""
-    call, function = call_of(name), function_called(name)
+    call, function = call_of(name), function_called(_POOLS.get(name, name))
     given = _winners(axes)[0] if name == "max_unpool" else _signal_or_patch(axes)
     options = {
         **{key: make(axes) for key, make in call.arrays.items()},

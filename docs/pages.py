@@ -26,7 +26,7 @@ _FUNCTION = """# {name}: {known_as}
 ```{{eval-rst}}
 .. currentmodule:: jaxpool
 
-.. autofunction:: {name}
+.. {entry}
 ```
 
 {other_names}{related}See also [](../choosing.md), [](../conventions.md) and [](../speed.md).
@@ -41,6 +41,8 @@ _CONTEXT = """# {name}: {known_as}
 
 .. autofunction:: {name}
 ```
+
+See also [](../models.md) and [](../accelerators.md).
 """
 
 _MORPHOLOGY = """# jaxpool.morphology: grey-scale dilation, erosion and their chains
@@ -87,10 +89,10 @@ def write_pages(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     made_of = [*HERE.glob("*.py"), *(HERE.parent / "jaxpool").rglob("*.py")]
     changed = max(file.stat().st_mtime for file in made_of)
-    without_figures = CONTEXTS | KERNELS
+    families = (*FAMILIES.values(), KERNELS)
     names = [
-        *(name for family in FAMILIES.values() for name in family),
-        *without_figures,
+        *(name for family in families for name in family),
+        *CONTEXTS,
         "morphology",
         *map(_page_of_module, LIBRARIES),
     ]
@@ -99,7 +101,7 @@ def write_pages(app: Sphinx) -> None:
             page.unlink()
     if all((page := folder / f"{name}.md").exists() and page.stat().st_mtime > changed for name in names):
         return
-    for family in FAMILIES.values():
+    for family in families:
         for name, known_as in family.items():
             others = ", ".join(f"`{other}`" for other in family if other != name)
             related = f"Of the same family: {others}.\n\n" if others else ""
@@ -109,11 +111,12 @@ def write_pages(app: Sphinx) -> None:
                 known_as=known_as,
                 summary=_summary(name),
                 figure=figure(name),
+                entry=f"{'autofunction' if callable(function_called(name)) else 'autodata'}:: {name}",
                 other_names=other_names,
                 related=related,
             )
             (folder / f"{name}.md").write_text(page, encoding="utf-8")
-    for name, known_as in without_figures.items():
+    for name, known_as in CONTEXTS.items():
         page = _CONTEXT.format(name=name, known_as=known_as, summary=_summary(name))
         (folder / f"{name}.md").write_text(page, encoding="utf-8")
     (folder / "morphology.md").write_text(_morphology(), encoding="utf-8")
@@ -140,7 +143,6 @@ def _functions() -> Iterator[str]:
     yield "```"
     yield from ("", "## In the place of a kernel_size", "", "| name | windows |", "|---|---|")
     yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in KERNELS)
-    yield "| `whole` | One window over the whole of every axis in `axis`, as in global pools. |"
     yield from ("", "## Contexts", "", "| context | effect |", "|---|---|")
     yield from (f"| [`{name}`]({FOLDER}/{name}.md) | {_summary(name)} |" for name in CONTEXTS)
 

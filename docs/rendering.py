@@ -7,14 +7,16 @@ Formulas of notebooks are written in LaTeX, and become MathML, which browsers sh
 import re
 from typing import Any
 
-from catalogue import FAMILIES, MORPHOLOGY
+from catalogue import CONTEXTS, FAMILIES, KERNELS, MORPHOLOGY
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 
 _BEFORE_NAPOLEON = 400
-_NAMES = {name for family in (*FAMILIES.values(), *MORPHOLOGY.values()) for name in family}
+_NAMES = {name for family in (*FAMILIES.values(), *MORPHOLOGY.values(), KERNELS, CONTEXTS) for name in family}
+_LIBRARIES = {"jax": "jax", "jnp": "jax.numpy", "lax": "jax.lax", "np": "numpy", "nnx": "flax.nnx"}
 _OPENING = re.compile(r"^(Formula|Source)\b")
 _SECTION = re.compile(r"(Returns|Derivative):$")
 
@@ -28,9 +30,20 @@ _LATEX = (
 )
 
 
+class SearchNames(SearchEnglish):
+    """What the search finds: names as a whole and by their words, and arguments that are mere words elsewhere."""
+
+    stopwords = frozenset(SearchEnglish.stopwords) - {"where", "same"}
+
+    def split(self, input: str) -> list[str]:
+        """The words of a text, and those of its names."""
+        words = super().split(input)
+        return words + [part for word in words if "_" in word for part in word.split("_") if part]
+
+
 def prepare_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Say in reStructuredText what a docstring says in plain text."""
-    if what not in {"function", "method"}:
+    if what not in {"function", "method", "data"}:
         return
     if name.removeprefix("jaxpool.") in _NAMES:
         # The first sentence is above the picture.
@@ -56,17 +69,26 @@ def trim_code(app: Sphinx, document: nodes.document) -> None:
 
 
 def link_names(app: Sphinx, document: nodes.document) -> None:
-    """Make links of the functions' names, but for those on the page of the function itself."""
+    """Make links of names of jaxpool, but for those on the page of the function itself, of JAX, NumPy and Flax."""
     page = app.env.docname
+    for link in document.findall(addnodes.pending_xref):
+        link["reftarget"] = _in_full(link["reftarget"]) or link["reftarget"]
     for code in [*document.findall(nodes.literal)]:
         name = code.astext().removeprefix("jaxpool.")
+        target = f"jaxpool.{name}" if name in _NAMES else _in_full(name)
         inside = isinstance(code.parent, nodes.title | nodes.reference | addnodes.pending_xref)
-        if name in _NAMES and not inside and page != f"reference/{name}":
+        if target and not inside and page != f"reference/{name}":
             link = addnodes.pending_xref(
-                "", refdomain="py", reftype="obj", reftarget=f"jaxpool.{name}", refdoc=page, refexplicit=True
+                "", refdomain="py", reftype="obj", reftarget=target, refdoc=page, refexplicit=True
             )
             code.replace_self(link)
             link += code
+
+
+def _in_full(name: str) -> str | None:
+    """A name of another library, which may begin as programs shorten it."""
+    start, _, rest = name.partition(".")
+    return f"{_LIBRARIES[start]}.{rest}" if start in _LIBRARIES and re.fullmatch(r"[\w.]+", rest) else None
 
 
 def inline_formula(translator: Any, node: nodes.math) -> None:
@@ -91,6 +113,7 @@ def _mathml(node: nodes.Node, as_block: bool) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
+    app.add_search_language(SearchNames)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=_BEFORE_NAPOLEON)
     app.connect("doctree-read", trim_code)
     app.connect("doctree-read", link_names)

@@ -1,15 +1,32 @@
-/* How the results of a search are ordered: the page of a function comes first where its title has what is searched for,
-   or where that is the name of a layer, such as MaxPool2d. Stand-ins of that name come after it. */
+/* How the results of a search are ordered: first what is called so, as pages and sections are by their titles, with
+   spaces or underscores, with "pooling" or "pool", and with the number of axes that layers have, as in MaxPool2d; then
+   titles that have all of the words, short ones first, then guides, then functions; at last the changelog and the
+   notebooks, which have most words in them. */
+
+const spelled = (words) =>
+  words
+    .toLowerCase()
+    .replace(/average/g, "avg")
+    .replace(/pooling/g, "pool")
+    .replace(/[123]d$/, "")
+    .replace(/[^\p{Letter}\p{Number}]/gu, "");
 
 var Scorer = {
   score: ([docname, title, anchor, description, score]) => {
-    const query = (new URLSearchParams(window.location.search).get("q") || "").trim().toLowerCase();
-    if (!docname.startsWith("reference/") || !query) return score;
-    const names = title.toLowerCase().split(/: |, | \(|\)/);
-    if (names.includes(query)) return score + 200;
-    const isLayer = /(max|avg|average|lp)(un)?pool(ing)?([123]d)?$/.test(query);
-    if (isLayer) return docname.startsWith("reference/compat_") ? score : score + 100;
-    return query.split(/\s+/).every((word) => title.toLowerCase().includes(word)) ? score + 100 : score;
+    const query = (new URLSearchParams(window.location.search).get("q") || "").trim();
+    const heading = title.split(" > ").pop();
+    const names = heading.split(/: |, | \(|\)| and |jaxpool\./).map(spelled);
+    const words = query.split(/[\s_]+/).map(spelled);
+    if (docname.startsWith("notebooks/")) return score - 200;
+    if (docname === "changelog") return score - 100;
+    if (docname.startsWith("reference/compat_")) return score;
+    if (names.includes(spelled(query))) return score + (description ? 180 : 200);
+    if (names.includes(spelled(`${query} pool`))) return score + 150;
+    const has = heading.split(/[^\p{Letter}\p{Number}]+/u).map(spelled);
+    if (words.every((word) => has.includes(word))) return score + 100 - heading.length / 2;
+    if (words.every((word) => has.join("").includes(word))) return score + 50 - heading.length / 4;
+    if (docname.startsWith("reference/")) return score;
+    return score + (docname === "conventions" ? 25 : docname.startsWith("from_") ? 10 : 20);
   },
   // Those of Sphinx.
   objNameMatch: 11,

@@ -23,7 +23,7 @@ from jaxpool._window import Window
 from jaxpool._windows.cells import with_zeros_in_padding
 from jaxpool._windows.choices import reduce_windows
 from jaxpool._windows.operations import Arrays, in_range, is_infinite
-from jaxpool._windows.pairs import Product, Term, reciprocal, sum_over_cells, weighed
+from jaxpool._windows.pairs import MOST_AT_ONCE, Product, Term, reciprocal, sum_over_cells, weighed
 
 
 def smooth_max_pool(
@@ -308,17 +308,13 @@ def _as_product(term: Product, beta: jax.Array, window: Window) -> Term:
     return term if all(beta.shape[axis] == 1 for axis in window.pooled_axes) else term.direct
 
 
-def _is_moderate(near: jax.Array, beta: jax.Array) -> jax.Array:
-    """Whether exp(β·c) is neither large nor small."""
-    return jnp.abs(beta * near) <= 40
-
-
 # The terms get arrays of cells, and then of windows.
 
 _MASS = Product(
     lambda x, near, beta: (_exponential(x, near, beta),),
-    ((lambda x, near, beta: jnp.exp(beta * x), lambda x, near, beta: jnp.exp(-beta * near)),),
-    lambda x, near, beta: _is_moderate(near, beta),
+    lambda x, near, beta: (jnp.exp(beta * x),),
+    lambda sums, x, near, beta: (jnp.exp(-beta * near) * sums[0],),
+    lambda x, near, beta: jnp.abs(beta * near) <= 40,
 )
 
 
@@ -329,8 +325,8 @@ def _log_sum_exp(x: jax.Array, beta: jax.Array, present: jax.Array | None, windo
 
 def _log_mean_exp(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
     near = _most_weighty(x, beta, present, window, sign)
-    # Exponentials of moderate cells need no c, which would cost digits of a small β·x.
-    near = jnp.where((_is_moderate(near, beta) | _is_tiny(beta)) & ~jnp.isnan(near), 0, near)
+    # Exponentials that are neither large nor all small need no c.
+    near = jnp.where(((beta * near >= -2) & (beta * near <= 40)) | (_is_tiny(beta) & ~jnp.isnan(near)), 0, near)
     if present is None:
         count = jnp.asarray(window.counts(x.ndim, padding=False), x.dtype)
     else:
@@ -349,15 +345,20 @@ def _excess(
     present: jax.Array | None,
 ) -> jax.Array:
     """The value r of the pool less c, log(S/n)/β; n is 1 for a sum."""
-    (mass,) = sum_over_cells(_as_product(_MASS, beta, window), (x,), (near, beta), window, present)
-    # A window whose value is infinite, or that has no cell, has no exponentials.
-    mass = jnp.where(mass == 0, 1, mass / count)
+
+    def total(term: Product) -> jax.Array:
+        return sum_over_cells(_as_product(term, beta, window), (x,), (near, beta), window, present)[0]
+
     if not is_mean:
-        return jnp.log(mass) / beta
-    # log(1 + mean (e - 1)), which has no cancellation for small β, and for β = 0 the mean of the cells themselves.
-    (less_one,) = sum_over_cells(_as_product(_LESS_ONE, beta, window), (x,), (near, beta), window, present)
-    mean, is_tiny = less_one / count, _is_tiny(beta)
-    logarithm = jnp.where(mean < -0.5, jnp.log(mass), jnp.log1p(jnp.where(mean < -0.5, 0, mean)))
+        mass = total(_MASS)
+        # A window whose value is infinite, or that has no cell, has no exponentials.
+        return jnp.log(jnp.where(mass == 0, 1, mass)) / beta
+    # log(1 + mean (e - 1)), which has no cancellation for small β, and for β = 0 the mean of the cells themselves. Of
+    # few cells that mean is not so close to -1 that digits are lost.
+    mean, is_tiny = total(_LESS_ONE) / count, _is_tiny(beta)
+    mass = 1 + mean if window.cells <= MOST_AT_ONCE else total(_MASS) / count
+    is_small = mean < -0.5
+    logarithm = jnp.where(is_small, jnp.log(jnp.where(mass > 0, mass, 1)), jnp.log1p(jnp.where(is_small, 0, mean)))
     excess = jnp.where(is_tiny, mean, logarithm / jnp.where(is_tiny, 1, beta))
     return jnp.where(is_infinite(near), 0, excess)
 
@@ -369,14 +370,14 @@ def _excess_jvp(window: Window, is_mean: bool, primals: Any, tangents: Any) -> t
     # A value that is infinite, like a c, passes no derivative.
     is_finite, dots = jnp.isfinite(excess), list[jax.Array]()
     near = jnp.where(is_finite | jnp.isnan(near), near, jnp.inf)
-    windows = near, jnp.where(is_finite, excess, 0), beta, 1 / count
+    windows = near, jnp.where(is_finite, excess, 0), beta
     if not is_symbolic_zero(x_dot):
         term = _as_product(_EXCESS_BY_CELLS, beta, window)
         dots += sum_over_cells(term, (x, x_dot), windows, window, present, linear=(1,))
     if not is_symbolic_zero(beta_dot):
         term = _log_mean_by_beta if is_mean else _log_sum_by_beta
         dots.append(sum_over_cells(term, (x,), windows, window, present)[0] * beta_dot)
-    return excess, sum(dots[1:], dots[0])
+    return excess, sum(dots[1:], dots[0]) / count
 
 
 def _is_tiny(beta: jax.Array) -> jax.Array:
@@ -402,100 +403,91 @@ def _weight(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array) -
 
 _LESS_ONE = Product(
     lambda x, near, beta: (_exponential_less_one(x, near, beta),),
-    (
-        (
-            lambda x, near, beta: _exponential_less_one(x, jnp.zeros_like(x), beta),
-            lambda x, near, beta: jnp.ones_like(near),
-        ),
-    ),
+    lambda x, near, beta: (_exponential_less_one(x, jnp.zeros_like(x), beta),),
+    lambda sums, x, near, beta: sums,
     lambda x, near, beta: near == 0,
 )
 _EXCESS_BY_CELLS = Product(
-    lambda x, dot, near, excess, beta, share: (share * _weight(x, near, excess, beta)[0] * dot,),
-    (
-        (
-            lambda x, dot, near, excess, beta, share: jnp.exp(beta * x) * dot,
-            lambda x, dot, near, excess, beta, share: jnp.exp(-beta * (near + excess)) * share,
-        ),
-    ),
-    lambda x, dot, near, excess, beta, share: _is_moderate(near, beta) & jnp.isfinite(excess),
+    lambda x, dot, near, excess, beta: (_weight(x, near, excess, beta)[0] * dot,),
+    lambda x, dot, near, excess, beta: (jnp.exp(beta * x) * dot,),
+    lambda sums, x, dot, near, excess, beta: (jnp.exp(-beta * (near + excess)) * sums[0],),
+    lambda x, dot, near, excess, beta: (jnp.abs(beta * near) <= 40) & jnp.isfinite(excess),
 )
 
 
-def _log_sum_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array, share: jax.Array) -> Arrays:
+def _log_sum_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array) -> Arrays:
     weight, gap = _weight(x, near, excess, beta)
     return (weight * gap / beta,)
 
 
-def _log_mean_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array, share: jax.Array) -> Arrays:
+def _log_mean_by_beta(x: jax.Array, near: jax.Array, excess: jax.Array, beta: jax.Array) -> Arrays:
     weight, gap = _weight(x, near, excess, beta)
     # Of a cell without weight (x - m)²·μ is 1/β².
     limit = jnp.where(is_infinite(near), 0, jnp.square(reciprocal(beta)))
-    return (share * jnp.where(weight == 0, limit, jnp.square(gap) * _moment(beta * gap, 1)),)
+    return (jnp.where(weight == 0, limit, jnp.square(gap) * _moment(beta * gap, 1)),)
 
 
 def _soft_mean(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
     near = _most_weighty(x, beta, present, window, sign)
     near = jnp.where(is_infinite(near) & (beta == 0), 0, near)
-    (mass,) = sum_over_cells(_as_product(_MASS, beta, window), (x,), (near, beta), window, present)
-    mean = _mean_by_exponentials(window, x, near, beta, mass, present)
+    term = _as_product(_MASS_AND_MOMENT, beta, window)
+    mass, moment = sum_over_cells(term, (x,), (near, beta), window, present, results=2)
+    mean = _mean_by_exponentials(window, x, near, beta, mass, lax.stop_gradient(moment), present)
     return jnp.where(is_infinite(near), near, near + mean)
 
 
 @custom_rule((0,))
 def _mean_by_exponentials(
-    window: Window, x: jax.Array, near: jax.Array, beta: jax.Array, mass: jax.Array, present: jax.Array | None
+    window: Window,
+    x: jax.Array,
+    near: jax.Array,
+    beta: jax.Array,
+    mass: jax.Array,
+    moment: jax.Array,
+    present: jax.Array | None,
 ) -> jax.Array:
     """The mean y less c, which a large β would magnify rounding errors of."""
-    (moment,) = sum_over_cells(_as_product(_MOMENT, beta, window), (x,), (near, beta), window, present)
     return moment * reciprocal(mass)
 
 
 @partial(_mean_by_exponentials.defjvp, symbolic_zeros=True)
 def _mean_by_exponentials_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (x, near, beta, mass, present), (x_dot, _, beta_dot, *_) = primals, tangents
+    (x, near, beta, mass, _, present), (x_dot, _, beta_dot, *_) = primals, tangents
     mean = _mean_by_exponentials(window, *primals)
-    share, dots = jnp.where(is_infinite(near) | is_infinite(mean), 0, reciprocal(mass)), list[jax.Array]()
-    windows = near, beta, share, mean
+    has_slope = ~(is_infinite(near) | is_infinite(mean))
+    windows, dots = (near, beta, jnp.where(has_slope, mean, 0)), list[jax.Array]()
     if not is_symbolic_zero(x_dot):
         term = _as_product(_MEAN_BY_CELLS, beta, window)
         dots += sum_over_cells(term, (x, x_dot), windows, window, present, linear=(1,))
     if not is_symbolic_zero(beta_dot):
         dots.append(sum_over_cells(_mean_by_beta, (x,), windows, window, present)[0] * beta_dot)
-    return mean, sum(dots[1:], dots[0])
+    return mean, jnp.where(has_slope, reciprocal(mass), 0) * sum(dots[1:], dots[0])
 
 
-_MOMENT = Product(
-    lambda x, near, beta: (weighed(_exponential(x, near, beta), x - near),),
-    (
-        (lambda x, near, beta: weighed(jnp.exp(beta * x), x), lambda x, near, beta: jnp.exp(-beta * near)),
-        (lambda x, near, beta: jnp.exp(beta * x), lambda x, near, beta: -near * jnp.exp(-beta * near)),
+_MASS_AND_MOMENT = Product(
+    lambda x, near, beta: (_exponential(x, near, beta), weighed(_exponential(x, near, beta), x - near)),
+    lambda x, near, beta: (jnp.exp(beta * x), weighed(jnp.exp(beta * x), x)),
+    lambda sums, x, near, beta: (
+        jnp.exp(-beta * near) * sums[0],
+        jnp.exp(-beta * near) * sums[0] * (sums[1] / sums[0] - near),
     ),
     lambda x, near, beta: jnp.abs(beta * near) <= 16,
 )
 _MEAN_BY_CELLS = Product(
-    lambda x, dot, near, beta, share, mean: (
-        share * _exponential(x, near, beta) * (1 + beta * (_gap(x, near)[0] - mean)) * dot,
-    ),
-    (
-        (
-            lambda x, dot, near, beta, share, mean: jnp.exp(beta * x) * dot,
-            lambda x, dot, near, beta, share, mean: jnp.exp(-beta * near) * share * (1 - beta * (near + mean)),
-        ),
-        (
-            lambda x, dot, near, beta, share, mean: weighed(jnp.exp(beta * x), x) * dot,
-            lambda x, dot, near, beta, share, mean: jnp.exp(-beta * near) * share * beta,
-        ),
+    lambda x, dot, near, beta, mean: (_exponential(x, near, beta) * (1 + beta * (_gap(x, near)[0] - mean)) * dot,),
+    lambda x, dot, near, beta, mean: (jnp.exp(beta * x) * dot, weighed(jnp.exp(beta * x), x) * dot),
+    lambda sums, x, dot, near, beta, mean: (
+        jnp.exp(-beta * near) * ((1 - beta * (near + mean)) * sums[0] + beta * sums[1]),
     ),
     # A difference of terms of order β·x.
-    lambda x, dot, near, beta, share, mean: jnp.abs(beta * near) <= 16,
+    lambda x, dot, near, beta, mean: jnp.abs(beta * near) <= 16,
 )
 
 
-def _mean_by_beta(x: jax.Array, near: jax.Array, beta: jax.Array, share: jax.Array, mean: jax.Array) -> Arrays:
+def _mean_by_beta(x: jax.Array, near: jax.Array, beta: jax.Array, mean: jax.Array) -> Arrays:
     weight = _exponential(x, near, beta)
     # A cell without weight may be far away.
-    return (share * weight * jnp.square(jnp.where(weight == 0, 0, _gap(x, near)[0] - mean)),)
+    return (weight * jnp.square(jnp.where(weight == 0, 0, _gap(x, near)[0] - mean)),)
 
 
 # With the moments μ_k(z) = ∫ t^k·exp(t·z) dt for t from 0 to 1, and k = 0, 1, …,

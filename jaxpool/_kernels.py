@@ -38,7 +38,21 @@ class Bins:
 
 @dataclass(frozen=True, repr=False)
 class Whole:
-    """One window over the whole of every axis."""
+    """The whole of every pooled axis as a `kernel_size`: one window over all of it, as in global pools.
+
+    Every pool with a `kernel_size` and a `stride` takes it, except blurs. It is a value, not a function, and needs
+    `axis`; leave out `stride`, `padding`, `dilation` and `ceil_mode`. The pooled axes remain, with size 1: index them
+    away, as in y[:, 0], or write jnp.squeeze(y, axis).
+
+    Derivative:
+        That of the pool, over all cells of the pooled axes.
+
+    Example:
+        >>> x = jnp.array([[[1.0, 2.0], [5.0, 4.0], [9.0, 9.0]]])  # batch, time, channels
+        >>> present = jnp.array([True, True, False])[:, None]
+        >>> jaxpool.std_pool(x, jaxpool.whole, axis="NTC", where=present)[:, 0]
+        Array([[2., 1.]], dtype=float32)
+    """
 
     def __repr__(self) -> str:
         return "whole"

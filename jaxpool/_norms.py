@@ -350,7 +350,11 @@ def _terms(number: float | None) -> _Terms:
     def slope(x: jax.Array, x_dot: jax.Array, _: jax.Array) -> jax.Array:
         return _signed_power(jnp.where(jnp.isinf(x), 0, x), exponent(()) - 1) * x_dot
 
-    product = Product(lambda *arrays: (slope(*arrays) * arrays[2],), ((slope, lambda *arrays: arrays[2]),))
+    product = Product(
+        lambda *arrays: (slope(*arrays) * arrays[2],),
+        lambda *arrays: (slope(*arrays),),
+        lambda sums, *arrays: (sums[0] * arrays[2],),
+    )
     return _Terms(powers, product if _is_of_cells(number) else of_ratios, of_exponents)
 
 

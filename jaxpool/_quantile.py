@@ -347,8 +347,7 @@ def _ranks_and_means(
             columns = [tuple(each.tolist()) for each in both[: 1 + weights.any()]]
         numbers = list[int]()
         for column, each in zip(columns, wanted, strict=False):
-            one = Rank(each, frozenset(() if possible is None else column), numbers[0] if numbers else None)
-            ranks.setdefault(column, one)
+            ranks.setdefault(column, Rank(each, frozenset(() if possible is None else column)))
             numbers.append([*ranks].index(column))
         means.append(_Mean(numbers, weight))
     return [*ranks.values()], means

@@ -35,14 +35,12 @@ _MOST_COUNTED_AT_ONCE = 128
 
 
 class Rank(NamedTuple):
-    """A rank in every window, one of several in a row."""
+    """A rank in every window."""
 
     # One for all windows, or one for each.
     wanted: np.ndarray | jax.Array
     # What it may be; empty if that is unknown, in windows too large for a network.
     possible: frozenset[int]
-    # The number of an earlier rank in the row that is the same or the one before, in every window, if any.
-    after: int | None
 
 
 def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arrays:
@@ -53,22 +51,13 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arra
     if not is_large:
         # Wide: a platform without 16-bit arithmetic would widen and round for each of the many operations.
         padded = padded.astype(accumulation_dtype(x.dtype))
-    if not (on_cpu or is_large):
-        return tuple(each.astype(x.dtype) for each in _select_by_network(padded, windows, ranks))
-    apart = [rank for rank in ranks if rank.after is None]
-    if is_large:
-        found = iter(_select_by_bisection(padded, windows, [rank.wanted for rank in apart]))
+        values = _select_by_network(padded, windows, ranks)
+        values = _in_pairs(values) if on_cpu else values
     else:
-        found = iter(_in_pairs(_select_by_network(padded, windows, apart)))
-    values = list[jax.Array]()
-    for rank in ranks:
-        if rank.after is None:
-            values.append(next(found))
-        else:
-            values.append(same_or_next(padded, windows, values[rank.after], rank.wanted))
-    if is_large and jnp.issubdtype(x.dtype, jnp.floating):
-        largest = reduce_windows(x, window, lax.max)
-        values = [jnp.where(largest != largest, largest, each) for each in values]
+        values = _select_by_bisection(padded, windows, [rank.wanted for rank in ranks])
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            largest = reduce_windows(x, window, lax.max)
+            values = [jnp.where(largest != largest, largest, each) for each in values]
     return tuple(each.astype(x.dtype) for each in values)
 
 
@@ -163,18 +152,10 @@ def offsets_of_equal(
 # An exchange of two slots leaves the smaller cell in the first and the larger one in the second. The sequence does not
 # depend on the values, so a network is a chain of minima and maxima of whole arrays. The networks here sort by
 # Batcher's odd-even merge exchange, with about n·log²(n)/4 exchanges for n cells. Whatever does not lead to a wanted
-# rank is left out: exchanges neither side of which is read later, and the unread side of others. The median of nine
-# cells has a special network, of 30 minima and maxima in place of 36.
+# rank is left out: exchanges neither side of which is read later, and the unread side of others.
 #
-# Sources: Batcher, "Sorting networks and their applications", AFIPS 1968, as Algorithm 5.2.2M of Knuth, The Art of
-# Computer Programming, volume 3; Paeth, "Median finding on a 3×3 grid", Graphics Gems 1990.
-
-# Slots 0 to 8 in three rows: sort the rows, then the columns as far as they matter, then the diagonal.
-_MEDIAN_OF_NINE = (
-    *((1, 2), (4, 5), (7, 8), (0, 1), (3, 4), (6, 7), (1, 2), (4, 5), (7, 8)),
-    *((0, 3), (5, 8), (4, 7), (3, 6), (1, 4), (2, 5), (4, 7)),
-    *((4, 2), (6, 4), (4, 2)),
-)
+# Source: Batcher, "Sorting networks and their applications", AFIPS 1968, as Algorithm 5.2.2M of Knuth, The Art of
+# Computer Programming, volume 3.
 
 
 def _select_by_network(padded: jax.Array, window: Window, ranks: Sequence[Rank]) -> list[jax.Array]:
@@ -204,9 +185,8 @@ def _selection_network(cells: int, ranks: frozenset[int]) -> list[tuple[int, int
 
     Each is two slots, for the minimum and the maximum, and whether these are read later.
     """
-    network = _MEDIAN_OF_NINE if cells == 9 and ranks == {4} else tuple(_merge_exchange(cells))
     read, kept = set(ranks), []
-    for first, second in reversed(network):
+    for first, second in reversed([*_merge_exchange(cells)]):
         if first in read or second in read:
             kept.append((first, second, first in read, second in read))
             read |= {first, second}

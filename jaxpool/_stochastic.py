@@ -133,14 +133,12 @@ def _if_finite(x: jax.Array) -> jax.Array:
     return jnp.where(is_infinite(x), 0, _positive(x))
 
 
-_POSITIVE = Product(lambda x: (_positive(x),), ((_positive, lambda x: jnp.ones((1,) * x.ndim, x.dtype)),))
+_POSITIVE = Product(lambda x: (_positive(x),), lambda x: (_positive(x),), lambda sums, x: sums)
 _SLOPE = Product(
     lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, _if_finite(x) * (2 * share) - y * share) * x_dot,),
-    (
-        # A share may be NaN, of which cells without weight get nothing.
-        (lambda x, x_dot, share, y: jnp.where(x <= 0, 0, _if_finite(x) * x_dot), lambda x, x_dot, share, y: 2 * share),
-        (lambda x, x_dot, share, y: jnp.where(x <= 0, 0, x_dot), lambda x, x_dot, share, y: -share * y),
-    ),
+    # A share may be NaN, of which cells without weight get nothing.
+    lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, _if_finite(x) * x_dot), jnp.where(x <= 0, 0, x_dot)),
+    lambda sums, x, x_dot, share, y: (2 * share * sums[0] - share * y * sums[1],),
 )
 
 

@@ -191,23 +191,28 @@ def _values(
         if exponents:
             logits = lax.stop_gradient(weights if present is None else jnp.where(present, weights, -jnp.inf))
             top = finite(reduce_windows(logits, part, lax.max))
-            (mass,) = sum_over_cells(_OF_LOGITS.mass, (weights,), (top,), part, present)
-            x = _mean(part, _OF_LOGITS, x, weights, (top,), mass, present)
+            x, mass = _mean_and_mass(part, _OF_LOGITS, x, weights, (top,), present)
             weights = jnp.where(mass == 0, -jnp.inf, top + jnp.log(jnp.where(mass == 0, 1, mass)))
         else:
-            (mass,) = sum_over_cells(_OF_WEIGHTS.mass, (weights,), (), part, present)
-            x, weights = _mean(part, _OF_WEIGHTS, x, weights, (), mass, present), mass
+            x, weights = _mean_and_mass(part, _OF_WEIGHTS, x, weights, (), present)
         present = None
     return x
 
 
 class _Terms(NamedTuple):
-    """The terms of Σ w, Σ w·x, and of what ẋ and the tangent of weights, or logits, add to ẏ."""
+    """The terms of Σ w and Σ w·x, and of what ẋ and the tangent of weights, or logits, add to ẏ."""
 
-    mass: Term
-    moment: Term
+    mass_and_moment: Term
     of_cells: Term
     of_weights: Term
+
+
+def _mean_and_mass(
+    window: Window, terms: _Terms, x: jax.Array, weights: jax.Array, top: Arrays, present: jax.Array | None
+) -> Arrays:
+    """The mean of every window, and S."""
+    mass, moment = sum_over_cells(terms.mass_and_moment, (x, weights), top, window, present, results=2)
+    return _mean(window, terms, x, weights, top, mass, lax.stop_gradient(moment), present), mass
 
 
 @custom_rule((0, 1))
@@ -218,16 +223,16 @@ def _mean(
     weights: jax.Array,
     top: Arrays,
     mass: jax.Array,
+    moment: jax.Array,
     present: jax.Array | None,
 ) -> jax.Array:
-    """The mean of every window, given S."""
-    (moment,) = sum_over_cells(terms.moment, (x, weights), top, window, present)
+    """The mean of every window, given S and Σ w·x."""
     return moment / jnp.where(mass == 0, 1, mass)
 
 
 @partial(_mean.defjvp, symbolic_zeros=True)
 def _mean_jvp(window: Window, terms: _Terms, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (x, weights, top, mass, present), (x_dot, weights_dot, *_) = primals, tangents
+    (x, weights, top, mass, _, present), (x_dot, weights_dot, *_) = primals, tangents
     y = _mean(window, terms, *primals)
     share = jnp.where(jnp.isnan(mass), 0, reciprocal(mass))
     dots = list[jax.Array]()
@@ -251,46 +256,30 @@ def _with_share(weight: jax.Array, share: jax.Array) -> jax.Array:
 
 
 _OF_WEIGHTS = _Terms(
-    lambda weight: (weight,),
-    lambda x, weight: (weighed(weight, x),),
+    lambda x, weight: (weight, weighed(weight, x)),
     lambda weight, x_dot, share: (_with_share(weight, share) * x_dot,),
     lambda x, weight, weight_dot, share, y: (share * _gap(x, y) * weight_dot,),
 )
 
 
-def _exponential(logit: jax.Array, top: jax.Array) -> Arrays:
-    return (jnp.exp(logit - top),)
-
-
 # Products of exp(l) and exp(-L).
 _OF_LOGITS = _Terms(
     Product(
-        _exponential,
-        ((lambda logit, top: jnp.exp(logit), lambda logit, top: jnp.exp(-top)),),
-        lambda logit, top: jnp.abs(top) <= 40,
-    ),
-    Product(
-        lambda x, logit, top: (weighed(jnp.exp(logit - top), x),),
-        ((lambda x, logit, top: weighed(jnp.exp(logit), x), lambda x, logit, top: jnp.exp(-top)),),
+        lambda x, logit, top: (jnp.exp(logit - top), weighed(jnp.exp(logit - top), x)),
+        lambda x, logit, top: (jnp.exp(logit), weighed(jnp.exp(logit), x)),
+        lambda sums, x, logit, top: (jnp.exp(-top) * sums[0], jnp.exp(-top) * sums[1]),
         lambda x, logit, top: jnp.abs(top) <= 40,
     ),
     Product(
         lambda logit, dot, top, share: (_with_share(jnp.exp(logit - top), share) * dot,),
-        ((lambda logit, dot, top, share: jnp.exp(logit) * dot, lambda logit, dot, top, share: jnp.exp(-top) * share),),
+        lambda logit, dot, top, share: (jnp.exp(logit) * dot,),
+        lambda sums, logit, dot, top, share: (jnp.exp(-top) * share * sums[0],),
         lambda logit, dot, top, share: jnp.abs(top) <= 40,
     ),
     Product(
         lambda x, logit, dot, top, share, y: (_with_share(jnp.exp(logit - top), share) * _gap(x, y) * dot,),
-        (
-            (
-                lambda x, logit, dot, top, share, y: weighed(jnp.exp(logit), x) * dot,
-                lambda x, logit, dot, top, share, y: jnp.exp(-top) * share,
-            ),
-            (
-                lambda x, logit, dot, top, share, y: jnp.exp(logit) * dot,
-                lambda x, logit, dot, top, share, y: -jnp.exp(-top) * share * y,
-            ),
-        ),
+        lambda x, logit, dot, top, share, y: (weighed(jnp.exp(logit), x) * dot, jnp.exp(logit) * dot),
+        lambda sums, x, logit, dot, top, share, y: (jnp.exp(-top) * share * (sums[0] - y * sums[1]),),
         lambda x, logit, dot, top, share, y: (jnp.abs(top) <= 40) & jnp.isfinite(y),
     ),
 )

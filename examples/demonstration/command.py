@@ -1,15 +1,17 @@
-"""The command line: it is checked before anything is computed, and then variants are run one after the other.
+"""The command line: it is checked before anything is computed, and then variants are run, a few at a time.
 
 Each variant in the table of `variants` pools the picture, forward and with gradient, next to plain JAX
-(`lax.reduce_window` where possible) and an independent NumPy evaluation in float64. The command prints a table and a
-summary and writes a figure. The exit status is 0 if all is well, 1 if a difference is out of tolerance, and 2 for a
-`Mistake`, which the user can fix: one line on the error stream says how. The output file is tried at once, so that a
-long run is not lost for a missing folder.
+(`lax.reduce_window` where possible) and an independent NumPy evaluation in float64. A few variants are prepared side by
+side, in threads; then each is timed while nothing else runs, and its row printed. At last come a summary and a figure.
+The exit status is 0 if all is well, 1 if a difference is out of tolerance, and 2 for a `Mistake`, which the user can
+fix: one line on the error stream says how. The output file is tried at once, so that a run is not lost for a missing
+folder.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,6 +19,7 @@ from examples.demonstration.size import Mistake, Size
 
 FIGURE_FORMATS = (".png", ".jpg", ".jpeg", ".webp", ".pdf", ".svg")
 _EXTRAS = ("matplotlib", "rich")
+_AT_ONCE = 6
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,25 +41,34 @@ def _run(given: argparse.Namespace) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from examples.demonstration import figure, report, variants
-    from examples.demonstration.measure import measure
-    from examples.demonstration.picture import check_kernel_fits, read_picture
+    from examples.demonstration.measure import Prepared, measure, prepare
+    from examples.demonstration.picture import check_kernel_fits, detail_of, read_picture
 
     picture, size = read_picture(given.image), Size(given.kernel, given.stride or given.kernel)
     check_kernel_fits(size, picture.shape)
-    chosen = variants.chosen(given.pools)
+    chosen, detail = variants.chosen(given.pools), detail_of(picture, size)
     measurements, drawings = [], []
+
+    def prepared(variant: variants.Variant) -> Prepared:
+        return prepare(variant, picture, detail.cells, size, given.rules == "both")
+
     shown = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*shown, console=Console(stderr=True), transient=True) as progress:
+    bar = Progress(*shown, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    with bar as progress, ThreadPoolExecutor() as threads:
         task = progress.add_task("", total=len(chosen))
-        for variant in chosen:
-            measured, drawing = measure(variant, picture, size, lambda step: progress.update(task, description=step))
-            measurements += measured
-            drawings.append(drawing)
-            progress.advance(task)
+        print(report.heading())
+        for few in (chosen[first : first + _AT_ONCE] for first in range(0, len(chosen), _AT_ONCE)):
+            progress.update(task, description=f"compiling {few[0].name} and others")
+            for each in list(threads.map(prepared, few)):
+                progress.update(task, description=f"timing {each.variant.name}")
+                measurements += (measured := measure(each, picture))
+                drawings.append(each.drawing)
+                print(*map(report.row, measured), sep="\n", flush=True)
+                progress.advance(task)
         progress.update(task, description="drawing")
-        figure.draw(picture, drawings, size, given.out, few=bool(given.pools))
-    report.print_table(measurements)
-    print(report.summary(measurements, given.out))
+        large = [each for each in drawings if given.pools or each.name in variants.LARGE]
+        figure.draw(picture, detail, large, [each for each in drawings if each not in large], size, given.out)
+    print(f"\n{report.summary(measurements, given.out)}")
     return 0 if all(map(report.is_well, measurements)) else 1
 
 
@@ -67,10 +79,11 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         epilog="The exit status is 0 when all is well, 1 when a result differs from NumPy, 2 for a mistake of usage.",
     )
     parser.add_argument("image", nargs="?", type=Path, help="the picture to pool (default: a photograph)")
-    parser.add_argument("--kernel", type=_positive, default=8, help="side of a window, in cells (default: %(default)s)")
+    parser.add_argument("--kernel", type=_positive, default=4, help="side of a window, in cells (default: %(default)s)")
     parser.add_argument("--stride", type=_positive, help="cells from one window to the next (default: the kernel)")
     parser.add_argument("--out", type=Path, default=Path("jaxpool.png"), help="the figure (default: %(default)s)")
-    parser.add_argument("--pools", default="", help="only these, larger, such as max_pool,avg_pool (default: all)")
+    parser.add_argument("--pools", default="", help="only these, such as max_pool,avg_pool (default: all)")
+    parser.add_argument("--rules", choices=("one", "both"), default="one", help="rules of derivatives (default: one)")
     given = parser.parse_args(arguments)
     _check_writable(given.out)
     given.pools = tuple(name.strip() for name in given.pools.split(",") if name.strip())

@@ -18,7 +18,7 @@ Bins = Callable[[int, Size], StartsAndCounts]
 Evaluation = tuple[tuple[np.ndarray, ...], np.ndarray]
 Exact = Callable[[np.ndarray, np.ndarray, Size], Evaluation]
 
-_CELLS_AT_ONCE = 2**22  # keeps the windows of a large picture within a few hundred megabytes
+_CELLS_AT_ONCE = 2**18  # keeps the windows of a block in the cache
 
 
 def sliding(length: int, size: Size) -> StartsAndCounts:

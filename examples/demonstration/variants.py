@@ -75,7 +75,7 @@ def _with_bar(x: Any) -> Any:
     """The picture with NaN where a portrait has its eyes, by addition, which does not hide derivatives."""
     height, width = x.shape[:2]
     bar = np.zeros((height, width, 1), np.float32)
-    bar[3 * height // 10 : 3 * height // 8, 3 * width // 7 : 4 * width // 7] = np.nan
+    bar[7 * height // 24 : 11 * height // 24, width // 4 : 3 * width // 4] = np.nan
     return x + bar
 
 
@@ -106,14 +106,14 @@ def _roi_pool(x: jax.Array, size: Size, rule: Rule) -> jax.Array:
 
 _NO_RULE: tuple[Rule, ...] = ("jvp",)  # functions without a rule have JAX's own derivatives
 _LEVELS = (1, 2, 4)
-_ALL = "right: all of it, rescaled"
+_ALL = "all cells"
 
 VARIANTS: tuple[Variant, ...] = (
     _row("max_pool", window.largest, plain.largest, tiled="max"),
     _row("min_pool", window.smallest, plain.smallest, tiled="min"),
-    _row("max_pool_with_indices", window.largest, plain.largest_with_indices, detail="the cells it names"),
+    _row("max_pool_with_indices", window.largest, plain.largest_with_indices),
     _row("min_pool_with_indices", window.smallest, plain.smallest_with_indices),
-    Variant("max_unpool", _max_unpool, exact.put_back, plain.put_back, detail="the winners put back", rules=_NO_RULE),
+    Variant("max_unpool", _max_unpool, exact.put_back, plain.put_back, detail="winners put back", rules=_NO_RULE),
     _row("sum_pool", window.total, plain.total, tiled="sum"),
     _row("avg_pool", window.mean, plain.average, tiled="mean"),
     Variant(
@@ -161,7 +161,7 @@ VARIANTS: tuple[Variant, ...] = (
             partial(_second, function),
             windowed(exact.sliding, window.second_largest, indices=function.endswith("with_indices")),
             None if function.endswith("with_indices") else plain.second_largest,
-            detail="the second largest",
+            detail="the second",
         )
         for function in ("top_k_pool", "top_k_pool_with_indices")
     ),
@@ -187,7 +187,7 @@ VARIANTS: tuple[Variant, ...] = (
         "stochastic_pool",
         window.mean_draw,
         lambda x, size: plain.weighted_mean(x, x, size),
-        detail="without a key: the mean",
+        detail="without a key",
     ),
     Variant(
         "spatial_pyramid_pool",
@@ -198,6 +198,18 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _row("global_gem_pool", window.bounded_power_mean, plain.global_power_mean, exact.whole, p=3.0, detail=_ALL),
     *operators.VARIANTS,
+)
+
+# Those that the figure shows large, one for each of eight families.
+LARGE = (
+    "max_pool",
+    "avg_pool where=",
+    "soft_pool",
+    "median_pool",
+    "attention_pool",
+    "std_pool",
+    "adaptive_avg_pool",
+    "morphology.opening",
 )
 
 

@@ -4,12 +4,10 @@ An *offset* identifies a cell of a window: by an int for each pooled axis, or by
 `lax.reduce_window` cannot do is a loop over offsets, unrolled in the traced program up to 64 of them. The cells at one
 offset of all windows are an array of the output's shape, a strided slice of the padded array.
 
-*Bins of unequal sizes.* The cells at one place of all bins are entries of the axis, and so are the bins that hold the
-cells, of which there are two at most if there are fewer bins than cells. A CPU's compiler fuses such gathers into the
-loop that combines them. If the numbers of bins and of cells have a common divisor, the pattern repeats, and each period
-is gathered separately, so that a sharded axis needs no cells from other shards if each shard holds whole periods. In
-all other cases `copy_to_tiles` gives every bin a copy of its cells, side by side and filled up to the size of the
-largest bin: these are windows that tile the axis. `combine_copies` is the transpose.
+*Bins of unequal sizes.* `copy_to_tiles` gives every bin a copy of its cells, side by side and filled up to the size of
+the largest bin: these are windows that tile the axis. `combine_copies` is the transpose. If the numbers of bins and of
+cells have a common divisor, the pattern repeats, and each period is copied separately, so that a sharded axis needs no
+cells from other shards if each shard holds whole periods.
 
 *Windows that share no cells* are blocks: an axis of windows and an axis of cells, which `fold` combines, up to 15
 slices at a time. Every slice is contiguous, and operations are elementwise, so NaN is kept at any size, where the
@@ -21,8 +19,8 @@ platform's own reduction may drop it; the rounding error of a sum of n cells gro
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -39,6 +37,7 @@ from jaxpool._windows.operations import (
     Arrays,
     Operation,
     combine,
+    decode,
     identity,
     keys_of,
     merge_axis,
@@ -48,18 +47,23 @@ from jaxpool._windows.operations import (
 )
 
 # The most cells of a window that are unrolled.
-_MOST_UNROLLED = 64
+MOST_UNROLLED = 64
 
 
 def is_looped(window: Window) -> bool:
     """Whether the program loops over blocks of the window, as `fold_offsets` does: if it has more than 64 cells."""
-    return window.held > _MOST_UNROLLED
+    return window.held > MOST_UNROLLED
 
 
 def holds_all_cells(window: Window) -> bool:
     """Whether there is only one window, which holds all cells along the pooled axes and no padding."""
     whole = all(axis.output == 1 and axis.kernel == axis.size and not (axis.low or axis.high) for axis in window.axes)
     return whole and not window.has_footprint
+
+
+def most_holders(window: Window) -> int:
+    """The most windows that hold a cell."""
+    return math.prod(-(-axis.extent // axis.stride) for axis in window.axes)
 
 
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
@@ -74,14 +78,13 @@ def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
 def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Extend x by `fill`, and crop the cells that no window reaches, so that the windows cover it exactly.
 
-    Bins that are not gathered by tables become tiles, so that the result is the same as for other windows. Padding is
-    in memory on a CPU: merged with the slices that read it, it would be a branch for each cell.
+    Bins become tiles, so that the result is the same as for other windows. Padding is in memory on a CPU: merged with
+    the slices that read it, it would be a branch for each cell.
     """
     # On a TPU a crop is a pass over the array, and slices do not need it.
     crops = known_platform() != "tpu" or window.tiles
     above = {axis.axis: axis.overhang if crops else max(axis.overhang, 0) for axis in window.axes}
-    if window.has_bins:
-        x = materialize(x) if by_table(window) else copy_to_tiles(x, window, fill)
+    x = copy_to_tiles(x, window, fill)
     padded = pad(x, {axis.axis: (axis.low, above[axis.axis]) for axis in window.axes}, fill)
     grown = any(max(axis.low, axis.overhang) > 0 for axis in window.axes)
     return materialize(padded) if grown else padded
@@ -98,7 +101,7 @@ def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tup
 def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
     """The cells of all windows at every offset, in row-major order; padded and absent cells hold `fill`."""
     padded = pad_windows(x, window, fill)
-    return (at_offset(padded, window, offset, fill) for offset in offsets_in(window))
+    return (at_offset(padded, window, offset) for offset in offsets_in(window))
 
 
 def slices_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
@@ -120,10 +123,8 @@ def slices_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.A
         yield pad(lax.slice(x, starts, limits, strides), widths, fill)
 
 
-def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...], fill: Any = 0) -> jax.Array:
-    """The cells of all windows at an offset, from the result of `pad_windows`; `fill` where a bin has no such cell."""
-    if window.has_bins and by_table(window):
-        return cells_at_place(padded, window, offset[0], fill)
+def at_offset(padded: jax.Array, window: Window, offset: tuple[int, ...]) -> jax.Array:
+    """The cells of all windows at an offset, from the result of `pad_windows`."""
     starts, limits, strides = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
     for axis, along in zip(window.axes, offset, strict=True):
         start = along * axis.dilation
@@ -161,44 +162,6 @@ def with_zeros_in_padding(
     return pad_real(x, window, 0), None if mask is None else pad_real(mask, window, True), window.after_padding()
 
 
-# The most cells of bins that are gathered place by place.
-_MOST_PLACES = 64
-
-
-def by_table(window: Window) -> bool:
-    """Whether a CPU gathers bins place by place, instead of copying them: few cells along one axis, in few bins.
-
-    The compiler for GPUs makes kernels of the gathers: gradients of 10×10 bins move 11 times the bytes of copies.
-    """
-    (axis, *others) = window.axes
-    few = axis.kernel <= _MOST_PLACES and axis.output <= axis.size
-    return known_platform() == "cpu" and isinstance(axis, BinAxis) and few and not others
-
-
-def in_periods(step: Callable[..., Any], window: Window, array: jax.Array) -> Any:
-    """Evaluate `step(array, window)`, whose results are arrays of bins, on the periods of bins along one axis.
-
-    The axis of periods, even of one, keeps a CPU's compiler from writing the results of gathers in another layout.
-    """
-    (axis,) = window.axes
-    assert isinstance(axis, BinAxis)
-    period = replace(axis.period(), axis=axis.axis + 1)
-    results = step(split_periods(array, axis, period.size), Window((period,)))
-    return jax.tree.map(lambda result: merge_axis(result, axis.axis), results)
-
-
-def cells_at_place(array: jax.Array, window: Window, place: int, fill: Any) -> jax.Array:
-    """The cells at one place of all bins, along one axis; `fill` where a bin has fewer cells."""
-    (axis,) = window.axes
-    assert isinstance(axis, BinAxis)
-
-    def positions(period: BinAxis) -> np.ndarray:
-        bins = period.kinds()
-        return np.where(place < period.held_by(bins, padding=False), period.start(bins) + place, period.size)
-
-    return _read_in_periods(array, axis, positions, fill)
-
-
 def as_tiles(window: Window) -> Window:
     """Return the windows on the result of `copy_to_tiles`."""
     return Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
@@ -213,8 +176,11 @@ def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Give every bin a copy of its cells; smaller bins are filled up with `fill`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
+            period = axis.period()
+            split = split_axis(materialize(array), axis.axis, period.size)
             # The oldest supported JAX misplaces entries when it folds a gather of constants (such as masks).
-            array = _read_in_periods(materialize(array), axis, lambda period: materialize(period.cells().ravel()), fill)
+            copied = take(split, materialize(period.cells().ravel()), axis.axis + 1, fill, inside=False)
+            array = merge_axis(copied, axis.axis)
     return array
 
 
@@ -222,34 +188,15 @@ def combine_copies(array: jax.Array, window: Window) -> jax.Array:
     """Add up the copies of every cell: the transpose of `copy_to_tiles`."""
     for axis in window.axes:
         if isinstance(axis, BinAxis):
-            period = replace(axis.period(), axis=axis.axis + 1)
+            period, along = axis.period(), axis.axis + 1
             bins, held, places = period.holders()
             # All numbers must be distinct, including those beyond the array.
             missing = period.output * period.kernel + lax.iota(np.int32, bins.size).reshape(bins.shape)
             numbers = materialize(jnp.where(held, bins * period.kernel + places, missing))
-            split = split_periods(array, axis, period.output * period.kernel)
-            copied = take(split, numbers, period.axis, 0, inside=False, unique=True)
-            array = merge_axis(lax.squeeze(fold(copied, (period.axis,), lax.add), (period.axis,)), axis.axis)
+            split = split_axis(array, axis.axis, period.output * period.kernel)
+            copied = take(split, numbers, along, 0, inside=False, unique=True)
+            array = merge_axis(lax.squeeze(fold(copied, (along,), lax.add), (along,)), axis.axis)
     return array
-
-
-def _read_in_periods(array: jax.Array, axis: BinAxis, positions: Callable[[BinAxis], Any], fill: Any) -> jax.Array:
-    """The cells at these positions in every period; `fill` at the position `size`."""
-    period = axis.period()
-    along = positions(period)
-    inside = isinstance(along, np.ndarray) and bool((along < period.size).all())
-    if period.size == axis.size:
-        return take(array, along, axis.axis, fill, inside=inside)
-    split = split_periods(array, axis, period.size)
-    return merge_axis(take(split, along, axis.axis + 1, fill, inside=inside), axis.axis)
-
-
-def split_periods(array: jax.Array, axis: BinAxis, size: int) -> jax.Array:
-    """Split the pooled axis into two: periods, and the `size` entries in each."""
-    if array.shape[axis.axis] == 1:
-        # Constant along the axis.
-        return lax.expand_dims(array, [axis.axis])
-    return split_axis(array, axis.axis, size)
 
 
 def take(
@@ -262,9 +209,7 @@ def take(
     added = positions.ndim - 1
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + added for n in behind)
-    # A CPU would store what the loops of a sum and of an extreme gathered by the same numbers.
-    is_of_extreme = known_platform() == "cpu" and fill != 0
-    starts = positions[..., None].astype(np.uint32 if is_of_extreme else np.int32)
+    starts = positions[..., None].astype(np.int32)
     if known_platform() == "gpu":
         # Single entries, in the order of the result. For whole slices the GPU compiler would put the positions first
         # and transpose the array in a separate kernel.
@@ -383,6 +328,23 @@ def fold_offsets(
 
     `padded` are results of `pad_windows`, and `cells` has an entry for each.
     """
+    if is_looped(window) and window.tiles and not window.is_single:
+        # With cells first, a block is contiguous, without all the cells between those of a block in an array.
+        row = Window((WindowAxis(0, window.cells, window.cells, window.cells, 1, 0, 0, 1),))
+        first = tuple(_cells_first(array, window) for array in padded)
+        return _fold_offsets(
+            lambda result, cells, number: step(result, tuple(each[0] for each in cells), number),
+            start,
+            first,
+            row,
+            most_in_block,
+        )
+    return _fold_offsets(step, start, padded, window, most_in_block)
+
+
+def _fold_offsets(
+    step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Arrays, window: Window, most_in_block: int
+) -> Any:
     # Traced once for all offsets.
     step = jax.jit(step, inline=True)
     if not is_looped(window) or window.held <= most_in_block:
@@ -391,22 +353,57 @@ def fold_offsets(
             result = step(result, tuple(at_offset(array, window, offset) for array in padded), number)
         return result
 
-    # Blocks are cut out of boxes, and the cells in them that a footprint leaves out change nothing.
+    # One axis is cut into equal blocks and a remainder. A block has one cell along the axes before it, and all cells
+    # along those after it. Blocks are cut out of boxes: the cells that a footprint leaves out change nothing.
+    kernels = [axis.kernel for axis in window.axes]
+    cut = next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > most_in_block)
+    outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
+    blocks = -(-kernels[cut] // max(1, most_in_block // inner))
+    size = -(-kernels[cut] // blocks)
     held = jnp.asarray(window.footprint.held.ravel()) if isinstance(window, FootprintWindow) else None
-    blocks = Blocks(window, most_in_block)
     # A block at a known place is copied before the loop: after `start`, or those of all loops would be kept in memory.
-    split = [materialize(blocks.split(array), *jax.tree.leaves(start)) for array in padded]
+    padded = tuple(materialize(array, *jax.tree.leaves(start)) for array in padded)
 
-    def fold_block(result: Any, first: Any, block: Window) -> Any:
+    def fold_block(result: Any, first: Any, cells: int) -> Any:
+        block = _block(window, [*[1] * cut, cells, *kernels[cut + 1 :]])
         # Otherwise the CPU compiler would compute the place of the block again at every cell, without vectorizing.
-        cells = [materialize(blocks.read(array, first, block)) for array in split]
+        arrays = [materialize(_cells_of_block(array, window, block, first)) for array in padded]
         for number, offset in enumerate(offsets_in(block)):
-            folded = step(result, tuple(at_offset(array, block, offset) for array in cells), first + number)
+            folded = step(result, tuple(at_offset(array, block, offset) for array in arrays), first + number)
             result = folded if held is None else jax.tree.map(partial(jnp.where, held[first + number]), folded, result)
         return result
 
-    start = jax.tree.map(lambda leaf: vary_with(leaf, *padded), start)
-    return blocks.fold(fold_block, start)
+    def along_cut(number: Any, result: Any) -> Any:
+        first, (whole, left) = number * (kernels[cut] * inner), divmod(kernels[cut], size)
+        result = lax.fori_loop(0, whole, lambda n, result: fold_block(result, first + n * (size * inner), size), result)
+        return fold_block(result, first + whole * size * inner, left) if left else result
+
+    return lax.fori_loop(0, outer, along_cut, jax.tree.map(lambda leaf: vary_with(leaf, *padded), start))
+
+
+def _cells_first(array: jax.Array, window: Window) -> jax.Array:
+    """The cells of windows that tile an array, along a first axis in row-major order."""
+    for moved, axis in enumerate(reversed(window.axes)):
+        array = jnp.moveaxis(split_axis(array, axis.axis + moved, axis.kernel), axis.axis + moved + 1, 0)
+    return lax.collapse(array, 0, len(window.axes))
+
+
+def _block(window: Window, kernels: Sequence[int]) -> Window:
+    """The block of so many cells along each axis of all windows, as windows on its slice of an array."""
+    axes = []
+    for axis, kernel in zip(window.axes, kernels, strict=True):
+        block = replace(axis, kernel=kernel, low=0, high=0)
+        axes.append(replace(block, size=(axis.output - 1) * axis.stride + block.extent))
+    return Window(tuple(axes))
+
+
+def _cells_of_block(array: jax.Array, window: Window, block: Window, first: Any) -> jax.Array:
+    """The slice of an array that holds a block; `first` is the number of the first cell of the block."""
+    starts, sizes = list[Any]([np.int32(0)]) * array.ndim, [*array.shape]
+    places = decode(jnp.asarray(first, np.int32), [axis.kernel for axis in window.axes[1:]])
+    for axis, place in zip(block.axes, places, strict=True):
+        starts[axis.axis], sizes[axis.axis] = place * axis.dilation, axis.size
+    return lax.dynamic_slice(array, starts, sizes)
 
 
 def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.Array) -> jax.Array:
@@ -414,124 +411,3 @@ def zeros_after(shape: Sequence[int], dtype: Any, window: Window, *arrays: jax.A
     if not is_looped(window):
         return jnp.zeros(shape, dtype)
     return jnp.broadcast_to(materialize(jnp.zeros((), dtype), *arrays), shape)
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """A large window in blocks of at most `most` cells, and where they are in arrays.
-
-    One axis is cut into equal blocks and a remainder. A block has one cell along the axes before it, and all cells
-    along the axes after it.
-    """
-
-    window: Window
-    most: int
-
-    @property
-    def _kernels(self) -> list[int]:
-        return [axis.kernel for axis in self.window.axes]
-
-    @cached_property
-    def _cut(self) -> int:
-        """The number of the axis that is cut."""
-        kernels = self._kernels
-        return next(n for n in reversed(range(len(kernels))) if math.prod(kernels[n:]) > self.most)
-
-    @cached_property
-    def _size(self) -> int:
-        """The cells of a block along the axis that is cut: about as many in each, and within one stride if possible."""
-        axis = self.window.axes[self._cut]
-        steps = -(-axis.kernel // max(1, self.most // math.prod(self._kernels[self._cut + 1 :])))
-        size = -(-axis.kernel // steps)
-        within = max(cells for cells in range(1, size + 1) if _lies_in_stride(axis, cells))
-        return within if 2 * within >= size else size
-
-    def fold(self, step: Callable[[Any, Any, Window], Any], start: Any) -> Any:
-        """Fold `step(result, first, block)` over all blocks in row-major order.
-
-        `first` is the number of the first cell. The windows of a `block` are those on its slice of the array.
-        """
-        kernels, cut, size = self._kernels, self._cut, self._size
-        outer, inner = math.prod(kernels[:cut]), math.prod(kernels[cut + 1 :])
-        whole, left = divmod(kernels[cut], size)
-
-        def along_cut(number: Any, result: Any) -> Any:
-            first = number * (kernels[cut] * inner)
-
-            def whole_block(index: Any, result: Any) -> Any:
-                return step(result, first + index * (size * inner), self._block(size))
-
-            result = lax.fori_loop(0, whole, whole_block, result)
-            return step(result, first + whole * size * inner, self._block(left)) if left else result
-
-        return lax.fori_loop(0, outer, along_cut, start) if outer > 1 else along_cut(0, start)
-
-    def _block(self, cells: int) -> Window:
-        cut = self._cut
-        sizes = [1] * cut + [cells] + self._kernels[cut + 1 :]
-        axes = []
-        for number, (axis, kernel) in enumerate(zip(self.window.axes, sizes, strict=True)):
-            block = replace(axis, kernel=kernel)
-            stride = block.extent if self._is_split(number) else axis.stride
-            size = (axis.output - 1) * stride + block.extent
-            axes.append(replace(block, stride=stride, size=size, low=0, high=0))
-        return Window(tuple(axes))
-
-    def _is_split(self, number: int) -> bool:
-        """Whether arrays are split along an axis: if the cells of a block lie in one stride there."""
-        axis = self.window.axes[number]
-        cells = 1 if number < self._cut else self._size if number == self._cut else axis.kernel
-        return axis.output > 1 and axis.stride > 1 and _lies_in_stride(axis, cells)
-
-    def split(self, array: jax.Array) -> jax.Array:
-        """Split axes into strides and the cells of each: one slice is then the cells of a block, and none between them.
-
-        The latter are nearly the whole array for a few windows that are large and far apart.
-        """
-        for number, axis in reversed([*enumerate(self.window.axes)]):
-            if self._is_split(number):
-                array = pad(array, {axis.axis: (0, -array.shape[axis.axis] % axis.stride)}, 0)
-                array = split_axis(array, axis.axis, axis.stride)
-        return array
-
-    def join(self, array: jax.Array, shape: Sequence[int]) -> jax.Array:
-        """Return an array of this shape from what `split` made of it."""
-        for number, axis in enumerate(self.window.axes):
-            if self._is_split(number):
-                array = merge_axis(array, axis.axis)
-                array = lax.slice_in_dim(array, 0, shape[axis.axis], 1, axis.axis)
-        return array
-
-    def read(self, array: jax.Array, first: Any, block: Window) -> jax.Array:
-        """The cells of a block in a split array."""
-        starts, sizes, shape = self._place(array, first, block)
-        return lax.dynamic_slice(array, starts, sizes).reshape(shape)
-
-    def add(self, array: jax.Array, first: Any, block: Window, terms: jax.Array) -> jax.Array:
-        """Add to the cells of a block in a split array."""
-        starts, sizes, _ = self._place(array, first, block)
-        total = lax.dynamic_slice(array, starts, sizes) + terms.reshape(sizes)
-        return lax.dynamic_update_slice(array, total, starts)
-
-    def _place(self, array: jax.Array, first: Any, block: Window) -> tuple[list[Any], list[int], list[int]]:
-        """Where the slice of a block starts in a split array, its sizes, and its shape without the split."""
-        starts, sizes, shape = list[Any]([np.int32(0)]) * array.ndim, [*array.shape], [*array.shape]
-        place_value, added = self.window.cells, 0
-        for number, (axis, on_slice) in enumerate(zip(self.window.axes, block.axes, strict=True)):
-            place_value //= axis.kernel
-            start = jnp.asarray(first // place_value % axis.kernel * axis.dilation, np.int32)
-            at = axis.axis + added
-            if self._is_split(number):
-                starts[at : at + 2] = start // axis.stride, start % axis.stride
-                sizes[at : at + 2] = axis.output, on_slice.extent
-                del shape[axis.axis]
-                added += 1
-            else:
-                starts[at], sizes[at] = start, on_slice.size
-            shape[axis.axis] = on_slice.size
-        return starts, sizes, shape
-
-
-def _lies_in_stride(axis: WindowAxis, cells: int) -> bool:
-    """Whether each block of so many cells, counted from the first, lies in one stride."""
-    return cells == 1 or axis.extent <= axis.stride or axis.stride % (cells * axis.dilation) == 0

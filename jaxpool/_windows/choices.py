@@ -32,28 +32,22 @@ from jaxpool._kernels import FootprintWindow
 from jaxpool._window import Window
 from jaxpool._windows.cells import (
     MOST_COMBINED,
-    by_table,
     holds_all_cells,
-    in_periods,
     is_innermost,
+    most_holders,
     pad_windows,
     slices_at_offsets,
 )
-from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, reduction_dtype
+from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, pad, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
-    reduce_bins,
     reduce_blocks,
     reduce_by_axes,
     reduce_by_reduce_window,
     reduce_by_slices,
     reduce_footprint,
     reduce_in_pieces,
-    spread_bins,
-    spread_by_reduce_window,
     spread_by_windows,
-    spread_footprint,
-    spread_in_pieces,
 )
 from jaxpool._windows.select import (
     Masked,
@@ -81,8 +75,6 @@ from jaxpool._windows.select import (
 MOST_READS = 49
 # The most terms per result that are unrolled there.
 MOST_TERMS = 16
-# The most bins along an axis that a TPU slices one by one.
-MOST_BINS = 64
 
 
 def on_every_platform(step: Callable[..., Any], *arrays: Any, in_stage: bool = False, like: Any = None) -> Any:
@@ -127,16 +119,14 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     x = x.astype(reduction_dtype(op, x.dtype))
     if isinstance(window, FootprintWindow):
         return reduce_footprint(x, window, op)
-    for number, part in enumerate(reduction_order(window, op, x.shape)):
-        if part.has_bins and by_table(part):
-            x = materialize(in_periods(partial(reduce_by_slices, op=op), part, x))
-        elif part.tiles:
+    for number, part in enumerate((window,) if reduces_at_once(window) else window.split()[::-1]):
+        if part.tiles:
             # A dozen slices of the cells of all windows at a time.
             x = materialize(x) if number else x
             x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
         elif folds_pieces(part):
             x = reduce_in_pieces(x, part, op)
-        elif not reduces_by_slices(part, op, x.shape):
+        elif not reduces_by_slices(part, op):
             x = reduce_by_reduce_window(x, part, op)
         elif part.has_padding and not (on_one_device() and has_strides(part)):
             x = reduce_by_slices(x, part, op)
@@ -164,11 +154,6 @@ def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def _reduce_on_tpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    if slices_bins(window):
-        # The first axis first: rows are then added whole. The other order takes 4 to 7 times the cycles.
-        for part in reversed(window.split()):
-            x = reduce_bins(x, part, op) if part.has_bins else _reduce_on_tpu(x, part, op)
-        return x
     x = x.astype(reduction_dtype(op, x.dtype))
     if window.has_footprint:
         return reduce_footprint(x, window, op)
@@ -178,93 +163,62 @@ def _reduce_on_tpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def _spread_on_cpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    if isinstance(window, FootprintWindow):
-        return spread_footprint(cotangent, window)
-    at_once = not window.has_bins and (window.tiles or adds_at_once(window, cotangent.shape))
-    for part in (window,) if at_once else window.split():
-        if part.has_bins and by_table(part):
-            cotangent = materialize(cotangent)
-        spread_along = spread_in_pieces if spreads_pieces(part) else spread_by_windows
-        cotangent = spread_along(cotangent, part)
-    return cotangent
+    at_once = reduces_at_once(window) or (window.tiles and not window.has_bins)
+    return _spread_in_turn(cotangent, (window,) if at_once else window.split(), _reduce_on_cpu)
 
 
 def _spread_on_gpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    if isinstance(window, FootprintWindow):
-        return spread_footprint(cotangent, window)
-    for part in reversed(order(window)):
-        # The windows that hold a cell are added one by one if they are few.
-        overlap = math.prod(-(-axis.extent // axis.stride) for axis in part.axes)
-        if takes_pieces(part):
-            cotangent = spread_in_pieces(cotangent, part)
+    return _spread_in_turn(cotangent, order(window)[::-1], _reduce_on_gpu)
+
+
+def _spread_in_turn(cotangent: jax.Array, windows: Sequence[Window], reduce: Callable[..., jax.Array]) -> jax.Array:
+    """Add the windows that hold a cell one by one if they are few; else it is a sum over windows of the outputs."""
+    for part in windows:
+        if part.has_bins or (not part.has_footprint and most_holders(part) <= MOST_TERMS):
+            cotangent = spread_by_windows(cotangent, part)
         else:
-            cotangent = (spread_by_windows if overlap <= MOST_TERMS else spread_by_reduce_window)(cotangent, part)
+            between = pad(cotangent, {axis.axis: (0, 0, axis.stride - 1) for axis in part.axes}, 0)
+            cotangent = reduce(between, part.holders(), lax.add)
     return cotangent
 
 
 def _spread_on_tpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    if isinstance(window, FootprintWindow):
-        return spread_footprint(cotangent, window)
-    if slices_bins(window):
-        for part in window.split():
-            cotangent = spread_bins(cotangent, part) if part.has_bins else _spread_on_tpu(cotangent, part)
-        return cotangent
+    if window.has_footprint:
+        return _spread_on_gpu(cotangent, window)
     for part in reversed(order(window)):
-        # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
-        lowering = spread_by_windows if part.has_bins or holds_all_cells(part) else spread_by_reduce_window
-        cotangent = lowering(cotangent, part)
+        if part.has_bins or part.cells == 1 or holds_all_cells(part):
+            # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
+            cotangent = spread_by_windows(cotangent, part)
+        else:
+            spacing = [axis.stride for axis in part.axes]
+            cotangent = native_reduce_window(cotangent, part.holders(), lax.add, spacing)
     return cotangent
 
 
-def reduction_order(window: Window, op: Operation, shape: Sequence[int]) -> tuple[Window, ...]:
-    """The windows that a reduction applies one after the other: one axis at a time, the first one first.
+def reduces_at_once(window: Window) -> bool:
+    """Whether a CPU reduces all axes at once: few cells, and a single window without gaps.
 
-    With strides most cells are then reduced in long slices, and those along the innermost axis, where a stride fills no
-    vectors, are fewer: with channels first 0.3 to 0.8 times the time. Small windows are reduced along all axes at once,
-    up to 3 times faster.
+    Otherwise it takes one axis at a time, the first one first: with strides most cells are then reduced in long slices,
+    and those along the innermost axis, where a stride fills no vectors, are fewer.
     """
-    at_once = folds_at_once(window, shape) if window.tiles else reduces_at_once(window, op, shape)
-    return (window,) if at_once and not window.has_bins else window.split()[::-1]
+    if window.has_bins:
+        return False
+    return window.cells <= (MOST_COMBINED if window.tiles else 9) or (window.tiles and window.is_single)
 
 
-def folds_at_once(window: Window, shape: Sequence[int]) -> bool:
-    """Whether windows that share no cells are folded as blocks along all axes at once, in longer slices.
+def reduces_by_slices(part: Window, op: Operation) -> bool:
+    """Whether shifted slices reduce this window, instead of `lax.reduce_window`: up to 16 cells they are faster.
 
-    With channels first, windows of more than 15 cells are not: along the first axis whole rows are combined, which fill
-    vectors. That takes 0.5 to 1.2 times as long, behind an exponential 0.2 to 1.
+    For maxima correctness decides: without overlap `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and
+    more.
     """
-    return window.is_single or window.cells <= MOST_COMBINED or not is_innermost(window, shape)
-
-
-def reduces_at_once(window: Window, op: Operation, shape: Sequence[int]) -> bool:
-    """Whether one loop over slices reduces all axes, in 0.3 to 1 times as long as one axis after the other.
-
-    So it does up to 8 cells; and 9 cells for sums, without padding, or with strides and channels last.
-    """
-    pays_off = op is lax.add or not window.has_padding or (has_strides(window) and not is_innermost(window, shape))
-    return len(window.axes) > 1 and (window.cells <= 8 or (window.cells == 9 and pays_off))
+    overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
+    return part.cells <= MOST_TERMS or (op is not lax.add and not overlap)
 
 
 def has_strides(window: Window) -> bool:
     """Whether windows move by more than a cell, along every axis."""
     return all(axis.stride > 1 for axis in window.axes)
-
-
-def reduces_by_slices(part: Window, op: Operation, shape: Sequence[int]) -> bool:
-    """Whether shifted slices reduce this window, instead of `lax.reduce_window`.
-
-    Up to 16 cells slices are faster for windows that do not overlap, and with strides along the innermost axis. For
-    maxima correctness decides: without overlap `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more.
-    """
-    if not any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes):
-        return op is not lax.add or part.cells <= 16
-    strided_rows = part.cells <= 16 and has_strides(part) and is_innermost(part, shape)
-    return strided_rows or reduces_at_once(part, op, shape)
-
-
-def adds_at_once(window: Window, shape: Sequence[int]) -> bool:
-    """Whether a sum's transpose takes all axes at once: up to 9 cells, with strides of 1 if channels are last."""
-    return window.cells <= 9 and (is_innermost(window, shape) or all(axis.stride == 1 for axis in window.axes))
 
 
 def folds_pieces(part: Window) -> bool:
@@ -278,16 +232,6 @@ def folds_pieces(part: Window) -> bool:
     return len(part.axes) == 1 and all(axis.kernel > min(64, max(16, 8 * axis.stride)) for axis in part.axes)
 
 
-def spreads_pieces(part: Window) -> bool:
-    """Whether the transpose of a sum adds the windows that hold a cell in pieces, instead of one by one.
-
-    Up to 32 windows that is no faster and makes the program no shorter; beyond, it rounds less and compiles faster.
-    """
-    return len(part.axes) == 1 and all(
-        axis.kernel > 32 * axis.stride and 1 in (axis.stride, axis.dilation) for axis in part.axes
-    )
-
-
 def order(window: Window) -> tuple[Window, ...]:
     """The windows that a GPU or a TPU applies one after the other, the last axes first."""
     return (window,) if window.cells <= MOST_READS or reduces_whole_axes(window) else window.split()
@@ -296,14 +240,6 @@ def order(window: Window) -> tuple[Window, ...]:
 def reduces_whole_axes(window: Window) -> bool:
     """Whether windows are reduced as whole axes: large windows that share no cells."""
     return window.tiles and window.cells > MOST_READS and not window.has_bins
-
-
-def slices_bins(window: Window) -> bool:
-    """Whether a TPU slices bins of unequal sizes one by one: copies side by side take 2 to 7 times the cycles.
-
-    Not where devices may share their axis, nor if the program would be long.
-    """
-    return window.has_bins and on_one_device() and all(axis.output <= MOST_BINS for axis in window.axes)
 
 
 def takes_pieces(part: Window) -> bool:
@@ -397,26 +333,14 @@ def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
 
 
 def _select_on_cpu(x: jax.Array, window: Window, op: Operation) -> Winner:
-    if window.has_bins and by_table(window):
-        # Two loops with gathers of their own: the results of gathers that both loops read would be stored.
-        select = partial(in_periods, partial(select_by_slices, op=op), window)
-        values = materialize(select(x)[0])
-        return values, materialize(select(materialize(x, values))[1])
     if isinstance(window, FootprintWindow):
-        return stage(partial(select_footprint, window=window, op=op), x)
-    if window.tiles and (window.cells > 64 or window.is_single):
+        lowering = select_footprint
+    elif window.tiles and (window.cells > 64 or window.is_single):
         # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
         lowering = select_by_blocks
     else:
         lowering = select_in_pieces if folds_pieces(window) else select_by_slices
-    step = partial(lowering, window=window, op=op)
-    if is_stage(window, x.shape):
-        return stage(step, x)
-    values, offsets = step(x)
-    # A loop that selects along one of several axes, and pads the offsets for the backward pass, takes 2 to 10 times as
-    # long. So does one that selects again for every cell of windows that share none.
-    apart = (len(window.axes) == 1 or window.tiles) and window.cells > 2
-    return materialize(values), materialize(offsets) if apart else offsets
+    return stage(partial(lowering, window=window, op=op), x)
 
 
 def _select_on_gpu(x: jax.Array, window: Window, op: Operation) -> Winner:
@@ -430,20 +354,10 @@ def _select_on_gpu(x: jax.Array, window: Window, op: Operation) -> Winner:
 def _route_on_cpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     # Widened once, not for every window that holds a cell.
     cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
-    if window.has_bins and by_table(window):
-        return route_by_comparison([materialize(cotangent)], [materialize(offsets)], window)
-    if isinstance(window, FootprintWindow):
-        return stage(partial(add_to_chosen, window=window), [cotangent], [offsets])
-    if routes_in_pieces(window):
+    if takes_pieces(window):
         return route_in_pieces(cotangent, offsets, window)
-    if len(window.axes) == 1 and window.cells > 8 * window.axes[0].stride:
-        # Padded before the winners are found, it would fill memory until then. Other windows take longer this way.
-        cotangent = materialize(cotangent, offsets)
-    # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
-    step = partial(route_by_comparison, window=window)
-    if is_stage(window, cotangent.shape):
-        return stage(step, [cotangent], [offsets])
-    return materialize(step([cotangent], [offsets]))
+    lowering = add_to_chosen if window.has_footprint else route_by_comparison
+    return stage(partial(lowering, window=window), [cotangent], [offsets])
 
 
 def _route_on_gpu(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -464,26 +378,6 @@ def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
     share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes))
     at_once = few or (share_few and not is_innermost(window, shape, channels=6))
     return (window,) if window.has_footprint or (at_once and not window.has_bins) else window.split()
-
-
-def is_stage(part: Window, shape: Sequence[int]) -> bool:
-    """Whether the step that selects or routes along these axes of an array is a separate stage.
-
-    A loop that pads the innermost axis is 5 times slower if the previous step is fused into it; along other axes
-    padding costs nothing. Up to 4 cells, selecting again while routing is as fast. If windows share no cells, it is
-    enough to materialize the winners.
-    """
-    several_steps = part.cells > (64 if part.tiles else 4)
-    return several_steps and (len(part.axes) > 1 or is_innermost(part, shape))
-
-
-def routes_in_pieces(part: Window) -> bool:
-    """Whether cotangents are routed to the piece of the window that holds the winner, and then to the cell in it.
-
-    The alternative is a comparison for each of the windows that hold a cell.
-    """
-    axis, *others = part.axes
-    return not (others or part.has_footprint) and axis.kernel > 8 and axis.extent > 16 * axis.stride
 
 
 def read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:

@@ -13,9 +13,8 @@ move the rows one by one: gradients of 3×3/2 norms took three times the cycles.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -26,9 +25,9 @@ from jax import lax
 from jaxpool._jax.platforms import known_platform
 from jaxpool._jax.stages import materialize, numbers_along
 from jaxpool._kernels import Footprint, FootprintWindow
-from jaxpool._window import BinAxis, Window, WindowAxis
-from jaxpool._windows.cells import as_tiles, by_table, combine_copies, copy_to_tiles, split_periods, take
-from jaxpool._windows.operations import Arrays, Operation, merge_axis, pad, split_axis
+from jaxpool._window import Window, WindowAxis
+from jaxpool._windows.cells import as_tiles, combine_copies, copy_to_tiles
+from jaxpool._windows.operations import Arrays, merge_axis, pad, split_axis
 
 Covered = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]
@@ -44,27 +43,19 @@ def gather_windows(
     outputs: Sequence[tuple[jax.Array, Any]],
     window: Window,
     inputs: Sequence[tuple[jax.Array, Any]] = (),
-    combine: Operation = lax.add,
-    offsets: Sequence[int] | None = None,
 ) -> jax.Array:
-    """Combine, for every input cell, the contributions of the windows that hold it; 0 where none does.
+    """Add up, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
     `outputs` are arrays of the output's shape, or of size 1 along the pooled axes; `inputs` are arrays of the input's
     shape. Each comes with its value outside. `contribution(numbers, covered, windows, cells)` gets the row-major
     numbers of the cells in their windows; which of the cells the windows hold at all (the others must get 0); the
-    entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other. It
-    returns an array, and `combine` adds these up.
-
-    With `offsets`, in ascending order, only cells at these offsets along every axis count; for a stride of 1, where
-    numbers are ints.
+    entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other.
     """
     if window.has_bins:
-        if by_table(window):
-            return _gather_from_bins(contribution, outputs, window, inputs)
         copies = [(copy_to_tiles(array, window, fill), fill) for array, fill in inputs]
         return combine_copies(gather_windows(contribution, outputs, as_tiles(window), copies), window)
     footprint = window.footprint if isinstance(window, FootprintWindow) else None
-    axes = _rows_of(window, offsets, _dilates_outputs(window))
+    axes = _rows_of(window, _dilates_outputs(window))
     rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)
     windows_at = [_outputs_at(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(array, fill, axes) for array, fill in inputs)
@@ -82,7 +73,7 @@ def gather_windows(
                 continue
             covered = bool(held.all()) or jnp.asarray(held)
         added = contribution(numbers, covered, tuple(at(terms) for at in windows_at), cells)
-        total = added if total is None else combine(total, added)
+        total = added if total is None else total + added
     assert total is not None, "every window holds a cell"
     return _merge(total, axes)
 
@@ -147,7 +138,7 @@ def _held(footprint: Footprint, axes: Sequence[_Rows], terms: Sequence[int], ran
     return held.reshape(shape)
 
 
-def _rows_of(window: Window, offsets: Sequence[int] | None, dilates: bool) -> list[_Rows]:
+def _rows_of(window: Window, dilates: bool) -> list[_Rows]:
     made: list[_Rows] = []
     row_axis = 1
     for along in window.axes:
@@ -158,22 +149,22 @@ def _rows_of(window: Window, offsets: Sequence[int] | None, dilates: bool) -> li
         # Starting at the first real cell keeps a sharded axis cut at the same cells. Starting in the padding may save a
         # term.
         before = along.low % along.stride
-        if len(_terms(along, 0, offsets)) >= len(_terms(along, before, offsets)):
+        if len(_terms(along, 0)) >= len(_terms(along, before)):
             before = 0
         first, shift = divmod(along.low - before, along.stride)
         count = -(-(before + along.size) // along.stride)
-        terms = _terms(along, shift, offsets)
+        terms = _terms(along, shift)
         made.append(_Rows(along, outputs, spacing, before, first, shift, count, terms, along.axis + row_axis))
         row_axis += along.stride > 1
     return made
 
 
-def _terms(axis: WindowAxis, shift: int, offsets: Sequence[int] | None) -> Sequence[int]:
-    """The values of t for which a row has cells at one of the offsets, by default all of the window."""
-    if offsets is None and axis.dilation <= axis.stride:
+def _terms(axis: WindowAxis, shift: int) -> Sequence[int]:
+    """The values of t for which a row has cells of a window."""
+    if axis.dilation <= axis.stride:
         # Every row between that of the first offset and that of the last one has a cell.
         return range(-shift // axis.stride, (axis.extent - 1 - shift) // axis.stride + 1)
-    return sorted({(offset * axis.dilation - shift) // axis.stride for offset in offsets or range(axis.kernel)})
+    return sorted({(offset * axis.dilation - shift) // axis.stride for offset in range(axis.kernel)})
 
 
 def _dilates_outputs(window: Window) -> bool:
@@ -228,47 +219,3 @@ def _merge(array: jax.Array, axes: Sequence[_Rows]) -> jax.Array:
 def _pad(array: jax.Array, widths: dict[int, tuple[int, ...]], fill: Any) -> jax.Array:
     """Pad the array, followed by a barrier on the CPU."""
     return materialize(pad(array, widths, fill)) if any(map(any, widths.values())) else array
-
-
-def _gather_from_bins(
-    contribution: Callable[..., jax.Array],
-    outputs: Sequence[tuple[jax.Array, Any]],
-    window: Window,
-    inputs: Sequence[tuple[jax.Array, Any]],
-) -> jax.Array:
-    """Compute `gather.gather_windows` for bins along one axis: a term for each of the bins that may hold a cell."""
-    (axis,) = window.axes
-    assert isinstance(axis, BinAxis)
-    period = axis.period()
-    bins, cells = (
-        tuple(split_periods(array, axis, size) for array, _ in arrays)
-        for arrays, size in ((outputs, period.output), (inputs, period.size))
-    )
-    total = None
-    for numbers, covered, bins_at in _holders(period, bins[0].ndim):
-        windows = tuple(bins_at(array) if array.shape[axis.axis + 1] > 1 else array for array in bins)
-        added = contribution(numbers, covered, windows, cells)
-        total = added if total is None else total + added
-    assert total is not None, "every cell is in a bin"
-    return merge_axis(total, axis.axis)
-
-
-def _holders(period: BinAxis, rank: int) -> Iterator[tuple[Any, Any, Callable[[jax.Array], jax.Array]]]:
-    """The bins that may hold each cell of a period: the place of the cell, whether they do, and how to take them.
-
-    Only a CPU takes bins by table. Along the last axis it does not compute gathers in vectors: there every one of up to
-    8 bins may hold every cell, which takes half to three quarters of the time; 20 bins take as long, 50 twice as long.
-    """
-    entries = period.axis + 1
-    if entries == rank - 1 and period.output <= 8:
-        # Not a table, which the loop would read from memory.
-        cells = lax.broadcasted_iota(np.int32, [1] * entries + [period.size], entries)
-        for number in range(period.output):
-            places = cells - np.int32(period.start(number))
-            covered = (places >= 0) & (places < np.int32(period.held_by(number, padding=False)))
-            yield places, covered, partial(lax.slice_in_dim, start_index=number, limit_index=number + 1, axis=entries)
-        return
-    along = replace(period, axis=entries)
-    for number, (bins, held, places) in enumerate(zip(*map(materialize, period.holders()), strict=True)):
-        covered = along.along(held, rank) if number else True
-        yield along.along(places, rank), covered, partial(take, positions=bins, axis=entries, fill=0, inside=True)

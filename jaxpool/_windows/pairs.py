@@ -7,7 +7,6 @@ sums has derivatives of every order, in every nesting of modes, which are such s
 no fill, no gather and no mask, so there is neither a scatter nor a NaN from a pair that does not exist.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -29,6 +28,7 @@ from jaxpool._windows.cells import (
     fold_offsets,
     holds_all_cells,
     is_looped,
+    most_holders,
     offsets_in,
     pad_windows,
 )
@@ -155,16 +155,18 @@ class Transposed:
 
 @dataclass(frozen=True)
 class Product:
-    """A term with one result, Σ u·v over its factors, of cells and of windows, which may be summed as v·Σ u.
+    """A term whose sums are combinations of sums over cells alone: Σ u·v = v·Σ u, with u of cells and v of windows.
 
-    So it is where windows overlap, and not on GPUs: each u is then evaluated once for a cell, not once for every pair.
-    It is linear in at most one array, which is one of cells, and so is every u. All functions take the arrays of the
-    term; u may depend on arrays of windows that are one number along the pooled axes. `direct` is the same for any
-    data; the factors neither overflow nor vanish where all entries of `are_moderate` are true, or without it.
+    They are computed so where windows overlap, and not on GPUs: each u is then evaluated once for a cell, not once for
+    every pair. `of_cells` gives all u of the arrays of the term, of which those of windows are one number along the
+    pooled axes; `of_windows` gives the results of the term, linear in the sums of the u, its first argument. The term
+    is linear in at most one array, which is one of cells, and so is every u; it has one result then. `direct` is the
+    term itself, for any data; the u and v neither overflow nor vanish where all entries of `are_moderate` are true.
     """
 
     direct: Term
-    factors: tuple[tuple[Elementwise, Elementwise], ...]
+    of_cells: Term
+    of_windows: Term
     are_moderate: Elementwise | None = None
 
     def __call__(self, *arrays: jax.Array) -> Arrays:
@@ -256,30 +258,30 @@ class PairSum(ClosedMap):
         return tuple(next(of_windows if side else of_cells) for side in self.of_windows)
 
     def _products_of_sums(self, product: Product, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
-        """Σ v·S(u), with the windowed sum S."""
-        total: Any = 0
-        for of_cells, of_windows in product.factors:
-            factor = of_cells(*cells, *windows)
-            factor = materialize(factor if present is None else jnp.where(present, factor, 0))
-            total += of_windows(*cells, *windows) * reduce_windows(factor, self.window, lax.add)
-        return (total,)
+        """The results from the windowed sums S(u)."""
+        sums = []
+        for each in product.of_cells(*cells, *windows):
+            each = materialize(each if present is None else jnp.where(present, each, 0))
+            sums.append(reduce_windows(each, self.window, lax.add))
+        return tuple(product.of_windows(sums, *cells, *windows))
 
     def _spread_products(
         self, term: Transposed, product: Product, present: jax.Array | None, cells: Arrays, windows: Arrays
     ) -> Arrays:
         """Its transpose: Σ ∂u/∂c times the transpose of S at v·ȳ."""
-        arrays, total = self._with_linear(term, cells, windows), None
-        for of_cells, of_windows in product.factors:
-            sent = materialize(spread(materialize(of_windows(*arrays) * windows[-1]), self.window))
-            shape = jnp.broadcast_shapes(sent.shape, *(array.shape for array in cells))
+        arrays = self._with_linear(term, cells, windows)
+        bar = jnp.broadcast_to(windows[-1], jnp.broadcast_shapes(*(array.shape for array in windows)))
 
-            def linear(one: jax.Array, of_cells: Elementwise = of_cells, shape: Any = shape) -> jax.Array:
-                return jnp.broadcast_to(of_cells(*_with(arrays, {term.of: one})), shape)
+        def of_cells(one: jax.Array) -> Arrays:
+            return product.of_cells(*_with(arrays, {term.of: one}))
 
-            bar = jnp.broadcast_to(sent, shape)
-            (added,) = jax.linear_transpose(linear, vary_with(jnp.zeros_like(bar), bar, *cells))(bar)
-            total = added if total is None else total + added
-        assert total is not None, "a product has factors"
+        count = len(jax.eval_shape(of_cells, arrays[term.of]))
+        of_windows = jax.linear_transpose(lambda *sums: product.of_windows(sums, *arrays)[0], *[bar] * count)
+        sent = [materialize(spread(materialize(each), self.window)) for each in of_windows(bar)]
+        shape = jnp.broadcast_shapes(sent[0].shape, *(array.shape for array in cells))
+        zero = vary_with(jnp.zeros(shape, bar.dtype), *sent, *cells)
+        linear = jax.linear_transpose(lambda one: tuple(jnp.broadcast_to(u, shape) for u in of_cells(one)), zero)
+        (total,) = linear(tuple(jnp.broadcast_to(each, shape) for each in sent))
         return (total if present is None else jnp.where(present, total, 0),)
 
     def _over_cells(self, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
@@ -323,7 +325,7 @@ class PairSum(ClosedMap):
         around = [*((array, 0) for array in windows), (exists, False)]
         if holds_all_cells(window):
             total = in_one_row(lambda *arrays: self.term(*arrays)[0], *self._in_order(cells, windows))
-        elif not window.has_bins and _most_holders(window) > MOST_AT_ONCE:
+        elif not window.has_bins and most_holders(window) > MOST_AT_ONCE:
             # In a loop over the places of a cell in windows.
             around = [(_between(array, window, fill), fill) for array, fill in around]
             total = _sum_over_offsets(lambda *windows: sent(0, True, windows, cells), around, window.holders())
@@ -367,11 +369,6 @@ def _cells_first(array: jax.Array, window: Window) -> jax.Array:
 
 def _overlap(window: Window) -> bool:
     return any(axis.output > 1 and axis.extent > axis.stride for axis in window.axes)
-
-
-def _most_holders(window: Window) -> int:
-    """The most windows that hold a cell."""
-    return math.prod(-(-axis.extent // axis.stride) for axis in window.axes)
 
 
 def _between(array: jax.Array, window: Window, fill: Any) -> jax.Array:

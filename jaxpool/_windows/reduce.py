@@ -13,7 +13,6 @@ pairwise, so the rounding error of a sum grows with log2(kernel).
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
@@ -23,7 +22,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._jax.stages import materialize, private_copy, stage
-from jaxpool._window import Window, WindowAxis
+from jaxpool._window import Window
 from jaxpool._windows.cells import (
     cells_at_offsets,
     combine_devices,
@@ -36,7 +35,7 @@ from jaxpool._windows.cells import (
     split_blocks,
 )
 from jaxpool._windows.gather import Covered, gather_windows, where_covered
-from jaxpool._windows.operations import Arrays, Operation, combine, identity, pad, reduction_dtype
+from jaxpool._windows.operations import Arrays, Operation, combine, identity
 
 
 def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -57,53 +56,30 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
     return native_reduce_window(x, window, op)
 
 
-def native_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Apply `lax.reduce_window`, which JAX can differentiate by its own rules if there is no dilation."""
+def native_reduce_window(x: jax.Array, window: Window, op: Operation, spacing: Sequence[int] = ()) -> jax.Array:
+    """Apply `lax.reduce_window`, which JAX can differentiate by its own rules if there is no dilation.
+
+    With `spacing` for each pooled axis, the cells of x are so many places apart, and identities are between them.
+    """
     rank = x.ndim
-    dimensions, strides, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank
+    dimensions, strides, dilations, padding, places = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank, [1] * rank
     for axis in window.axes:
         dimensions[axis.axis] = axis.kernel
         # Cells left over after a single window must not make another one.
         strides[axis.axis] = axis.stride if axis.output > 1 else axis.low + axis.size + axis.extent
         dilations[axis.axis] = axis.dilation
         padding[axis.axis] = (axis.low, max(axis.overhang, 0))
-    found = lax.reduce_window(x, identity(op, x.dtype), op, dimensions, strides, padding, window_dilation=dilations)
+    for axis, distance in zip(window.axes, spacing, strict=False):
+        # Along a sharded axis the compiler fails for a single cell with interior padding.
+        places[axis.axis] = distance if x.shape[axis.axis] > 1 else 1
+    found = lax.reduce_window(
+        x, identity(op, x.dtype), op, dimensions, strides, padding, base_dilation=places, window_dilation=dilations
+    )
     for axis in window.axes:
         # Padding that became real cells may have room for one more window than `ceil_mode` counts.
         if found.shape[axis.axis] != axis.output:
             found = lax.slice_in_dim(found, 0, axis.output, 1, axis.axis)
     return found
-
-
-def spread_by_reduce_window(cotangent: jax.Array, window: Window) -> jax.Array:
-    """The transpose of the windowed sum: a windowed sum over the cotangents with zeros between them.
-
-    With stride - 1 zeros after each, window o is at position o·stride, and the windows that hold cell i are at the
-    positions i + low - j·dilation, 0 ≤ j < kernel: these form a window for every cell.
-    """
-    rank = cotangent.ndim
-    dimensions, spacing, dilations, padding = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank
-    for axis in window.axes:
-        dimensions[axis.axis], dilations[axis.axis] = axis.kernel, axis.dilation
-        # Along a sharded axis the compiler fails for a single output with interior padding.
-        spacing[axis.axis] = axis.stride if axis.output > 1 else 1
-        before = axis.extent - 1 - axis.low
-        length = (axis.output - 1) * axis.stride + 1
-        padding[axis.axis] = before, axis.size + axis.extent - 1 - before - length
-    zero = identity(lax.add, cotangent.dtype)
-    if window.cells == 1:
-        # XLA aborts on a window of one cell if negative padding leaves one cell of the array.
-        return lax.pad(cotangent, zero, [(*ends, each - 1) for ends, each in zip(padding, spacing, strict=True)])
-    return lax.reduce_window(
-        cotangent,
-        zero,
-        lax.add,
-        dimensions,
-        [1] * rank,
-        padding,
-        base_dilation=spacing,
-        window_dilation=dilations,
-    )
 
 
 def spread_by_windows(cotangent: jax.Array, part: Window, weights: np.ndarray | None = None) -> jax.Array:
@@ -141,12 +117,6 @@ def reduce_footprint(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     padded = pad_windows(x, window, fill)
     start = materialize(jnp.full(window.output_shape(x.shape), fill), padded)
     return fold_offsets(lambda total, cells, _: op(total, cells[0]), start, (padded,), window)
-
-
-def spread_footprint(cotangent: jax.Array, window: Window) -> jax.Array:
-    """Send each output's cotangent to every cell of its window."""
-    between = pad(cotangent, {axis.axis: (0, 0, axis.stride - 1) for axis in window.axes}, 0)
-    return reduce_footprint(between, window.holders(), lax.add)
 
 
 # The most pieces that make a longer one.
@@ -205,51 +175,3 @@ def join_pieces(join: Join, padded: Arrays, window: Window) -> Arrays:
         return join(pieces)
 
     return stage(whole, *(known for known, _, _ in reversed(kinds)))
-
-
-def spread_in_pieces(cotangent: jax.Array, part: Window) -> jax.Array:
-    """For every cell, add the windows that hold it, in pieces.
-
-    A window of kernel = blocks·stride + rest cells consists of `blocks` blocks of `stride` cells, and a rest. Block b
-    of window o is block o + b·dilation of the axis. So the cells of a block get a windowed sum of the cotangents, and
-    those of the rests get theirs as from separate windows.
-    """
-    (axis,) = part.axes
-    blocks, rest = divmod(axis.kernel, axis.stride)
-    if not blocks:
-        return spread_by_windows(cotangent, part)
-    reach = (blocks - 1) * axis.dilation
-    windows = WindowAxis(axis.axis, axis.output, blocks, 1, axis.dilation, reach, reach, axis.output + reach)
-    sums = reduce_in_pieces(cotangent, Window((windows,)), lax.add)
-    result = spread_by_windows(sums, Window((replace(axis, kernel=axis.stride, output=axis.output + reach),)))
-    if rest:
-        last = replace(axis, kernel=rest, low=axis.low - blocks * axis.stride * axis.dilation)
-        result += spread_by_windows(cotangent, Window((last,)))
-    return result
-
-
-def reduce_bins(x: jax.Array, part: Window, op: Operation) -> jax.Array:
-    """Reduce every bin along one axis, slice by slice; sums of 16-bit floats are float32."""
-    (axis,), dtype = part.axes, reduction_dtype(op, x.dtype)
-    # Widened after they are sliced: a wider array would be in memory.
-    bins = [
-        lax.slice_in_dim(x, start, start + count, 1, axis.axis)
-        for start, count in ((axis.start(bin), axis.held_by(bin, padding=False)) for bin in range(axis.output))
-    ]
-    reduced = [lax.reduce(cells.astype(dtype), identity(op, dtype), op, (axis.axis,)) for cells in bins]
-    return lax.concatenate([lax.expand_dims(each, (axis.axis,)) for each in reduced], axis.axis)
-
-
-def spread_bins(cotangent: jax.Array, part: Window) -> jax.Array:
-    """The transpose of the sum of every bin along one axis: cells between two edges are in the same bins."""
-    (axis,) = part.axes
-    starts, ends = axis.start(np.arange(axis.output)), axis.end(np.arange(axis.output))
-    edges = np.union1d(starts, ends).tolist()
-    stretches = []
-    for first, end in itertools.pairwise(edges):
-        holders = np.flatnonzero((starts <= first) & (end <= ends)).tolist()
-        total = reduce(lax.add, [lax.slice_in_dim(cotangent, bin, bin + 1, 1, axis.axis) for bin in holders])
-        shape = list(total.shape)
-        shape[axis.axis] = end - first
-        stretches.append(jnp.broadcast_to(total, shape))
-    return lax.concatenate(stretches, axis.axis)

@@ -26,18 +26,17 @@ from jax import lax
 
 from jaxpool._jax.stages import materialize, stage
 from jaxpool._kernels import FootprintWindow
-from jaxpool._sharding import vary_with
 from jaxpool._sizes import copied_cells
 from jaxpool._window import Window, WindowAxis
 from jaxpool._windows.cells import (
-    MOST_IN_BLOCK,
-    Blocks,
+    MOST_UNROLLED,
     cells_at_offsets,
     fold_offsets,
     fold_windows,
     in_tiles,
     is_looped,
     join_blocks,
+    most_holders,
     pad_windows,
     split_blocks,
     zeros_after,
@@ -50,7 +49,6 @@ from jaxpool._windows.operations import (
     decode,
     encode,
     identity,
-    merge_axis,
     numbers_of,
     pad,
     reduction_dtype,
@@ -300,15 +298,20 @@ def route_by_comparison(cotangents: Sequence[jax.Array], offsets: Sequence[jax.A
     """
 
     def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-        sent = []
-        for offset, cotangent in zip(windows[: len(offsets)], windows[len(offsets) :], strict=True):
-            chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
-            # Widened after it is sliced: on a TPU a wider array would be in memory.
-            term = jnp.where(chosen, cotangent, jnp.zeros_like(cotangent))
-            sent.append(term.astype(accumulation_dtype(cotangent.dtype)))
-        return reduce(lax.add, sent)
+        return _sent(windows, numbers, covered)
 
     return gather_windows(contribution, [(each, 0) for each in (*offsets, *cotangents)], window)
+
+
+def _sent(windows: Arrays, numbers: Any, covered: Covered = True) -> jax.Array:
+    """The sum of the cotangents of windows, which come after their offsets, where these are the numbers of a cell."""
+    sent = []
+    for offset, cotangent in zip(windows[: len(windows) // 2], windows[len(windows) // 2 :], strict=True):
+        chosen = covered & (offset == lax.convert_element_type(numbers, offset.dtype))
+        # Widened after it is sliced: on a TPU a wider array would be in memory.
+        term = jnp.where(chosen, cotangent, jnp.zeros_like(cotangent))
+        sent.append(term.astype(accumulation_dtype(cotangent.dtype)))
+    return reduce(lax.add, sent)
 
 
 def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -320,8 +323,7 @@ def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) ->
     """
     (axis,) = window.axes
     cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
-    if axis.stride > 1:
-        cotangent, offsets = (_interleave_zeros(each, axis.axis, axis.stride) for each in (cotangent, offsets))
+    cotangent, offsets = (pad(each, {axis.axis: (0, 0, axis.stride - 1)}, 0) for each in (cotangent, offsets))
     kernel = axis.kernel
     # Up to 8 pieces per step cost less than two, as every step reads and writes whole arrays.
     _, most = equal_steps(kernel, 8)
@@ -329,63 +331,56 @@ def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) ->
         width = -(-kernel // most)
         starts = [min(start, kernel - width) for start in range(0, kernel, width)]
         # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
-        route = partial(route_to_pieces, starts=starts, width=width, axis=axis)
+        route = partial(_route_to_pieces, starts=starts, width=width, axis=axis)
         sent = stage(partial(route, op=lax.add), offsets, cotangent)
         cotangent, offsets, kernel = sent, stage(partial(route, op=lax.max), offsets), width
     cells = replace(axis, kernel=kernel, stride=1, output=cotangent.shape[axis.axis])
     return stage(partial(route_by_comparison, window=Window((cells,))), [cotangent], [offsets])
 
 
-def route_to_pieces(
-    *arrays: jax.Array, starts: Sequence[int], width: int, axis: WindowAxis, op: Operation
+def _route_to_pieces(
+    offsets: jax.Array,
+    cotangent: jax.Array | None = None,
+    *,
+    starts: Sequence[int],
+    width: int,
+    axis: WindowAxis,
+    op: Operation,
 ) -> jax.Array:
-    """The entries of the windows with their winner in a piece, or else the winner's offset in the piece; 0 in others.
+    """The cotangents of the windows with their winner in a piece, or else the winner's offset in it; 0 in others.
 
-    The offsets of winners come before the entries. Windows start at every cell along the axis; their pieces have this
-    width, and these starts in the window, whose last cell is that of the last piece.
+    Windows start at every cell along the axis; their pieces have this width, and these starts in the window.
     """
-    output = arrays[0].shape[axis.axis]
-    size, kernel = output + starts[-1] * axis.dilation, starts[-1] + width
-    windows = Window((replace(axis, size=size, kernel=kernel, stride=1, low=0, output=output),))
-
-    def contribution(start: Any, _: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-        offset, *entry = windows
-        number = partial(np.full, (), dtype=offset.dtype)
+    reach, count = starts[-1] * axis.dilation, offsets.shape[axis.axis] + starts[-1] * axis.dilation
+    arrays = [
+        materialize(pad(each, {axis.axis: (reach, reach)}, 0)) for each in (offsets, cotangent) if each is not None
+    ]
+    sent = []
+    for start in starts:
+        place = reach - start * axis.dilation
+        offset, *entry = (lax.slice_in_dim(each, place, place + count, 1, axis.axis) for each in arrays)
         # A cell in the last two pieces counts as one of the first of them.
         low = -(-start // width) * width
-        chosen = offset >= number(low)
+        chosen = offset >= np.array(low, offset.dtype)[()]
         if start < starts[-1]:
-            chosen &= offset < number(low + width)
-        sent = entry[0] if entry else offset - number(start)
-        return jnp.where(chosen, sent, jnp.zeros_like(sent))
-
-    return gather_windows(contribution, [(each, 0) for each in arrays], windows, combine=op, offsets=starts)
-
-
-def _interleave_zeros(array: jax.Array, axis: int, stride: int) -> jax.Array:
-    """Put stride - 1 zeros between the entries of an axis."""
-    shape = [1] * (array.ndim + 1)
-    shape[axis + 1] = stride
-    first = lax.broadcasted_iota(np.int32, shape, axis + 1) == 0
-    spaced = jnp.where(first, jnp.expand_dims(array, axis + 1), np.array(0, array.dtype)[()])
-    return lax.slice_in_dim(merge_axis(spaced, axis), 0, (array.shape[axis] - 1) * stride + 1, 1, axis)
+            chosen &= offset < np.array(low + width, offset.dtype)[()]
+        found = entry[0] if entry else offset - np.array(start, offset.dtype)[()]
+        sent.append(jnp.where(chosen, found, jnp.zeros_like(found)))
+    return reduce(op, sent)
 
 
 def add_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
-    if not is_looped(window) or window.tiles:
+    if not is_looped(window) or window.has_bins or most_holders(window) <= MOST_UNROLLED:
         return route_by_comparison(cotangents, offsets, window)
-    shape = list(cotangents[0].shape)
-    for axis in window.axes:
-        shape[axis.axis] = axis.low + axis.size + axis.overhang
-    blocks = Blocks(window, MOST_IN_BLOCK)
+    holders = window.holders()
+    between = {axis.axis: (0, 0, axis.stride - 1) for axis in window.axes}
+    padded = tuple(pad_windows(pad(each, between, 0), holders, 0) for each in (*offsets, *cotangents))
 
-    def route_to_block(total: jax.Array, first: Any, block: Window) -> jax.Array:
-        # An offset in another block is the number of no cell in this one.
-        within = [each - lax.convert_element_type(first, each.dtype) for each in offsets]
-        return blocks.add(total, first, block, route_by_comparison(cotangents, within, block))
+    def add(total: jax.Array, windows: Arrays, number: Any) -> jax.Array:
+        # At the first place that holds a cell is the window whose last cell it is.
+        return total + _sent(windows, window.cells - 1 - number)
 
     dtype = accumulation_dtype(cotangents[0].dtype)
-    total = vary_with(zeros_after(shape, dtype, window, *offsets), *cotangents, *offsets)
-    total = blocks.join(blocks.fold(route_to_block, blocks.split(total)), shape)
-    return pad(total, {axis.axis: (-axis.low, -axis.overhang) for axis in window.axes}, 0)
+    shape = holders.output_shape(cotangents[0].shape)
+    return fold_offsets(add, zeros_after(shape, dtype, window, *offsets), padded, holders)

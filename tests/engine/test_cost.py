@@ -105,13 +105,6 @@ def test_derivatives_of_large_arrays_need_few_more(name: str) -> None:
     np.testing.assert_allclose(program(x), images, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("axis", [(1, 2), (2, 3)])
-def test_pools_of_the_same_bins_store_no_gathers(axis: tuple[int, int]) -> None:
-    x, pools = jnp.zeros((2, 31, 31, 31)), (jaxpool.max_pool, jaxpool.avg_pool)
-    # Those of each along its first axis.
-    assert temporary_bytes(lambda x: [pool(x, jaxpool.bins(7, 7), axis=axis) for pool in pools], x) <= 0.7 * x.nbytes
-
-
 def test_batches_of_results_carry_the_cells_once() -> None:
     x, boxes = jnp.zeros((32, 32, 8)), jnp.zeros((64, 4))
     pool = partial(jaxpool.roi_pool, output_size=2, axis=(0, 1))

@@ -63,22 +63,19 @@ def last_first(window: Any, *_: Any) -> Any:
     return window.split()
 
 
-AT_ONCE, PIECES = (
-    ("folds_at_once", "reduces_at_once", "adds_at_once"),
-    ("folds_pieces", "spreads_pieces", "routes_in_pieces"),
-)
-EACH_AXIS, NO_PIECES = dict.fromkeys(AT_ONCE, never), dict.fromkeys(PIECES, never)
+PIECES = ("folds_pieces", "takes_pieces")
+EACH_AXIS, NO_PIECES = {"reduces_at_once": never}, dict.fromkeys(PIECES, never)
 # What each platform may choose for any window, so that every lowering is taken for every window that it can take.
 CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
     "at once": (
         "cpu",
-        dict.fromkeys(AT_ONCE, always) | NO_PIECES | {"selection_order": whole},
+        {"reduces_at_once": always} | NO_PIECES | {"selection_order": whole},
     ),
     "pieces, the last axis first": (
         "cpu",
-        EACH_AXIS | dict.fromkeys(PIECES, of_one_axis) | {"selection_order": last_first, "is_stage": always},
+        EACH_AXIS | dict.fromkeys(PIECES, of_one_axis) | {"selection_order": last_first},
     ),
-    "slices": ("cpu", EACH_AXIS | NO_PIECES | {"is_stage": never, "reduces_by_slices": always}),
+    "slices": ("cpu", EACH_AXIS | NO_PIECES | {"reduces_by_slices": always}),
     "reduce_window": ("cpu", EACH_AXIS | {"reduces_by_slices": never, "folds_pieces": never}),
     "gpu: reduce_window": ("gpu", {"MOST_READS": 0, "MOST_TERMS": 0, "takes_pieces": never}),
     "gpu: slices": ("gpu", {"MOST_READS": 0, "MOST_TERMS": 10**9, "takes_pieces": never}),

@@ -65,9 +65,10 @@ def test_annotations(name: str) -> None:
 
 
 def test_readme_and_help_name_everything() -> None:
-    readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
     # With a backtick or an opening bracket next to it: max_pool_with_indices does not name max_pool.
-    assert [name for name in public() if not re.search(rf"\b{name}(\(|`)", readme)] == []
+    for page in ("README.md", "docs/api.md"):
+        text = (PACKAGE.parent / page).read_text(encoding="utf-8")
+        assert [name for name in public() if not re.search(rf"\b{name}(\(|`)", text)] == [], page
     assert [name for name in public() if not re.search(rf"\b{name}\b", jaxpool.__doc__ or "")] == []
 
 

@@ -8,6 +8,7 @@ import html
 import json
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ from tests.project.importing import MODULES, public_members
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_nb")
 pytest.importorskip("matplotlib")
+pytest.importorskip("notfound")
+pytest.importorskip("sphinxext.opengraph")
 
 SECTIONS_OF_CONTEXTS = ("Returns", "Derivative", "Example")
 ROOT = Path(__file__).parents[2]
@@ -117,12 +120,60 @@ def test_names_are_links(site: Path, page: str, link: str) -> None:
 def test_figures_of_the_page_on_speed_are_those_of_the_benchmark(site: Path) -> None:
     page = (site / "speed.html").read_text(encoding="utf-8")
     results = {path.stem for path in (ROOT / "benchmarks" / "results").glob("cpu-*.json")}
-    # A table and a picture for every version of JAX, and the table of all pools.
-    assert page.count("<table") == len(results) + 1
+    # A table and a picture for every version of JAX, the two tables of the README, and that of all pools.
+    assert page.count("<table") == len(results) + 3
     assert page.count("×</strong>") > 10 * len(results)
     assert {path.stem for path in (site / "_images").glob("cpu-*.png")} == results
     for name in results:
         assert f"JAX {name.partition('-jax-')[2]}" in page
+
+
+# The pages that come first, and what people type.
+SEARCHES = {
+    ("reference/max_pool",): ("max pool", "max_pool", "Max Pooling", "MaxPool2d"),
+    ("reference/avg_pool",): ("average pool", "avg pool", "AveragePooling2D"),
+    ("reference/global_avg_pool",): ("global average pool", "GAP"),
+    ("reference/attention_pool",): ("attention",),
+    ("reference/max_unpool",): ("unpooling", "MaxUnpool2d"),
+    ("reference/whole",): ("whole",),
+    ("conventions",): ("NHWC", "NCHW", "channels last", "padding", "stride", "ceil_mode", "SAME", "mask"),
+    ("choosing", "models"): ("learnable", "trainable"),
+    ("choosing", "models", "reference/max_unpool"): ("upsample", "upsampling"),
+    ("models", "data"): ("variable length",),
+    ("index",): ("license", "cite"),
+}
+# Asks the search of the site, as its page does.
+ASKING = """<!doctype html><html data-content_root="./"><body><div id="search-progress"></div><pre></pre>
+<script src="_static/documentation_options.js"></script><script src="_static/sphinx_highlight.js"></script>
+<script src="_static/doctools.js"></script><script src="_static/language_data.js"></script>
+<script src="_static/searchtools.js"></script><script src="searchindex.js"></script>
+<script>
+const found = QUERIES.map((query) => {
+  history.replaceState(null, "", "?q=" + encodeURIComponent(query));
+  return Search._performSearch(...Search._parseQuery(query)).reverse().map((result) => result[0]);
+});
+document.querySelector("pre").textContent = "FOUND" + JSON.stringify(found) + "END";
+</script>"""
+
+
+def test_search_finds_what_people_type(site: Path, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no browser")
+    expected = {query: pages for pages, queries in SEARCHES.items() for query in queries}
+    page = site / "asking.html"
+    page.write_text(ASKING.replace("QUERIES", json.dumps([*expected])), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    command = [browser, *options, f"--user-data-dir={tmp_path}", "--dump-dom", page.as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    page.unlink()
+    results = json.loads(html.unescape(re.findall(r"FOUND(.*?)END", shown)[0]))
+    for (query, pages), found in zip(expected.items(), results, strict=True):
+        first = [*dict.fromkeys(found)]
+        assert {*first[: len(pages)]} == {*pages}, (query, first[:4])
+        # Notebooks have most words in them, and come last.
+        is_notebook = ["notebooks/" in one for one in first]
+        assert is_notebook == sorted(is_notebook), query
 
 
 def test_every_page_is_reached(site: Path) -> None:

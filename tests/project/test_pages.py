@@ -12,6 +12,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import report
@@ -32,7 +33,7 @@ BLOCKS = [
 
 
 def test_readme_can_be_read_in_one_go() -> None:
-    assert len(README.splitlines()) <= 160
+    assert len(README.splitlines()) <= 130
     assert ">>>" not in README
 
 
@@ -51,13 +52,48 @@ def test_block_runs_when_it_is_pasted(block: str, capsys: pytest.CaptureFixture[
     assert printed or "print(" not in block
 
 
+def test_the_change_of_one_import_keeps_the_values() -> None:
+    pytest.importorskip("flax")
+    (lines,) = re.findall(r"^```diff\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    x = np.random.default_rng(0).normal(size=(1, 4, 6, 2)).astype(np.float32)
+    before, after = {"x": x}, {"x": x}
+    for mark, names in ("-", before), ("+", after):
+        exec("\n".join(line[1:] for line in lines.splitlines() if line[0] in (mark, " ")), names)
+    assert before["y"].shape == (1, 2, 3, 2)
+    np.testing.assert_array_equal(after["y"], before["y"])
+
+
+def test_links_of_the_readme_lead_to_files() -> None:
+    for text, target in re.findall(r"\[([^\]]*)\]\(([^)]*)\)", README):
+        path, _, heading = target.partition("#")
+        assert (ROOT / path).exists(), target
+        linked = (ROOT / path).read_text(encoding="utf-8") if heading or path.startswith("jaxpool/") else ""
+        assert f"## {heading.capitalize()}\n" in linked if heading else True
+        if text.startswith("`") and path.startswith("jaxpool/") and "morphology`" not in text:
+            assert re.search(rf"^(def |class )?{text.strip('`')}\b", linked, re.MULTILINE), text
+
+
 def test_figures_of_speed_are_those_of_the_measurement() -> None:
-    assert set(re.findall(r"\(benchmarks/(results/.*\.png)\)", README)) <= {
-        f"results/{path.stem}.png" for path, _ in report.stored("cpu")
-    }
     for _, results in report.stored("cpu"):
         assert results["summary"] == report.summary(results["cases"])
     assert report.speeds() in README, "measured anew: python -m benchmarks --write does this"
+
+
+def test_figures_in_the_text_of_the_readme_are_those_of_the_measurement() -> None:
+    results = report.stored("cpu")[0][1]
+    (row,) = (row for row in results["cases"] if row["case"] == "max 2×2/2, 8×56×56×64 NHWC float32")
+    assert f"{report.ratio(row, 'gradient', 'flax'):.1f} times as fast (JAX {results['versions']['jax']}" in README
+    compiled = json.loads((report.RESULTS / "h100.json").read_text(encoding="utf-8"))["cases"]
+    steps = [row for row in compiled if "slice" in row and re.search(r"\bmax \d", row["case"])]
+    assert len(steps) == 5
+    added = {
+        who: [100 * row[who]["moved"] / row["slice"]["moved"] - 100 for row in steps] for who in ("jaxpool", "plain")
+    }
+    ours, theirs = (f"{min(each):.0f} to {max(each):.0f} %" for each in added.values())
+    said = f"max pooling adds {ours} to the bytes moved, plain JAX's {theirs}"
+    assert said in " ".join(README.split())
+    slower = {each["family"] for each in results["summary"] if each["peer"] == "plain JAX" and each["mean"] < 1}
+    assert slower == {"global"}
 
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -82,11 +118,13 @@ def source(cell: Cell) -> str:
 @every_notebook
 def test_installs_what_it_imports(notebook: Path) -> None:
     install, *others = code(notebook)
-    assert '%pip install -q "..[notebooks]"' in source(install)
-    # Tools that run whole notebooks, including the tests, skip cells with this tag.
-    assert install["metadata"]["tags"] == ["skip-execution"]
+    found = re.search(r'^%pip install -q "\.\.\[notebooks\]"(.*)$', source(install), re.MULTILINE)
+    assert found
+    # Tools that run whole notebooks, including the tests, skip cells with the first tag; the site leaves them out.
+    assert install["metadata"]["tags"] == ["skip-execution", "remove-cell"]
     assert not [cell for cell in others if "%pip" in source(cell)]
     given = {re.split(r"[>=<]", requirement)[0] for requirement in EXTRA["notebooks"]} | {"jax", "numpy", "jaxpool"}
+    given |= {*found[1].split()}
     distributions = packages_distributions()
     text = "\n".join(re.sub(r"^%.*$", "", source(cell), flags=re.MULTILINE) for cell in code(notebook))
     nodes = list(ast.walk(ast.parse(text)))

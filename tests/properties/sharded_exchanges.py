@@ -1,8 +1,10 @@
 """On eight virtual devices, run by `test_sharding`: what devices send each other is little more than has to be sent."""
 
 import math
+import re
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -134,6 +136,27 @@ def test_whole_axes_are_combined_by_one_reduction(pool: Any, count: int, kind: s
     x = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(mesh_of(count, kind), POOLED))
     program = jax.jit(partial(pool, axis=(1, 2))).lower(x).compile().as_text() or ""
     assert (len(collectives(program, ANY)), bytes_sent(program)) == (1, 4 * X.shape[0] * X.shape[3])
+
+
+@SLOW
+def test_page_says_what_is_sent() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "many_devices.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|.*\| `(.*)` \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert len(rows) > 9
+    x = jax.ShapeDtypeStruct((2, 208, 16, 4), np.float32, sharding=NamedSharding(mesh_of(8, "Explicit"), POOLED))
+    for call, said in rows:
+        pool = eval(f"lambda x: {call}", {**vars(jaxpool), "jaxpool": jaxpool})
+        program = jax.jit(value_and_gradient(pool)).lower(x).compile().as_text() or ""
+        received = bytes_sent(program) / (4 * x.size / x.shape[1])
+        assert f"{received:.{len(said.partition('.')[2])}f}" == said, call
+
+
+@SLOW
+def test_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "many_devices.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(compile(program, "many_devices.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)$", program, re.MULTILINE)
 
 
 KERNEL = np.random.default_rng(3).normal(size=(3, 3, 8, 8)).astype(np.float32)
