@@ -56,8 +56,8 @@ def check_no_mask(function: str, name: str, given: Any) -> None:
     """Raise if what is given is a masked array of NumPy."""
     if isinstance(given, np.ma.MaskedArray):
         raise TypeError(
-            f"{function}: {name} is a masked array, whose mask would be lost; give {name}.data, and which cells of x "
-            f"to leave out by where=~np.ma.getmaskarray(x)"
+            f"{function}: {name} is a masked array, whose mask would be lost; give {name}.data, and to ignore masked "
+            f"cells of x where=~np.ma.getmaskarray(x)"
         )
 
 

@@ -178,7 +178,7 @@ def _evaluate(
     else:
         both = "both" if output_size is not None else "neither"
         raise ValueError(
-            f"{function}: give output_size or output_ratio, got {both}; write output_size={(4,) * len(axes)} for so "
+            f"{function}: give output_size or output_ratio, got {both}; write output_size={(4,) * len(axes)} for that "
             f"many windows, or output_ratio=0.5"
         )
     for a, kernel, count in zip(axes, kernels, counts, strict=True):
