@@ -29,7 +29,14 @@ from jaxpool._jax.primitives import by_platform
 from jaxpool._jax.stages import materialize, stage
 from jaxpool._window import Window
 from jaxpool._windows import select
-from jaxpool._windows.cells import MOST_COMBINED, holds_all_cells, most_holders, pad_windows, slices_at_offsets
+from jaxpool._windows.cells import (
+    MOST_COMBINED,
+    holds_all_cells,
+    most_holders,
+    pad_windows,
+    present_cells,
+    slices_at_offsets,
+)
 from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, pad, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
@@ -270,7 +277,10 @@ def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window
         # Low padding and leading masked cells win only if no cell is better.
         if first is not None:
             offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
-        elif select.may_start_with_padding(window):
+        elif window.has_footprint and not window.is_full:
+            _, real = _select(present_cells(None, window, x.ndim), window, lax.max)
+            offsets = jnp.maximum(offsets, real)
+        elif any(axis.low for axis in window.axes):
             offsets = jnp.maximum(offsets, select.first_real_offsets(x.ndim, window, offsets.dtype))
         recorded.append(offsets)
     return x, tuple(recorded)
