@@ -80,13 +80,15 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
     """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
-    lowerings = {
-        platform: lambda cotangent, step=step: step(divided(cotangent, divisor), window)
-        for platform, step in (("cpu", _spread_on_cpu), ("tpu", _spread_on_tpu))
-    }
-    # Dividing the outputs first, which are read many times, would be a separate kernel.
-    lowerings["gpu"] = lambda cotangent: divided(_spread_on_gpu(cotangent, window), divisor)
-    return by_platform(cotangent, **lowerings)
+
+    def sent(spread: Callable[..., jax.Array], cotangent: jax.Array) -> jax.Array:
+        return spread(divided(cotangent, divisor), window)
+
+    def on_gpu(cotangent: jax.Array) -> jax.Array:
+        # Dividing the outputs first, which are read many times, would be a separate kernel.
+        return divided(_spread_on_gpu(cotangent, window), divisor)
+
+    return by_platform(cotangent, cpu=partial(sent, _spread_on_cpu), gpu=on_gpu, tpu=partial(sent, _spread_on_tpu))
 
 
 def _reduce_anywhere(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -277,8 +279,8 @@ def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window
         # Low padding and leading masked cells win only if no cell is better.
         if first is not None:
             offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
-        elif window.has_footprint and not window.is_full:
-            _, real = _select(present_cells(None, window, x.ndim), window, lax.max)
+        elif window.has_footprint and (present := present_cells(None, window, x.ndim)) is not None:
+            _, real = _select(present, window, lax.max)
             offsets = jnp.maximum(offsets, real)
         elif any(axis.low for axis in window.axes):
             offsets = jnp.maximum(offsets, select.first_real_offsets(x.ndim, window, offsets.dtype))
