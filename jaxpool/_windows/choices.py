@@ -73,7 +73,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     Sums of 16-bit floats are float32.
     """
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), reduction_dtype(op, x.dtype))
-    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, "tpu": _reduce_on_tpu, PORTABLE: _reduce_anywhere}
+    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, PORTABLE: _reduce_anywhere}
     lowerings = {platform: partial(step, window=window, op=op) for platform, step in steps.items()}
     return by_platform(x, **lowerings, like=like)
 
@@ -119,28 +119,19 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    x = x.astype(reduction_dtype(op, x.dtype))
+    x, native = x.astype(reduction_dtype(op, x.dtype)), known_platform() == "tpu"
     for part in order(window):
         if part.has_footprint:
             x = reduce_footprint(x, part, op)
         elif reduces_whole_axes(part):
             x = reduce_by_axes(x, part, op)
-        elif takes_pieces(part):
+        elif takes_pieces(part) and not native:
             x = reduce_in_pieces(x, part, op)
-        elif part.cells <= MOST_TERMS:
+        elif part.cells <= MOST_TERMS and not native:
             x = reduce_by_slices(x, part, op)
         else:
-            # It computes four results at once.
+            # It is native on a TPU, and computes four results at once on a GPU.
             x = reduce_by_reduce_window(x, part, op)
-    return x
-
-
-def _reduce_on_tpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    x = x.astype(reduction_dtype(op, x.dtype))
-    if window.has_footprint:
-        return reduce_footprint(x, window, op)
-    for part in order(window):
-        x = (reduce_by_axes if reduces_whole_axes(part) else reduce_by_reduce_window)(x, part, op)
     return x
 
 
