@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -278,15 +278,6 @@ class FootprintWindow(Window):
         for axis in self.axes:
             shape[axis.axis] = axis.size
         return () if covered.all() else (covered.reshape(shape),)
-
-    def first_real_numbers(self, rank: int) -> Any:
-        """The row-major number, in the box, of the first real cell of each window; 0 if there is none."""
-        along = [_present(axis, padding=False) for axis in self.axes]
-        numbers = np.zeros([present.shape[1] for present in along], np.int64)
-        for kinds in np.ndindex(numbers.shape):
-            real = reduce(np.multiply.outer, (each[:, kind] for each, kind in zip(along, kinds, strict=True)))
-            numbers[kinds] = np.argmax(self.footprint.held & real)
-        return self._of_windows(numbers, rank)
 
     def _of_windows(self, values: np.ndarray, rank: int) -> Any:
         """The values of all windows, from those of each kind along the pooled axes."""

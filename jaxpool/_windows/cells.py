@@ -92,10 +92,7 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
 
 def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tuple[Arrays, Window]:
     """Arrays, each with its fill, as `pad_windows` returns them, and the windows on them; bins become tiles."""
-    if window.has_bins:
-        filled = [(copy_to_tiles(array, window, fill), fill) for array, fill in filled]
-        window = as_tiles(window)
-    return tuple(pad_windows(array, window, fill) for array, fill in filled), window
+    return tuple(pad_windows(array, window, fill) for array, fill in filled), as_tiles(window)
 
 
 def cells_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.Array]:
@@ -157,12 +154,11 @@ def with_zeros_in_padding(
 
 def as_tiles(window: Window) -> Window:
     """Return the windows on the result of `copy_to_tiles`."""
-    return Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
-
-
-def in_tiles(array: jax.Array, window: Window, fill: Any) -> tuple[jax.Array, Window]:
-    """The copies of `copy_to_tiles`, and the windows on them."""
-    return copy_to_tiles(array, window, fill), as_tiles(window)
+    return (
+        window
+        if not window.has_bins
+        else Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
+    )
 
 
 def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:

@@ -29,7 +29,14 @@ from jaxpool._jax.primitives import by_platform
 from jaxpool._jax.stages import materialize, stage
 from jaxpool._window import Window
 from jaxpool._windows import select
-from jaxpool._windows.cells import MOST_COMBINED, holds_all_cells, most_holders, pad_windows, slices_at_offsets
+from jaxpool._windows.cells import (
+    MOST_COMBINED,
+    holds_all_cells,
+    most_holders,
+    pad_windows,
+    present_cells,
+    slices_at_offsets,
+)
 from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, pad, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
@@ -66,20 +73,22 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     Sums of 16-bit floats are float32.
     """
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), reduction_dtype(op, x.dtype))
-    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, "tpu": _reduce_on_tpu, PORTABLE: _reduce_anywhere}
+    steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, PORTABLE: _reduce_anywhere}
     lowerings = {platform: partial(step, window=window, op=op) for platform, step in steps.items()}
     return by_platform(x, **lowerings, like=like)
 
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
     """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
-    lowerings = {
-        platform: lambda cotangent, step=step: step(divided(cotangent, divisor), window)
-        for platform, step in (("cpu", _spread_on_cpu), ("tpu", _spread_on_tpu))
-    }
-    # Dividing the outputs first, which are read many times, would be a separate kernel.
-    lowerings["gpu"] = lambda cotangent: divided(_spread_on_gpu(cotangent, window), divisor)
-    return by_platform(cotangent, **lowerings)
+
+    def sent(spread: Callable[..., jax.Array], cotangent: jax.Array) -> jax.Array:
+        return spread(divided(cotangent, divisor), window)
+
+    def on_gpu(cotangent: jax.Array) -> jax.Array:
+        # Dividing the outputs first, which are read many times, would be a separate kernel.
+        return divided(_spread_on_gpu(cotangent, window), divisor)
+
+    return by_platform(cotangent, cpu=partial(sent, _spread_on_cpu), gpu=on_gpu, tpu=partial(sent, _spread_on_tpu))
 
 
 def _reduce_anywhere(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -110,28 +119,19 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    x = x.astype(reduction_dtype(op, x.dtype))
+    x, native = x.astype(reduction_dtype(op, x.dtype)), known_platform() == "tpu"
     for part in order(window):
         if part.has_footprint:
             x = reduce_footprint(x, part, op)
         elif reduces_whole_axes(part):
             x = reduce_by_axes(x, part, op)
-        elif takes_pieces(part):
+        elif takes_pieces(part) and not native:
             x = reduce_in_pieces(x, part, op)
-        elif part.cells <= MOST_TERMS:
+        elif part.cells <= MOST_TERMS and not native:
             x = reduce_by_slices(x, part, op)
         else:
-            # It computes four results at once.
+            # It is native on a TPU, and computes four results at once on a GPU.
             x = reduce_by_reduce_window(x, part, op)
-    return x
-
-
-def _reduce_on_tpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    x = x.astype(reduction_dtype(op, x.dtype))
-    if window.has_footprint:
-        return reduce_footprint(x, window, op)
-    for part in order(window):
-        x = (reduce_by_axes if reduces_whole_axes(part) else reduce_by_reduce_window)(x, part, op)
     return x
 
 
@@ -270,7 +270,10 @@ def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window
         # Low padding and leading masked cells win only if no cell is better.
         if first is not None:
             offsets = jnp.maximum(offsets.astype(first[number].dtype), first[number])
-        elif select.may_start_with_padding(window):
+        elif window.has_footprint and (present := present_cells(None, window, x.ndim)) is not None:
+            _, real = _select(present, window, lax.max)
+            offsets = jnp.maximum(offsets, real)
+        elif any(axis.low for axis in window.axes):
             offsets = jnp.maximum(offsets, select.first_real_offsets(x.ndim, window, offsets.dtype))
         recorded.append(offsets)
     return x, tuple(recorded)

@@ -24,11 +24,12 @@ from jax import lax
 from jaxpool._jax.stages import materialize, private_copy, stage
 from jaxpool._window import Window
 from jaxpool._windows.cells import (
+    as_tiles,
     cells_at_offsets,
     combine_devices,
+    copy_to_tiles,
     fold_offsets,
     fold_windows,
-    in_tiles,
     join_blocks,
     pad_windows,
     split_blocks,
@@ -48,8 +49,7 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
     Not for maxima and minima of windows that do not overlap on a CPU, not even of a single window: the CPU's reduction
     may drop NaN.
     """
-    if window.has_bins:
-        x, window = in_tiles(x, window, identity(op, x.dtype))
+    x, window = copy_to_tiles(x, window, identity(op, x.dtype)), as_tiles(window)
     if any(axis.low > 0 or axis.overhang > 0 for axis in window.axes):
         x = private_copy(x, identity(op, x.dtype))
     return native_reduce_window(x, window, op)

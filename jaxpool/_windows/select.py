@@ -25,15 +25,15 @@ import numpy as np
 from jax import lax
 
 from jaxpool._jax.stages import materialize, stage
-from jaxpool._kernels import FootprintWindow
 from jaxpool._sizes import copied_cells
 from jaxpool._window import Window, WindowAxis
 from jaxpool._windows.cells import (
     MOST_UNROLLED,
+    as_tiles,
     cells_at_offsets,
+    copy_to_tiles,
     fold_offsets,
     fold_windows,
-    in_tiles,
     is_looped,
     join_blocks,
     most_holders,
@@ -47,8 +47,6 @@ from jaxpool._windows.reduce import equal_steps, join_pieces
 
 # The extreme of every window, and the row-major offset of the first cell that has it.
 Winner = tuple[jax.Array, jax.Array]
-# With more cells, reading at a position that is data is faster than a comparison for each cell.
-_MOST_COMPARISONS = 64
 # One array for each of the windows that are taken in turn.
 Offsets = tuple[jax.Array, ...]
 Winners = tuple[jax.Array, Offsets]
@@ -146,18 +144,8 @@ def no_offset(window: Window) -> Any:
     return np.array(window.cells, np.min_scalar_type(window.cells))[()]
 
 
-def may_start_with_padding(window: Window) -> bool:
-    """Whether a cell of padding may come before all real cells of a window, in row-major order."""
-    return any(axis.low or (window.has_footprint and axis.overhang > 0) for axis in window.axes)
-
-
 def first_real_offsets(rank: int, window: Window, dtype: np.dtype) -> jax.Array:
-    """The offset of the first cell of every window that is not low padding, broadcastable against the output.
-
-    With a footprint it is the first cell that is no padding at all, as the first one may be in the high padding.
-    """
-    if isinstance(window, FootprintWindow):
-        return jnp.asarray(window.first_real_numbers(rank), dtype)
+    """The offset of the first cell of every window that is not low padding, broadcastable against the output."""
     # One for each axis, joined in the program, which need not read a table of them all.
     along = (jnp.asarray(axis.first_real_offsets(rank), dtype) for axis in window.axes)
     return encode(along, [axis.kernel for axis in window.axes[1:]])
@@ -194,9 +182,9 @@ def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[W
 
 def _read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """Read the cell of every window at its row-major offset; 0 at the offset that no cell has."""
-    if window.has_bins:
-        x, window = in_tiles(x, window, 0)
-    if window.held <= _MOST_COMPARISONS:
+    x, window = copy_to_tiles(x, window, 0), as_tiles(window)
+    # Reading more cells at a position that is data is faster than a comparison for each.
+    if not is_looped(window):
         return _read_by_comparison(x, offsets, window)
     return (_read_in_blocks if window.tiles else _read_at_positions)(pad_windows(x, window, 0), offsets, window)
 

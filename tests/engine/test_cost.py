@@ -176,7 +176,7 @@ def test_programs_grow_with_the_logarithm_of_the_window(name: str) -> None:
 
 
 def test_medians_of_few_cells_are_networks() -> None:
-    for cells, most in ((3, 4), (9, 30), (25, 312)):
+    for cells, most in ((3, 4), (9, 36), (25, 312)):
         program = lowered(partial(jaxpool.median_pool, kernel_size=(cells,), stride=1), jnp.zeros((2, 300), np.float32))
         assert len(re.findall(r"stablehlo\.(?:minimum|maximum)", program)) <= most
 
