@@ -39,6 +39,10 @@ _CONTEXT = """# {name}: {known_as}
 
 {summary}
 
+```{{raw}} html
+<!-- MOVING WINDOW: {name} -->
+```
+
 ```{{eval-rst}}
 .. currentmodule:: jaxpool
 
@@ -138,10 +142,11 @@ def put_moving_window(app: Sphinx, page: str, template: str, context: dict[str, 
 
     def moving(comment: re.Match[str]) -> str:
         shown = moving_window(comment[1])
-        if page.startswith(FOLDER):
+        if not shown or 'figure class="pool"' in context["body"]:
             return shown
-        # Where there is no picture besides: open, or the picture if there is no JavaScript.
-        return f"<noscript>{figure(comment[1])}</noscript>{shown.replace('<details', '<details open', 1)}"
+        # Where there is no picture besides it is open; without JavaScript, the picture of the pool takes its place.
+        picture = "" if comment[1] in KERNELS else f"<noscript>{figure(comment[1])}</noscript>"
+        return picture + shown.replace("<details", "<details open", 1)
 
     context["body"] = re.sub(r"<!-- MOVING WINDOW: (\w+) -->", moving, context.get("body", ""))
 

@@ -1,6 +1,5 @@
 /* A window that moves over a small image: the result of a pool, and the gradient of its sum, redrawn at every change.
-   Its controls and its pools are in `docs/moving_window.html`. Tests hold what `MovingWindow.evaluate` computes to
-   jaxpool, and run what `MovingWindow.calls` says. */
+   Controls and pools are in `docs/moving_window.html`. Tests hold `evaluate` to jaxpool, and run what `calls` says. */
 const MovingWindow = (() => {
   const range = (count) => Array.from({ length: count }, (_, i) => i);
   const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
@@ -45,7 +44,7 @@ const MovingWindow = (() => {
     const cell = (place) =>
       place < -low || place >= n + high ? null : (inside(place) ?? COPIES[padding]?.(place, n) ?? -1);
     const windows = range(count).map((i) => range(kernel).map((j) => i * stride - low + j * dilation));
-    return { low, high, extra: count > Math.max(floor, 0), cell, windows, formula };
+    return { low, high, extra: count !== floor, cell, windows, formula };
   }
   function cellAt({ cell }, n, row, column) {
     const [i, j] = [cell(row), cell(column)];
@@ -104,30 +103,31 @@ const MovingWindow = (() => {
     logits: (x, _, members, { size }) => weighted(x, members.map(({ cell }) => Math.exp((cell % size) % 3))),
     blur: (x, _, members, { kernel: k }) => weighted(x, members.map(({ at: [i, j] }) => row(k, i) * row(k, j))),
   };
-
   function evaluate(s) {
-    const [axis, { of, padding, winner }] = [along(s), ABOUT[s.pool]];
+    const [axis, k, { of, padding, winner, footprint }] = [along(s), s.kernel, ABOUT[s.pool]];
     const counts = { zeros: true, counts: s.include, ignored: s.include }[padding];
     const gradient = s.x.map(() => 0);
     const results = axis.windows.flatMap((rows) => axis.windows.map((columns) => {
       const pairs = rows.flatMap((row, i) => columns.map((column, j) => ({ row, column, at: [i, j] })));
-      const cells = pairs.map((pair) => ({ ...pair, cell: cellAt(axis, s.size, pair.row, pair.column) }));
+      const box = pairs.map((pair) => ({ ...pair, cell: cellAt(axis, s.size, pair.row, pair.column) }));
+      const cells = box.filter(({ at }) => !footprint || sum(at.map((i) => Math.abs(2 * i + 1 - k))) <= k);
       const real = cells.filter(({ cell }) => s.mask[cell]);
       const members = [...real, ...cells.filter(({ cell }) => counts && cell < 0)];
       const x = members.map(({ cell }) => s.x[cell] ?? 0);
       const [value, slopes, weights = slopes] = x.length ? POOLS[of](x, s.number, members, s) : [0, []];
       members.forEach((member, i) => (member.weight = weights[i]));
       real.forEach(({ cell }, i) => (gradient[cell] += slopes[i]));
-      return { value, members, rows, columns, index: winner && (members[slopes.indexOf(1)]?.cell ?? -1) };
+      const index = winner && (members[slopes.indexOf(1)]?.cell ?? -1);
+      return { value, members, rows, columns, index, empty: cells.every(({ cell }) => (cell ?? -1) < 0) };
     }));
-    const empty = axis.windows.some((places) => places.every((place) => (axis.cell(place) ?? -1) < 0));
-    const error = empty && (!counts || of === "mixed") ? "a window holds only padding" : "";
+    const error = results.some(({ empty }) => empty) && (!counts || of === "mixed") && "a window holds only padding";
     return { axis, counts, results, gradient, error: results.length ? error : "no window fits" };
   }
 
   // What to write for x and a mask of shape (N, H, W, C), in PyTorch (N, C, H, W), or what a library has not.
   function calls(s) {
-    const [{ low, high, extra }, { number, array, windows, padding, torch, flax }] = [along(s), ABOUT[s.pool]];
+    const { number, array, windows, padding, torch, flax, name = s.pool, kernel = "(K, K)" } = ABOUT[s.pool];
+    const { low, high, extra } = along(s);
     const [k, masked, copied] = [s.kernel, s.mask.includes(false), s.padding in COPIES && low + high > 0];
     const [usual, unpadded] = s.pool === "blur_pool" ? [2, "REFLECT"] : [k, 0];
     const twice = (value) => `(${value}, ${value})`;
@@ -136,7 +136,7 @@ const MovingWindow = (() => {
     const [stride, dilation] = windows ? [] : [s.stride !== usual && s.stride, s.dilation > 1 && s.dilation];
     const added = s.padding !== unpadded && JSON.stringify(s.padding);
     const ours = { stride, padding: added, dilation, ceil_mode: s.ceil && "True", count_include_pad: counts };
-    const sizes = { bins: twice(s.bins), all: "" }[windows] ?? twice(k) + named(ours);
+    const sizes = windows === "all" ? "" : kernel.replaceAll("K", windows ? s.bins : k) + (windows ? "" : named(ours));
     const given = ["x", number && String(s.number), array, sizes].filter(Boolean).join(", ");
     const call = (library, template, sizes, ...missing) => {
       const [, what] = [[!template, s.pool], [masked, "masks"], ...missing].find(([is]) => is) ?? [];
@@ -150,7 +150,7 @@ const MovingWindow = (() => {
     const around = s.padding === "SAME" ? '"SAME"' : low + high > 0 && twice(`(${low}, ${high})`);
     const strides = { strides: s.stride > 1 && twice(s.stride), padding: around, count_include_pad: uncounted };
     return [
-      `jaxpool.${s.pool}(${given}, axis="NHWC"${named({ where: masked && "mask" })})`,
+      `jaxpool.${name}(${given}, axis="NHWC"${named({ where: masked && "mask" })})`,
       call("PyTorch", torch, (windows ? s.bins : k) + named({ stride, padding: low, ...theirs }),
         [dilation && !/max/.test(torch), "dilation here"], [extra && /lp/.test(torch), "partial windows here"],
         [!windows && (copied || low !== high || 2 * low > most), "such padding here"]),

@@ -94,7 +94,8 @@ def test_windows_that_move(site: Path) -> None:
     for name in FUNCTIONS:
         page = (site / "reference" / f"{name}.html").read_text(encoding="utf-8")
         assert re.findall(r" selected>(\w+_pool\w*)</option>", page) == [name] * (name in pools)
-    assert '<details open class="moving-window">' in (site / "conventions.html").read_text(encoding="utf-8")
+    for page in ("conventions", "reference/bins", "reference/footprint"):
+        assert '<details open class="moving-window">' in (site / f"{page}.html").read_text(encoding="utf-8")
     assert (site / "_static" / "moving_window.js").read_text(encoding="utf-8").count("\n") <= 250
 
 

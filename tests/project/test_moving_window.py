@@ -42,7 +42,7 @@ Settings = dict[str, Any]
 def drawn(draw: random.Random, pool: str) -> Settings:
     """Settings that the controls allow, most of them with every cell."""
     _, least, most, step, _ = POOLS[pool].get("number", "p 1 1 1 1").split()
-    size, steps = draw.randint(1, 9), round((float(most) - float(least)) / float(step))
+    size, steps = min(draw.randint(1, 12), 9), round((float(most) - float(least)) / float(step))
     number = round(float(least) + float(step) * draw.randint(0, steps), 6)
     kept = draw.choice([1, 1, 0.7, 0.3])
     return {
@@ -62,9 +62,10 @@ def drawn(draw: random.Random, pool: str) -> Settings:
 
 
 def settings() -> list[Settings]:
+    """200 of all pools, and as many of those that other libraries have."""
     draw = random.Random(0)
-    pools = list(POOLS) * (200 // len(POOLS) + 1)
-    return [drawn(draw, pool) for pool in pools[:200]]
+    elsewhere = [name for name, attributes in POOLS.items() if "torch" in attributes or "flax" in attributes]
+    return [drawn(draw, pools[number % len(pools)]) for pools in (list(POOLS), elsewhere) for number in range(200)]
 
 
 def in_browser(folder: Path, program: str) -> Any:
@@ -100,7 +101,13 @@ def names_of(given: Settings) -> dict[str, Any]:
     """What the calls of jaxpool name besides x."""
     x = array_of(given)
     columns = np.broadcast_to(np.arange(given["size"])[:, None] % 3.0, x.shape)
-    return {"jaxpool": jaxpool, "mask": np.reshape(given["mask"], x.shape), "weights": columns, "logits": columns}
+    return {
+        "jaxpool": jaxpool,
+        "np": np,
+        "mask": np.reshape(given["mask"], x.shape),
+        "weights": columns,
+        "logits": columns,
+    }
 
 
 def chosen(result: Any, given: Settings) -> tuple[Any, Any]:
@@ -114,7 +121,7 @@ def chosen(result: Any, given: Settings) -> tuple[Any, Any]:
 @pytest.mark.usefixtures("for_this_platform")
 @pytest.mark.parametrize("pool", POOLS)
 def test_values_and_gradients_are_those_of_jaxpool(evaluated: list[tuple[Settings, Any]], pool: str) -> None:
-    shown = [(given, page) for given, page in evaluated if given["pool"] == pool]
+    shown = [(given, page) for given, page in evaluated[:200] if given["pool"] == pool]
 
     def pooled(given: Settings, page: Any) -> Any:
         def total(x: jax.Array) -> Any:
@@ -128,7 +135,7 @@ def test_values_and_gradients_are_those_of_jaxpool(evaluated: list[tuple[Setting
             with pytest.raises(ValueError, match=r"only padding|spans"):
                 jax.eval_shape(lambda given=given, page=page: pooled(given, page))
     shown = [(given, page) for given, page in shown if not page["error"]]
-    assert len(shown) >= 3
+    assert len(shown) >= 2
     for (given, page), result in zip(shown, compiled_fast(lambda: [pooled(*each) for each in shown])(), strict=True):
         (_, (values, indices)), gradient = result
         assert values.shape == (1, page["count"], page["count"], 1), given
@@ -152,7 +159,7 @@ def test_calls_of_other_libraries_give_what_is_shown(evaluated: list[tuple[Setti
         names, make = {"nn": pytest.importorskip("flax.linen")}, jnp.asarray
     calls = [(given, page, page["calls"][1 + (library == "Flax")]) for given, page in evaluated if not page["error"]]
     calls = [each for each in calls if not each[-1].startswith("#")]
-    assert len(calls) > 10
+    assert len(calls) > 20
     for given, page, call in calls:
         # Flax divides by integers.
         with jax.numpy_dtype_promotion("standard"):
