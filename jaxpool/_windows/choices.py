@@ -298,8 +298,8 @@ def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
     platform = known_platform()
     if window.has_footprint and platform != PORTABLE:
         lowering = select.select_footprint
-    elif platform == "cpu" and window.tiles and (window.cells > 64 or window.is_single):
-        # Faster than strided slices for a single window; beyond 64 cells it keeps the program short.
+    elif platform == "cpu" and window.tiles and (window.has_bins or window.cells > 64 or window.is_single):
+        # Faster than strided slices for bins and a single window; beyond 64 cells it keeps the program short.
         lowering = select.select_by_blocks
     elif platform in ("gpu", "tpu") and reduces_whole_axes(window):
         lowering = select.select_by_axes

@@ -24,8 +24,8 @@ from jax import lax
 
 from jaxpool._jax.platforms import known_platform
 from jaxpool._jax.stages import materialize
-from jaxpool._window import Window, WindowAxis, numbers
-from jaxpool._windows.cells import as_tiles, combine_copies, copy_to_tiles
+from jaxpool._window import BinAxis, Window, WindowAxis, numbers
+from jaxpool._windows.cells import as_tiles, combine_copies, copy_to_tiles, take
 from jaxpool._windows.operations import Arrays, merge_axis, pad, split_axis
 
 Covered = jax.Array | bool
@@ -51,6 +51,10 @@ def gather_windows(
     entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other.
     """
     if window.has_bins:
+        (axis, *others) = window.axes
+        if known_platform() == "cpu" and isinstance(axis, BinAxis) and axis.output <= axis.size and not others:
+            # 0.2 to 0.7 of the time of copies. Kernels of a GPU would move 11 times the bytes.
+            return _gather_from_bins(contribution, outputs, axis, inputs)
         copies = [(copy_to_tiles(array, window, fill), fill) for array, fill in inputs]
         return combine_copies(gather_windows(contribution, outputs, as_tiles(window), copies), window)
     held = set(window.numbers) if window.has_footprint else None
@@ -72,6 +76,33 @@ def gather_windows(
         total = added if total is None else total + added
     assert total is not None, "every window holds a cell"
     return _merge(total, axes)
+
+
+def _gather_from_bins(
+    contribution: Contribution,
+    outputs: Sequence[tuple[jax.Array, Any]],
+    axis: BinAxis,
+    inputs: Sequence[tuple[jax.Array, Any]],
+) -> jax.Array:
+    """The same for bins along one axis: a term for each of the bins that may hold a cell."""
+    period = replace(axis.period(), axis=axis.axis + 1)
+
+    def split(array: jax.Array, size: int) -> jax.Array:
+        constant = array.shape[axis.axis] == 1
+        return lax.expand_dims(array, [axis.axis]) if constant else split_axis(array, axis.axis, size)
+
+    bins = [split(array, period.output) for array, _ in outputs]
+    cells = tuple(split(array, period.size) for array, _ in inputs)
+    total = None
+    for bin, held, places in zip(*map(materialize, period.holders()), strict=True):
+        windows = tuple(
+            array if array.shape[period.axis] == 1 else take(array, bin, period.axis, 0, inside=True) for array in bins
+        )
+        rank = windows[0].ndim
+        added = contribution(period.along(places, rank), period.along(held, rank), windows, cells)
+        total = added if total is None else total + added
+    assert total is not None, "every cell is in a bin"
+    return merge_axis(total, axis.axis)
 
 
 @dataclass(frozen=True)
