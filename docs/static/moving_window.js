@@ -213,7 +213,7 @@ const MovingWindow = (() => {
       }, here);
       const result = ({ value, index }) => ["", short(value), /indices/.test(s.pool) ? short(index) : ""];
       show(output, 0, error ? 0 : count, (i, j) => result(results[i * count + j]), { rows: [at[0]], columns: [at[1]] });
-      const slope = (i) => [s.mask[i] ? "" : "masked", short(gradient[i]), "", gradient[i]];
+      const slope = (i) => [s.mask[i] ? "" : "masked", error ? "" : short(gradient[i]), "", error ? 0 : gradient[i]];
       show(slopes, 0, n, (i, j) => slope(i * n + j), here);
       const winner = here.index >= 0 ? `, won by x[${Math.floor(here.index / n)}, ${here.index % n}]` : "";
       const status = error ? `jaxpool raises: ${error}` : `result[${at.join(", ")}] = ${short(here.value)}${winner}`;
