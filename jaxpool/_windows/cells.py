@@ -321,19 +321,11 @@ def fold_offsets(
         # With cells first, a block is contiguous, without all the cells between those of a block in an array.
         row = Window((WindowAxis(0, window.cells, window.cells, window.cells, 1, 0, 0, 1),))
         first = tuple(_cells_first(array, window) for array in padded)
-        return _fold_offsets(
-            lambda result, cells, number: step(result, tuple(each[0] for each in cells), number),
-            start,
-            first,
-            row,
-            most_in_block,
-        )
-    return _fold_offsets(step, start, padded, window, most_in_block)
 
+        def step_in_row(result: Any, cells: Arrays, number: Any) -> Any:
+            return step(result, tuple(each[0] for each in cells), number)
 
-def _fold_offsets(
-    step: Callable[[Any, Arrays, Any], Any], start: Any, padded: Arrays, window: Window, most_in_block: int
-) -> Any:
+        return fold_offsets(step_in_row, start, first, row, most_in_block)
     # Traced once for all offsets.
     step = jax.jit(step, inline=True)
     if not is_looped(window) or window.held <= most_in_block:
