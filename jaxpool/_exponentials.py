@@ -432,7 +432,7 @@ def _soft_mean(x: jax.Array, beta: jax.Array, present: jax.Array | None, window:
     near = jnp.where(is_infinite(near) & (beta == 0), 0, near)
     term = _as_product(_MASS_AND_MOMENT, beta, window)
     mass, moment = sum_over_cells(term, (x,), (near, beta), window, present, results=2)
-    mean = _mean_by_exponentials(window, x, near, beta, mass, lax.stop_gradient(moment), present)
+    mean = _mean_by_exponentials(window, x, near, beta, mass, moment, present)
     return jnp.where(is_infinite(near), near, near + mean)
 
 

@@ -212,7 +212,7 @@ def _mean_and_mass(
 ) -> Arrays:
     """The mean of every window, and S."""
     mass, moment = sum_over_cells(terms.mass_and_moment, (x, weights), top, window, present, results=2)
-    return _mean(window, terms, x, weights, top, mass, lax.stop_gradient(moment), present), mass
+    return _mean(window, terms, x, weights, top, mass, moment, present), mass
 
 
 @custom_rule((0, 1))
