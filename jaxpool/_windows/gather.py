@@ -91,7 +91,7 @@ def _gather_from_bins(
         constant = array.shape[axis.axis] == 1
         return lax.expand_dims(array, [axis.axis]) if constant else split_axis(array, axis.axis, size)
 
-    bins = [split(array, period.output) for array, _ in outputs]
+    bins = [split(materialize(array), period.output) for array, _ in outputs]
     cells = tuple(split(array, period.size) for array, _ in inputs)
     total = None
     for bin, held, places in zip(*map(materialize, period.holders()), strict=True):
