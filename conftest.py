@@ -1,4 +1,4 @@
-"""Names that the examples in docstrings and pages use without importing them; which notebooks run, and how."""
+"""Names that the examples in docstrings and pages use without importing them; when notebooks run, and how."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -13,8 +13,6 @@ from tests.harness.compilation import environment_of_fast_processes
 
 # The notebook that measures.
 COMPILED_AS_USUAL = ("05_speed.ipynb",)
-# Those of the default part; the others, which take longer, are left to the slow part.
-QUICK_NOTEBOOKS = ("01_tour.ipynb",)
 
 # The notebook that ports a model needs the library that the model comes from.
 collect_ignore = [] if find_spec("torch") else ["notebooks/08_from_pytorch.ipynb"]
@@ -27,9 +25,9 @@ def _names_of_examples(doctest_namespace: dict[str, object]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave long notebooks to the slow part."""
+    """Leave notebooks to the slow part."""
     for item in items:
-        if item.path.suffix == ".ipynb" and item.path.name not in QUICK_NOTEBOOKS:
+        if item.path.suffix == ".ipynb":
             item.add_marker(pytest.mark.slow)
 
 

@@ -82,9 +82,7 @@ PLACED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", slow_but(("max_pool", "avg_pool"), ("max_pool", "avg_pool", "lp_pool", "median_pool", "var_pool"))
-)
+@pytest.mark.parametrize("name", slow_but(["avg_pool"], ("max_pool", "avg_pool", "lp_pool", "median_pool", "var_pool")))
 def test_long_axes_have_no_tables_but_the_same_results(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, mask = jnp.asarray(distinct((7, 8), "tables")), jnp.asarray(np.random.default_rng(0).random((7, 8)) < 0.7)
 

@@ -4,6 +4,7 @@ Planes of infinities, ties, NaN and zeros of both signs are side by side in one 
 all of them. The windows are of every kind that some platform selects from, or routes cotangents to, in its own way.
 """
 
+import itertools
 import math
 from functools import partial
 from typing import Any
@@ -176,8 +177,13 @@ def test_rows_that_fill_vectors_and_others(size: int) -> None:
     check_gradient(x, kernel_size=(3, 3), stride=1, padding=1, axis=(2, 3))
 
 
-@pytest.mark.parametrize("platform", ["cpu", "gpu", "tpu"])
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize(
+    ("dtype", "platform"),
+    slow_but(
+        [(jnp.bfloat16, "cpu"), (jnp.bfloat16, "gpu"), (jnp.float16, "tpu")],
+        itertools.product((jnp.bfloat16, jnp.float16), ("cpu", "gpu", "tpu")),
+    ),
+)
 def test_cotangents_of_one_winner_are_rounded_once(platform: str, dtype: Any) -> None:
     # In 16 bits the small cotangents that are added to 1 would be lost one by one, before it or after it. Operation by
     # operation, since within a program a CPU keeps more bits anyway.

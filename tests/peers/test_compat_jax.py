@@ -213,9 +213,14 @@ BINS: dict[Any, list[Call]] = {
 }
 
 
+# By default every third call: since a window has two or four, of every function.
+each_share = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+
+
 @each_module
-def test_values_and_gradients(module: Any) -> None:
-    check_calls(WINDOWS[module], partial(pool_of, imported(ORIGINALS[module])), partial(pool_of, module))
+@each_share
+def test_values_and_gradients(module: Any, step: int) -> None:
+    check_calls(WINDOWS[module][::step], partial(pool_of, imported(ORIGINALS[module])), partial(pool_of, module))
 
 
 @each_module
@@ -226,8 +231,10 @@ def test_odd_calls(module: Any) -> None:
 
 
 @pytest.mark.parametrize("module", BINS, ids=ORIGINALS.get)
-def test_bins(module: Any) -> None:
-    check_calls(BINS[module], partial(pool_of, imported(ORIGINALS[module])), partial(pool_of, module), ties=False)
+@each_share
+def test_bins(module: Any, step: int) -> None:
+    theirs = partial(pool_of, imported(ORIGINALS[module]))
+    check_calls(BINS[module][::step], theirs, partial(pool_of, module), ties=False)
 
 
 @each_module

@@ -19,6 +19,7 @@ import jaxpool.morphology
 from tests.harness.compilation import compiled_fast, settings_of_users
 from tests.peers.compat_comparison import imported
 from tests.platform_faults import LIBRARIES, windows
+from tests.registry.records import slow_but
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -112,7 +113,7 @@ def haiku_network() -> tuple[Callable[..., Any], Any]:
     ("build", "original", "stand_in", "names"),
     [
         (nnx_network, "flax.nnx", "flax", {"max_pool", "avg_pool"}),
-        (haiku_network, "haiku", "haiku", {"MaxPool", "avg_pool"}),
+        pytest.param(haiku_network, "haiku", "haiku", {"MaxPool", "avg_pool"}, marks=pytest.mark.slow),
     ],
 )
 def test_model_has_the_same_gradients(
@@ -161,7 +162,7 @@ POOLS: dict[str, tuple[Any, Callable[..., jax.Array]]] = {
 
 
 @pytest.mark.parametrize(("kind", "rule"), [("Param", "jvp"), pytest.param("Variable", "vjp", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("name", slow_but(("norm_type of a mean", "weights", "x"), POOLS))
 def test_parameters_of_flax_are_differentiated(name: str, kind: str, rule: str) -> None:
     nnx, (value, pool) = imported("flax.nnx"), POOLS[name]
     expected, slopes = jax.value_and_grad(lambda value: (pool(value, rule=rule) ** 2).sum())(value)

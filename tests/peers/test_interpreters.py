@@ -15,7 +15,7 @@ from jax.experimental.jet import jet
 import jaxpool
 from tests.harness.compilation import settings_of_users
 from tests.registry.cases import distinct
-from tests.registry.records import RECORDS, one_of_each_kind
+from tests.registry.records import RECORDS, one_of_each_kind, slow_but
 
 X: Any = distinct((2, 7, 6), "portable")[:1]
 DIRECTION = distinct((2, 7, 6), "direction")[:1]
@@ -23,7 +23,8 @@ DIRECTION = distinct((2, 7, 6), "direction")[:1]
 NAMES = [name for name, record in RECORDS.items() if not record.draws or name == "stochastic_pool"]
 
 
-each_function = pytest.mark.parametrize("name", one_of_each_kind(NAMES))
+# By default a pool that selects, and one with a nonlinear rule.
+each_function = pytest.mark.parametrize("name", slow_but(("max_pool", "lp_pool"), NAMES))
 
 
 def loss(name: str) -> Callable[[jax.Array], jax.Array]:
@@ -65,7 +66,7 @@ LEARNT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("size", [(3, 3), pytest.param(jaxpool.whole, marks=pytest.mark.slow)], ids=str)
-@pytest.mark.parametrize("name", LEARNT)
+@pytest.mark.parametrize("name", slow_but(("lp_pool", "weighted_pool"), LEARNT))
 def test_derivatives_beside_masked_cells(name: str, size: Any) -> None:
     """JAX differentiates what takes the place of a masked cell, too."""
     mask = distinct(X.shape, "mask") > 0
@@ -131,7 +132,7 @@ NOT_IN_ONNX = {
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("name", NAMES)
+@each_function
 def test_onnx(name: str, request: pytest.FixtureRequest) -> None:
     if name in NOT_IN_ONNX:
         request.applymarker(pytest.mark.xfail(strict=True, reason=NOT_IN_ONNX[name]))

@@ -1,5 +1,6 @@
 """Smooth maxima, mellowmax, soft means and mixtures: limits, a β learnt through 0, digits, and cells without weight."""
 
+import itertools
 import math
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import oracle
 from tests.registry.calls import Call, check
 from tests.registry.cases import distinct
+from tests.registry.records import slow_but
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -99,7 +101,7 @@ def test_single_cells_under_a_mask_keep_their_digits(name: str, cells: int) -> N
     np.testing.assert_allclose(values, x[:, mask], rtol=3e-7)
 
 
-@some_pools
+@pytest.mark.parametrize("name", slow_but(["smooth"], POOLS))
 @pytest.mark.parametrize("platform", ["cpu", pytest.param("tpu", marks=pytest.mark.slow)])
 def test_a_large_cell_or_nan_changes_no_other_item(name: str, platform: str) -> None:
     x = np.random.default_rng(2).normal(size=(4, 7, 7, 2)).astype(np.float32)
@@ -148,8 +150,9 @@ def test_parts_of_large_arrays_are_pooled_alike(name: str) -> None:
         np.testing.assert_allclose(gradient[number], slopes[0], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["mellowmax", "soft"])
-@pytest.mark.parametrize("size", [3, 8])
+@pytest.mark.parametrize(
+    ("name", "size"), slow_but([("mellowmax", 8), ("soft", 3)], itertools.product(("mellowmax", "soft"), (3, 8)))
+)
 def test_slopes_of_a_learnt_number_far_from_zero_keep_their_digits(name: str, size: int) -> None:
     # Differences of sums would lose the square of 100, and of exponentials that of β.
     x = (100 + np.random.default_rng(1).uniform(-1, 1, (2, 8, 8, 3))).astype(np.float32)
@@ -162,8 +165,15 @@ def test_slopes_of_a_learnt_number_far_from_zero_keep_their_digits(name: str, si
         assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize("name", ["mellowmax", "soft"])
-@pytest.mark.parametrize(("dtype", "platform"), [("bfloat16", "cpu"), ("bfloat16", "tpu"), ("float16", "cpu")])
+@pytest.mark.parametrize(
+    ("name", "dtype", "platform"),
+    [
+        *(("mellowmax", "bfloat16", "cpu"), ("soft", "bfloat16", "tpu"), ("soft", "float16", "cpu")),
+        pytest.param("mellowmax", "bfloat16", "tpu", marks=pytest.mark.slow),
+        pytest.param("mellowmax", "float16", "cpu", marks=pytest.mark.slow),
+        pytest.param("soft", "bfloat16", "cpu", marks=pytest.mark.slow),
+    ],
+)
 def test_slopes_of_a_learnt_number_are_from_values_before_they_are_rounded(
     name: str, dtype: str, platform: str
 ) -> None:
@@ -175,7 +185,7 @@ def test_slopes_of_a_learnt_number_are_from_values_before_they_are_rounded(
     np.testing.assert_allclose(found, exact, rtol=1e-3)
 
 
-@some_pools
+@pytest.mark.parametrize("name", slow_but(["soft"], POOLS))
 def test_slopes_beside_infinite_cells_without_weight(name: str) -> None:
     for beta in (0.5, -0.5):
         infinite = math.copysign(np.inf, -beta)
@@ -199,7 +209,7 @@ FAR, NEAR = False, True
 ACCURACY = [(np.float32, FAR, 1e-5), (np.float32, NEAR, 0.12), (np.float64, FAR, 2e-9), (np.float64, NEAR, 2e-9)]
 
 
-@pytest.mark.parametrize(("dtype", "close", "rtol"), ACCURACY)
+@pytest.mark.parametrize(("dtype", "close", "rtol"), slow_but(ACCURACY[:2], ACCURACY))
 def test_sharp_maxima(dtype: type, close: bool, rtol: float) -> None:
     beta, scale = (np.array(one).reshape(4, 1) for one in zip(*SHARP, strict=True))
     # Ties, cells one or two units of 1/β apart, and a cell that does not count; or cells far apart.
@@ -267,7 +277,7 @@ def test_zeros_in_the_padding_far_above_all_cells_are_the_largest_ones(name: str
     np.testing.assert_allclose(found[0, 0, 0], closed[name], rtol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize("rule", ["jvp", pytest.param("vjp", marks=pytest.mark.slow)])
 def test_infinite_means_have_no_derivative(rule: Any) -> None:
     pool = partial(mellowmax_pool, kernel_size=(2,), rule=rule)
     x = np.array([-np.inf, 2.0, 1.0, 3.0])
@@ -277,7 +287,7 @@ def test_infinite_means_have_no_derivative(rule: Any) -> None:
     np.testing.assert_allclose(by_beta, [0, 0.5])
 
 
-@pytest.mark.parametrize("beta", [2.0, -2.0, 0])
+@pytest.mark.parametrize("beta", [pytest.param(2.0, marks=pytest.mark.slow), -2.0, 0])
 def test_infinite_cells(beta: float) -> None:
     for function in ("mellowmax_pool", "soft_pool") if beta else ("mellowmax_pool",):
         for cells in ("infinite", "mixed"):

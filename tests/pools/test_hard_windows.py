@@ -14,7 +14,7 @@ from tests.harness.nestings import check_two_orders
 from tests.reference.jets import Jet, evaluate
 from tests.registry.calls import RANKED, WEIGHTS, Call, compare, outcome
 from tests.registry.cases import disk, distinct, weights
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, row, slow_but
 
 _NORMS = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 16.0, 64.0])
 _BETAS = np.array([1e-3, -1e-3, 0.1, -1.0, 2.0, -30.0, 1e3, -1e3])
@@ -86,6 +86,8 @@ LEARNT = {
     "learnt mellowmax": ("mellowmax_pool", "beta", (-2.0, 0.7)),
     "learnt soft": ("soft_pool", "beta", (-2.0, 0.7)),
 }
+# Of these windows, which take long and are like others, no row runs by default.
+SLOW = ("long with gaps", "long and few", "zeros around", "large plane", "in space", "disk, stride 2")
 # Functions by windows, each of either in several rows. The first one is the one that runs by default.
 ROWS = {
     "long": ("stochastic_pool", "learnt soft", "lp_pool", "sharp", "std_pool", "weighted_pool"),
@@ -139,7 +141,11 @@ def hold(call: Call, platform: str) -> None:
 @pytest.mark.parametrize(
     ("window", "name", "platform"),
     [
-        pytest.param(window, name, platform, marks=() if number == 0 and platform == "cpu" else pytest.mark.slow)
+        row(
+            *(window, name, platform),
+            id=f"{window}-{name}-{platform}",
+            quick=number == 0 and platform == "cpu" and window not in SLOW,
+        )
         for window, names in ROWS.items()
         for number, name in enumerate(names)
         for platform in (("cpu", "tpu"), ("cpu",), ("gpu",), ("tpu",))[number % 4]
@@ -149,14 +155,7 @@ def test_values_and_derivatives(window: str, name: str, platform: str) -> None:
     hold(call_of(window, name), platform)
 
 
-@pytest.mark.parametrize(
-    "window",
-    [
-        pytest.param(one, marks=() if one in ("disk", "columns", "row") else pytest.mark.slow)
-        for one in FOOTPRINTS
-        if one != "no cell"
-    ],
-)
+@pytest.mark.parametrize("window", slow_but(("columns", "row"), [one for one in FOOTPRINTS if one != "no cell"]))
 def test_winners_among_ties_in_footprints(window: str) -> None:
     """Of NaN, infinities and zeros of either sign, with a mask that leaves windows without a cell."""
     call = call_of(window, "max_pool_with_indices", cells="mixed")
@@ -168,19 +167,19 @@ def test_winners_among_ties_in_footprints(window: str) -> None:
 @pytest.mark.parametrize(
     ("window", "name"),
     [
-        ("axis by axis", "learnt smooth"),
-        ("axis by axis", "weighted_pool"),
         ("one number each", "attention_pool"),
         *(
-            pytest.param(window, f"learnt {name}", marks=pytest.mark.slow)
+            pytest.param(window, name, marks=pytest.mark.slow)
             for window, name in (
-                ("one number each", "soft"),
-                ("one number each", "norm"),
-                ("one number each", "mellowmax"),
-                ("long tiles", "power mean"),
-                ("whole first axes", "norm"),
-                ("overlapping", "mellowmax"),
-                ("zeros around", "smooth"),
+                ("axis by axis", "learnt smooth"),
+                ("axis by axis", "weighted_pool"),
+                ("one number each", "learnt soft"),
+                ("one number each", "learnt norm"),
+                ("one number each", "learnt mellowmax"),
+                ("long tiles", "learnt power mean"),
+                ("whole first axes", "learnt norm"),
+                ("overlapping", "learnt mellowmax"),
+                ("zeros around", "learnt smooth"),
             )
         ),
     ],
@@ -206,8 +205,8 @@ _EACH: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     ("name", "layout"),
     [
         ("learnt power mean", "cut short"),
-        *((f"learnt {name}", "channels") for name in ("norm", "mellowmax")),
-        *(pytest.param(f"learnt {name}", "channels", marks=pytest.mark.slow) for name in ("smooth", "soft")),
+        ("learnt mellowmax", "channels"),
+        *(pytest.param(f"learnt {name}", "channels", marks=pytest.mark.slow) for name in ("norm", "smooth", "soft")),
         pytest.param("learnt power mean", "items", marks=pytest.mark.slow),
         *(pytest.param(f"learnt {name}", "rows", marks=pytest.mark.slow) for name in ("norm", "smooth", "soft")),
     ],

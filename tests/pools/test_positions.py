@@ -18,7 +18,9 @@ from tests.registry.cases import distinct
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
+slow = pytest.mark.slow
 each_pool = pytest.mark.parametrize("pool", [roi_align, roi_pool])
+some_pools = pytest.mark.parametrize("pool", [roi_align, pytest.param(roi_pool, marks=slow)])
 BOXES = np.array([[0.3, 0.8, 2.1, 3.3], [-1.4, 1.1, 1.9, 4.6]])
 
 
@@ -36,11 +38,11 @@ def test_kinks_take_the_derivative_of_larger_positions() -> None:
     assert jax.vmap(pool)(np.array([-1, -1.25, 4, 4.25])).tolist() == [1, 0, 8, 0]
 
 
-def test_a_box_of_the_whole_array_has_adaptive_bins() -> None:
+@pytest.mark.parametrize("bins", [*(pytest.param(one, marks=slow) for one in ((3, 2), (4, 5))), (9, 1)])
+def test_a_box_of_the_whole_array_has_adaptive_bins(bins: tuple[int, int]) -> None:
     x = distinct((2, 7, 5), "adaptive")
-    for bins in ((3, 2), (4, 5), (9, 1)):
-        found = roi_pool(x, np.array([[0, 0, 6, 4.0]]), bins)
-        np.testing.assert_array_equal(found[0], adaptive_max_pool(x, bins))
+    found = roi_pool(x, np.array([[0, 0, 6, 4.0]]), bins)
+    np.testing.assert_array_equal(found[0], adaptive_max_pool(x, bins))
 
 
 def test_bins_of_long_boxes_are_exact() -> None:
@@ -60,7 +62,11 @@ _RANDOM = {"kernel_size": (4,), "output_size": (5,), "samples": np.array([[0.25]
 
 
 @pytest.mark.parametrize(
-    ("cells", "dtype"), [("nan", "float64"), ("mixed", "bfloat16"), ("ties", "int8"), ("distinct", "bool")]
+    ("cells", "dtype"),
+    [
+        *(("nan", "float64"), ("ties", "int8")),
+        *(pytest.param(*one, marks=slow) for one in (("mixed", "bfloat16"), ("distinct", "bool"))),
+    ],
 )
 def test_hard_cells_and_other_dtypes(cells: str, dtype: str) -> None:
     check(Call("roi_pool", (2, 8, 8), _OF_BOXES, dtype=dtype, cells=cells))
@@ -81,7 +87,7 @@ def test_boxes_beyond_the_array_and_no_boxes(pool: Any) -> None:
         assert pooled.shape == (count, *shape[:-2], 2, 2)
 
 
-@each_pool
+@some_pools
 def test_boxes_without_numbers_and_infinite_corners_leave_the_others_alone(pool: Any) -> None:
     x = jnp.asarray(distinct((5, 6), "infinite"), np.float32)
     far, inf, nan = 3e38, np.inf, np.nan
@@ -107,7 +113,7 @@ def test_boxes_without_numbers_and_infinite_corners_leave_the_others_alone(pool:
     np.testing.assert_array_equal(masked, x_right)
 
 
-@pytest.mark.parametrize("pool", [roi_align, pytest.param(roi_pool, marks=pytest.mark.slow)])
+@some_pools
 def test_batches_of_boxes_and_numbers_of_boxes_to_come(pool: Any) -> None:
     images, boxes = distinct((3, 2, 5, 6), "images"), np.stack([BOXES, BOXES + 0.7, BOXES[::-1]])
 
@@ -218,7 +224,10 @@ UNPOOLED: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "rule"), [("channels last", "jvp"), ("left over", "vjp"), ("volume", "jvp")])
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("left over", "vjp"), *(pytest.param(one, "jvp", marks=slow) for one in ("channels last", "volume"))],
+)
 def test_unpooling_undoes_pooling_of_windows_that_share_no_cells(name: str, rule: Any) -> None:
     shape, parameters = UNPOOLED[name]
     x, axes = distinct(shape, name), parameters["axis"]

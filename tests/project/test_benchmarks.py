@@ -22,6 +22,7 @@ def test_everybody_computes_the_same_shape(pool: str) -> None:
         assert len(shapes) == 1, case.name
 
 
+@pytest.mark.slow
 def test_the_command_compares_and_times() -> None:
     command = [sys.executable, "-m", "benchmarks", "--case", "avg 2x2/2, 8x56", "--repetitions", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -122,6 +122,7 @@ def test_network_learns_with_smooth_and_lp_pooling(digits: Digits) -> None:
         assert np.abs(weight - first).max() > 0.1
 
 
+@pytest.mark.slow
 def test_autoencoder_learns_digits(digits: Digits) -> None:
     """A code of 2×2×8 numbers, put back where the maxima were, gives a better picture than the mean digit."""
     linen = pytest.importorskip("flax.linen")

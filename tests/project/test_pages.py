@@ -19,13 +19,14 @@ from benchmarks import report
 from jaxpool import morphology
 from tests.harness.compilation import settings_of_users
 from tests.project.importing import public_members
-from tests.registry.records import RECORDS
+from tests.registry.records import RECORDS, row
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ("README.md", "docs/index.md", "docs/models.md", "docs/from_flax.md", "docs/from_haiku.md")
 BLOCKS = [
-    pytest.param(block, id=f"{page}-{number}")
+    # Whole models of other libraries, and their training, take long.
+    row(block, id=f"{page}-{number}", quick=page != "docs/models.md" or not re.search("haiku|equinox|optax", block))
     for page in PAGES
     for number, block in enumerate(
         re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted(
     file for part in ("jaxpool", "examples", "tests", "benchmarks", "docs") for file in (ROOT / part).rglob("*.py")
 )
-TYPES = ("pyright", "--pythonpath", sys.executable)
 
 
 @pytest.mark.parametrize(
@@ -20,9 +19,7 @@ TYPES = ("pyright", "--pythonpath", sys.executable)
     [
         pytest.param(("ruff", "check"), id="lint"),
         pytest.param(("ruff", "format", "--check"), id="format"),
-        pytest.param((*TYPES, "jaxpool", "examples"), id="types"),
-        # Tests and benchmarks are not published, and take most of the time.
-        pytest.param(TYPES, id="types of all", marks=pytest.mark.slow),
+        pytest.param(("pyright", "--pythonpath", sys.executable), id="types", marks=pytest.mark.slow),
     ],
 )
 def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:

@@ -10,22 +10,24 @@ import pytest
 import jaxpool
 from tests.registry.calls import MOMENTS, RANKED
 from tests.registry.cases import PLAIN, Case, distinct
-from tests.registry.records import by_function
+from tests.registry.records import by_function, row
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
 X = distinct((2, 7, 6), "identities")
-WINDOWS: list[dict[str, Any]] = [
-    {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1))},
-    {"kernel_size": (2, 3), "stride": 2, "dilation": (2, 1), "padding": 1, "ceil_mode": True},
-]
+WINDOWS: dict[str, dict[str, Any]] = {
+    "overlapping": {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 0), (0, 1))},
+    "dilated": {"kernel_size": (2, 3), "stride": 2, "dilation": (2, 1), "padding": 1, "ceil_mode": True},
+}
 
 # A median of medians is not the median, and a weighted mean of weighted means is not that of all cells. Maxima blurred
 # along rows no longer contain the largest cells of planes.
 NO_FOLDS = (*RANKED, *MOMENTS, "soft_pool", "mixed_pool", "stochastic_pool", "max_blur_pool")
 FOLDS = [name for name, case in PLAIN.items() if "kernel_size" in case.parameters and name not in NO_FOLDS]
 
-each_window = pytest.mark.parametrize("window", WINDOWS, ids=["overlapping", "dilated"])
+each_window = pytest.mark.parametrize(
+    "window", [row(one, id=name, quick=name == "overlapping") for name, one in WINDOWS.items()]
+)
 each_sliding_function = by_function({name: case for name, case in PLAIN.items() if "kernel_size" in case.parameters})
 
 

@@ -88,7 +88,7 @@ def test_masked_cells_never_win(platform: Any, layout: str, dtype: Any) -> None:
     np.testing.assert_array_equal(indices, expected.indices)
 
 
-@by_function(PLAIN)
+@by_function(PLAIN, quick=("max_pool_with_indices", "lp_pool", "adaptive_max_pool"))
 def test_empty_windows(case: Case) -> None:
     numbers = {jnp.bfloat16: NAN, np.int8: 127, np.bool_: True}
     numbers |= {np.complex64: NAN} if RECORDS[case.function].linear else {}
@@ -117,7 +117,7 @@ def test_empty_windows(case: Case) -> None:
         assert not any(part.any() for part in derivatives)
 
 
-@by_function(PLAIN)
+@by_function(PLAIN, quick=("avg_pool", "adaptive_max_pool"))
 def test_traced_masks(case: Case) -> None:
     random = np.random.default_rng(0)
     xs = np.stack([case.x, -case.x, case.x[::-1]])
@@ -146,7 +146,7 @@ def test_traced_masks(case: Case) -> None:
             np.testing.assert_allclose(gradient, expected.backward(weights), rtol=1e-12, atol=1e-13, err_msg=name)
 
 
-@by_function(PLAIN)
+@by_function(PLAIN, quick=("max_pool_with_indices", "lp_pool", "blur_pool"))
 def test_a_mask_may_be_learnt_around(case: Case) -> None:
     # The mask is computed from the cells that are learnt. Those left out are NaN or infinite, and get zeros.
     mask = case.x > -1
@@ -167,7 +167,7 @@ def test_a_mask_may_be_learnt_around(case: Case) -> None:
         np.testing.assert_array_equal(np.where(mask, 0, second), 0)
 
 
-@by_function(PLAIN)
+@by_function(PLAIN, quick=("max_pool_with_indices", "lp_pool"))
 def test_masks_of_fewer_axes(case: Case) -> None:
     # Cells of equal magnitude, so that winners also show which cells a mask keeps. The first mask has an empty window.
     small: list[np.ndarray] = [np.array([[True]] * 3 + [[False]] * 4), np.array([[[True] * 3 + [False] * 3]] * 2)]

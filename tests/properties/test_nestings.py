@@ -71,8 +71,8 @@ _FORMS = ("number", "array", "rows", "windows")
 LEVELS = (("both", "both", "both"), ("x", "other", "x"), ("other", "both", "other"), ("other", "x", "both"))
 # The default part: each mechanism, most sorts of windows, and each form.
 _KEPT = (
-    *("lp_pool-padded", "gem_pool-masked bins", "smooth_max_pool-overlapping", "stochastic_pool-plain"),
-    *("var_pool-bins of planes", "weighted_pool-whole", "attention_pool-more bins", "mixed_pool-dilated"),
+    *("lp_pool-whole", "gem_pool-masked bins", "smooth_max_pool-overlapping", "stochastic_pool-plain"),
+    *("var_pool-bins of planes", "weighted_pool-whole", "mixed_pool-dilated"),
     *("max_pool-footprint", "max_unpool-indices", "morphology.opening", "roi_align-0"),
 )
 

@@ -100,7 +100,7 @@ def test_cotangents_of_boxes_are_summed_in_float32(pool: Any) -> None:
     assert gradient.tolist() == [264]
 
 
-@pytest.mark.parametrize("pool", [jaxpool.weighted_pool, jaxpool.attention_pool])
+@pytest.mark.parametrize("pool", [pytest.param(jaxpool.weighted_pool, marks=pytest.mark.slow), jaxpool.attention_pool])
 def test_cotangents_of_shared_weights_are_summed_in_float32(pool: Any) -> None:
     random = np.random.default_rng(0)
     x, weights = random.uniform(0, 1, (64, 64)), random.uniform(0.5, 1.5, (1, 64))
@@ -115,8 +115,13 @@ def test_cotangents_of_shared_weights_are_summed_in_float32(pool: Any) -> None:
     assert (error <= 2.0**-8 * (np.abs(expected) + 0.05)).all()
 
 
-@pytest.mark.parametrize("rule", ["jvp", "vjp"])
-@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        *(("max", "jvp"), ("avg", "vjp")),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("max", "vjp"), ("avg", "jvp"))),
+    ],
+)
 def test_gradients_of_16_bits_are_rounded_once_for_all_levels(kind: Any, rule: Any) -> None:
     x = np.random.default_rng(0).normal(size=(3, 12, 10)).astype(jnp.bfloat16)
     pool = partial(jaxpool.spatial_pyramid_pool, levels=((1, 1), (2, 2), (3, 4)), kind=kind, rule=rule)
