@@ -117,13 +117,14 @@ def speeds() -> str:
     gpu, cpu = stored("gpu")[0][1], stored("cpu")[0][1]
     rows = {row["case"]: row for results in (gpu, cpu) for row in results["cases"]}
     heads = {
-        "gpu": f"{gpu['machine']}, JAX {gpu['versions']['jax']}",
-        "cpu": f"2 CPU cores, JAX {cpu['versions']['jax']}",
+        "gpu": f"32×64×112×112, {gpu['machine']}, JAX {gpu['versions']['jax']}: values, with gradient",
+        "cpu": f"8×56×56×64, 2 CPU cores, JAX {cpu['versions']['jax']}: with gradient, × jaxpool's time (higher: "
+        "jaxpool faster)",
     }
     torch = [f"PyTorch {each['versions']['torch']}" for each in (gpu, cpu)]
-    peers = {"plain": "`reduce_window`", "reshape": "`reshape`", "flax": "Flax", "torch": torch[1]}
-    on_gpu = [[f"{heads['gpu']}: values, with gradient, ms", "jaxpool", "plain JAX", torch[0], "a copy"]]
-    on_cpu = [[f"{heads['cpu']}: with gradient", *peers.values(), "first call, s", "plain JAX's, s"]]
+    peers = {"plain": "`reduce_window`, ×", "reshape": "`reshape`, ×", "flax": "Flax, ×", "torch": f"{torch[1]}, ×"}
+    on_gpu = [[heads["gpu"], "jaxpool, ms", "plain JAX, ms", f"{torch[0]}, ms", "copying the input, ms"]]
+    on_cpu = [[heads["cpu"], *peers.values(), "jaxpool's first call, s", "plain JAX's, s"]]
     for case in ("max 2×2/2", "max 3×3/2 + 1"):
         row = rows[f"{case}, 32×64×112×112 NCHW float32"]
         times = ([row[what][who] for what in PASSES] for who in ("jaxpool", "plain", "torch", "copy"))
