@@ -68,7 +68,10 @@ ogp_social_cards = {"enable": False}
 notfound_urls_prefix = urlparse(os.environ.get("READTHEDOCS_CANONICAL_URL", "/")).path
 notfound_context = {
     "title": "No such page",
-    "body": "<h1>No such page</h1>\n\nThe menu has all pages, and the search finds functions by what they do.",
+    "body": f"""<h1>No such page</h1>
+
+<p>Go to the <a href="{notfound_urls_prefix}index.html">first page</a>. The menu has all pages, and the search finds
+functions by what they do.</p>""",
 }
 
 # In docstrings single backticks hold code, which is a link where it is a name of jaxpool, and quotes stay as they are.

@@ -59,6 +59,9 @@ _MORPHOLOGY = """# jaxpool.morphology: grey-scale dilation, erosion and their ch
    :no-members:
 ```
 
+A flat element is a size, such as `(3, 3)`, or a bool array. Floats are heights, which a dilation adds and an erosion
+subtracts: `dilation(x, np.ones((3, 3)))` is flat in scikit-image, and 1 higher here. Write `element=footprint != 0`.
+
 {entries}
 See also [](../choosing.md), [](../conventions.md) and the notebook [](../notebooks/10_morphology.ipynb).
 """
