@@ -18,7 +18,7 @@ For transformations that know only JAX's own primitives, such as jet and exports
 To compile for a platform that this machine does not have: compiling_for.
 With the arguments of PyTorch, Flax, Haiku, Equinox or Keras: the modules of jaxpool.compat.
 
-By default the last axes are pooled, as many as the window has entries. If channels come last, write axis="NHWC".
+By default the last axes are pooled, one for each entry of the window. If channels come last, write axis="NHWC".
 """
 
 import typing as _typing

@@ -102,7 +102,7 @@ def avg_pool(
 ) -> jax.Array:
     """Average pooling, or mean pooling: the average of the cells of every window.
 
-    By default the last axes are pooled, as many as `kernel_size` has entries. If channels come last, write axis="NHWC",
+    By default the last axes are pooled, one for each entry of `kernel_size`. If channels come last, write axis="NHWC",
     a letter for each axis of x: every axis except N and C is pooled.
 
     Formula along an axis: y[o] = Σ_j x[o·stride - low + j·dilation] / d[o], 0 ≤ j < kernel_size, padded and masked
@@ -207,7 +207,7 @@ def global_avg_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
-        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
+        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools all but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.

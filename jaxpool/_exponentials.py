@@ -71,9 +71,9 @@ def smooth_max_pool(
             padding, without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order.
+        ∂y/∂x[i] = w[i] = exp(β·(x[i] - y)), the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, exact at every order.
         Computed relative to the extreme of the window, weights add up to 1 for every β, to rounding. Ties share
-        equally; zeros are ordinary. A cell of -inf (for β < 0: +inf) has weight 0, a window of infinite value
+        equally; zeros are ordinary. A cell of -inf (for β < 0: +inf) has weight 0; a window whose value is infinite has
         derivative 0. NaN stays in its windows. A window where no cell or padding takes part is 0 with derivative 0.
 
     Example:
@@ -105,8 +105,8 @@ def mellowmax_pool(
     """Mellowmax pooling: the log-mean-exp of every window, between its minimum, mean and maximum.
 
     Formula along an axis: y[o] = log(Σ_j exp(β·x[o·stride - low + j·dilation])/n[o])/β, 0 ≤ j < kernel_size, with n[o]
-    the cells that take part; smoothly the mean at β = 0, and between it and the maximum (for β < 0: the minimum). It
-    equals `smooth_max_pool` - log(n)/β.
+    the cells that take part. At β = 0 it is, smoothly, the mean; elsewhere it is between the mean and the maximum (for
+    β < 0: the minimum). It equals `smooth_max_pool` - log(n)/β.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -133,10 +133,10 @@ def mellowmax_pool(
             without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = w[i] = exp(β·(x[i] - y))/n, the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, of every order; at
-        β = 0 they are 1/n and half the variance of the window. Ties share equally; zeros are ordinary. A cell of -inf
-        (for β < 0: +inf) has weight 0, a window of infinite value derivative 0. NaN stays in its windows. A window that
-        `where` empties is 0 with derivative 0.
+        ∂y/∂x[i] = w[i] = exp(β·(x[i] - y))/n, the softmax of β·x, and ∂y/∂β = Σ w[i]·(x[i] - y)/β, exact at every
+        order; at β = 0 they are 1/n and half the variance of the window. Ties share equally; zeros are ordinary. A cell
+        of -inf (for β < 0: +inf) has weight 0; a window whose value is infinite has derivative 0. NaN stays in its
+        windows. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
@@ -193,9 +193,9 @@ def soft_pool(
             without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², of every order. Ties share equally; zeros are
-        ordinary. A cell of -inf (for β < 0: +inf) has weight 0, a window of infinite value derivative 0. NaN stays in
-        its windows. A window that `where` empties is 0 with derivative 0.
+        ∂y/∂x[i] = w[i]·(1 + β·(x[i] - y)) and ∂y/∂β = Σ w[i]·(x[i] - y)², exact at every order. Ties share equally;
+        zeros are ordinary. A cell of -inf (for β < 0: +inf) has weight 0; a window whose value is infinite has
+        derivative 0. NaN stays in its windows. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])

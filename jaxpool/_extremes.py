@@ -52,7 +52,7 @@ def max_pool(
 ) -> jax.Array:
     """Max pooling: the largest cell of every window.
 
-    By default the last axes are pooled, as many as `kernel_size` has entries. If channels come last, write axis="NHWC",
+    By default the last axes are pooled, one for each entry of `kernel_size`. If channels come last, write axis="NHWC",
     a letter for each axis of x: every axis except N and C is pooled.
 
     Formula along an axis: y[o] = max over j of x[o·stride - low + j·dilation], 0 ≤ j < kernel_size, padded and
@@ -268,7 +268,7 @@ def adaptive_max_pool(
 ) -> jax.Array:
     """Adaptive max pooling: the largest cell of every bin.
 
-    By default the last axes are pooled, as many as `output_size` has entries. If channels come last, write axis="NHWC",
+    By default the last axes are pooled, one for each entry of `output_size`. If channels come last, write axis="NHWC",
     a letter for each axis of x: every axis except N and C is pooled.
 
     Formula, for one pooled axis of n cells in m bins: y[o] = max of x[i], floor(o·n/m) ≤ i < ceil((o+1)·n/m), masked
@@ -362,7 +362,7 @@ def global_max_pool(
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
+        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools all but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.

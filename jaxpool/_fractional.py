@@ -46,8 +46,8 @@ def fractional_max_pool(
 
     Formula along an axis of n cells, m windows of k cells and a sample u: y[o] = max over j of x[s(o) + j], 0 ≤ j < k,
     with s(o) = ⌊(o + u)·α⌋ - ⌊u·α⌋ for o < m - 1, α = (n - k)/(m - 1), and s(m - 1) = n - k. The windows are PyTorch's,
-    except that no two start at the same cell, as they may there by rounding for u just below 1. With several axes a
-    window is the product of its axes' windows.
+    except that no two start at the same cell, as can happen there through rounding if u is just below 1. With several
+    axes a window is the product of its axes' windows.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.

@@ -41,8 +41,8 @@ class Whole:
     """The whole of every pooled axis as a `kernel_size`: one window over all of it, as in global pools.
 
     Every pool with a `kernel_size` and a `stride` takes it, except blurs. It is a value, not a function, and needs
-    `axis`; leave out `stride`, `padding`, `dilation` and `ceil_mode`. The pooled axes remain, with size 1: index them
-    away, as in y[:, 0], or write jnp.squeeze(y, axis).
+    `axis`; leave out `stride`, `padding`, `dilation` and `ceil_mode`. The pooled axes remain, with size 1: remove them
+    by an index, as in y[:, 0], or by jnp.squeeze(y, axis).
 
     Derivative:
         That of the pool, over all cells of the pooled axes.
@@ -146,8 +146,8 @@ def footprint(cells: ArrayLike | Sequence[Any]) -> Footprint:
     All other arguments mean what they mean for the box; `stride`, for example, defaults to its shape.
 
     Args:
-        cells: Bool array, with an axis for each pooled axis, in the order of `axis`. Make it with NumPy: what `jnp`
-            makes inside `jax.jit` is traced, which is an error.
+        cells: Bool array, with an axis for each pooled axis, in the order of `axis`. Make it with NumPy: an array that
+            `jnp` makes inside `jax.jit` is traced, which is an error.
 
     Returns:
         An immutable object; equal arrays give equal footprints. The output has the same shape as for the full box.

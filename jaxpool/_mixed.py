@@ -62,7 +62,7 @@ def mixed_pool(
     Derivative:
         ∂y[o]/∂x[i] = α·[i is the winner of window o] + (1 - α)/d[o] with the divisor d[o] of the average, and
         ∂y/∂α = max - average. Ties: the first winner in row-major order takes the share of the maximum. Zeros are
-        ordinary. For α = 0 an infinite maximum takes no part, nor an infinite average for α = 1. NaN stays in its
+        ordinary. For α = 0 an infinite maximum takes no part, nor does an infinite average for α = 1. NaN stays in its
         windows. A window that `where` empties is 0 with derivative 0.
 
     Example:

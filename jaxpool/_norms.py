@@ -66,10 +66,11 @@ def lp_pool(
         ValueError: arguments do not fit x, `norm_type` is not positive, or `rule` is unknown.
 
     Derivative:
-        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), of every order. A cell of 0
-        has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or emptied
-        by `where` is 0; it and, for finite p, an infinite norm have derivative 0 at every order. Ties: for p = inf, the
-        first of the largest magnitudes in row-major order takes all. NaN stays in its windows.
+        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1) and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y), exact at every order. A
+        cell of 0 has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding
+        or emptied by `where` is 0, with derivative 0 at every order; for finite p, an infinite norm has derivative 0,
+        too. Ties: for p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in its
+        windows.
 
     Example:
         >>> jaxpool.lp_pool(jnp.array([3.0, -4.0, 0.0, 0.0]), 2, (2,))
@@ -103,7 +104,7 @@ def gem_pool(
     """Generalized-mean pooling (GeM): the power mean of the magnitudes in every window.
 
     Formula along an axis: y[o] = (Σ_j |x[o·stride - low + j·dilation]|^p/n[o])^(1/p), 0 ≤ j < kernel_size, with n[o]
-    the cells taking part: mean magnitude for p = 1, largest for p = inf. It is `lp_pool`/n^(1/p).
+    the cells taking part: the mean magnitude for p = 1, the largest for p = inf. It is `lp_pool`/n^(1/p).
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
@@ -131,10 +132,11 @@ def gem_pool(
             padding, without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, of every order. A cell
-        of 0 has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding or
-        emptied by `where` is 0; it and, for finite p, an infinite mean have derivative 0 at every order. Ties: for
-        p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in its windows.
+        ∂y/∂x[i] = sign(x[i])·(|x[i]|/y)^(p-1)/n and ∂y/∂p = y/p·Σ (|x[i]|/y)^p·log(|x[i]|/y)/n, exact at every order. A
+        cell of 0 has derivative 0, also for p < 1, where it would be infinite. A window that is all zeros, all padding
+        or emptied by `where` is 0, with derivative 0 at every order; for finite p, an infinite mean has derivative 0,
+        too. Ties: for p = inf, the first of the largest magnitudes in row-major order takes all. NaN stays in its
+        windows.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0, 4.0])
@@ -162,14 +164,14 @@ def global_gem_pool(
     """Global generalized-mean pooling (GeM): the power mean of whole axes, a descriptor used in image retrieval.
 
     Formula: y = (Σ max(x[i], ε)^p/n)^(1/p) over all i along `axis`, n of them: the mean for p = 1, the largest for
-    p = inf. Without ε it is that of the magnitudes, as in `gem_pool`.
+    p = inf. Without ε it is the power mean of the magnitudes, as in `gem_pool`.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         norm_type: Exponent p > 0: a Python number, inf included, or a learnable array of finite numbers that broadcasts
             to the output with `keepdims` (one per channel, say). Under `jax.jit` a p of 0 or less gives NaN: to keep it
             positive, train raw in p = 1 + jax.nn.softplus(raw).
-        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools those but N and C.
+        axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools all but N and C.
         eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.

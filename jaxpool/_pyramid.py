@@ -49,8 +49,8 @@ def spatial_pyramid_pool(
 
     Returns:
         Array of x's dtype (with "avg", integers and bool: float32). The first of the pooled axes, in x's order, has all
-        bins of all levels: Σ over levels of Π over pooled axes of the bins. The other pooled axes are dropped, others
-        are unchanged. Sums are in float32 or wider and rounded once.
+        bins of all levels: Σ over levels of Π over pooled axes of the bins. The other pooled axes are dropped; axes
+        that are not pooled are unchanged. Sums are in float32 or wider and rounded once.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.

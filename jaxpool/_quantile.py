@@ -133,10 +133,11 @@ def quantile_pool(
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
         method: Those of `np.quantile`. With h = q·(n-1): "linear" (w = t), "lower" (0), "higher" (1 if t > 0),
-            "midpoint" (1/2 if t > 0), "nearest" (1 if t > 1/2; halfway the even rank). With h = q·n - 1: "inverted_cdf"
-            (1 if t > 0), "averaged_inverted_cdf" (1/2 if t = 0, else 1), "interpolated_inverted_cdf" (t). With h = q·n
-            - 3/2: "closest_observation" (1, but 0 if t = 0 and ⌊h⌋ is odd). With h = q·(n + 1 - 2a) + a - 1 and w = t:
-            "hazen" (a = 1/2), "weibull" (0), "median_unbiased" (1/3), "normal_unbiased" (3/8).
+            "midpoint" (1/2 if t > 0), "nearest" (1 if t > 1/2; halfway, the even rank). With h = q·n - 1:
+            "inverted_cdf" (1 if t > 0), "averaged_inverted_cdf" (1/2 if t = 0, else 1), "interpolated_inverted_cdf"
+            (t). With h = q·n - 3/2: "closest_observation" (1, but 0 if t = 0 and ⌊h⌋ is odd). With
+            h = q·(n + 1 - 2a) + a - 1 and w = t: "hazen" (a = 1/2), "weibull" (0), "median_unbiased" (1/3),
+            "normal_unbiased" (3/8).
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).

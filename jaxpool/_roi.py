@@ -55,8 +55,9 @@ def roi_align(
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. A single int applies to every axis
             in `axis`.
         sampling_ratio: Samples per bin along each axis, an int of at least 1.
-        aligned: Whether cell i of an axis spans i to i + 1, with centre i + 1/2. If not, its centre is i, p has no -
-            1/2, and boxes shorter than a cell are taken to be one cell long, as in the first version of the method.
+        aligned: Whether cell i of an axis spans i to i + 1, with centre i + 1/2. If not, its centre is i, p has no
+            term - 1/2, and boxes shorter than a cell are taken to be one cell long, as in the first version of the
+            method.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
 
     Returns:
@@ -96,7 +97,7 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes |
 
     Formula along an axis, for a box from a to b, rounded to integers, halves away from 0: with l = max(b - a + 1, 1)
     and m bins, y[o] = max of x[a + i], ⌊o·l/m⌋ ≤ i < ⌈(o+1)·l/m⌉, cells beyond the ends of the axis left out. The high
-    corner is in the box: from 0 to n - 1 it is all of the axis, in the bins of `adaptive_max_pool`.
+    corner is in the box: a box from 0 to n - 1 is the whole axis, in the bins of `adaptive_max_pool`.
 
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes refer to this one array:
@@ -111,7 +112,7 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes |
 
     Returns:
         Array of x's dtype and of shape (count, …): the boxes, then the axes of x, the pooled ones with the sizes in
-        `output_size`. Bins that hold no cell are 0. Bins are exact; torchvision's, in float32, may hold one more.
+        `output_size`. Bins that hold no cell are 0. Bins are exact; torchvision's, in float32, may hold one more cell.
 
     Raises:
         TypeError: x is complex or not an array, a size is not an int, or another argument has the wrong type.

@@ -38,7 +38,7 @@ def stochastic_pool(
     where: ArrayLike | None = None,
     rule: Rule = "jvp",
 ) -> jax.Array:
-    """Stochastic pooling: a cell of every window drawn at random by its positive part, or the mean of such draws.
+    """Stochastic pooling: a cell of every window, drawn in proportion to its positive part, or the mean of such draws.
 
     Formula: with x₊ = max(x, 0), cell i of window o is drawn with probability p[i] = x₊[i]/Σ x₊ over the window,
     independently for each, and y[o] = x[i]. Without a key, for inference, y[o] = Σ p[i]·x[i] = Σ x₊²/Σ x₊.

@@ -129,10 +129,10 @@ def std_pool(
             only padding, without `count_include_pad`.
 
     Derivative:
-        ∂y/∂x[i] = (x[i] - m)/((n - c)·y), of every order. A window whose cells are equal is 0 with derivative 0 at
-        every order, where the standard deviation has a corner. Ties share equally; zeros are ordinary. NaN stays in its
-        windows. A window that holds an infinity is NaN, too. A window that has no more than c cells, or that `where`
-        empties, is 0 with derivative 0.
+        ∂y/∂x[i] = (x[i] - m)/((n - c)·y), exact at every order. The standard deviation has a corner where all cells are
+        equal: such a window is 0 with derivative 0 at every order. Ties share equally; zeros are ordinary. NaN stays in
+        its windows. A window that holds an infinity is NaN, too. A window that has no more than c cells, or that
+        `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([10000.0, 10002.0, 5.0, 5.0])

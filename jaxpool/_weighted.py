@@ -65,10 +65,10 @@ def weighted_pool(
         ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y/∂x[i] = w[i]/Σ w and ∂y/∂w[i] = (x[i] - y)/Σ w, of every order. Ties and zeros are ordinary. NaN stays in its
-        windows. Where y is not finite, its derivative with respect to the weights is 0, and so is that with respect to
-        the weight of a cell that is not finite. Windows with a weight of NaN pass nothing to cells. A window whose
-        weights add up to 0, or that `where` empties, is 0 with derivative 0.
+        ∂y/∂x[i] = w[i]/Σ w and ∂y/∂w[i] = (x[i] - y)/Σ w, exact at every order. Ties and zeros are ordinary. NaN stays
+        in its windows. Where y is not finite, its derivative with respect to the weights is 0, and so is that with
+        respect to the weight of a cell that is not finite. Windows with a NaN weight pass nothing to cells. A window
+        whose weights add up to 0, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])
@@ -125,9 +125,9 @@ def attention_pool(
         ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y/∂x[i] = w[i] and ∂y/∂l[i] = w[i]·(x[i] - y), of every order. Ties and zeros are ordinary. NaN stays in its
-        windows. Where y is not finite, its derivative with respect to the logits is 0. Windows with a logit of NaN pass
-        nothing to cells. A window whose logits are all -inf, or that `where` empties, is 0 with derivative 0.
+        ∂y/∂x[i] = w[i] and ∂y/∂l[i] = w[i]·(x[i] - y), exact at every order. Ties and zeros are ordinary. NaN stays in
+        its windows. Where y is not finite, its derivative with respect to the logits is 0. Windows with a NaN logit
+        pass nothing to cells. A window whose logits are all -inf, or that `where` empties, is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 8.0])

@@ -54,7 +54,7 @@ def dilation(
         element: Its size, one int per pooled axis; a `jaxpool.footprint`, or a bool array that is not traced; or a
             learnable array of float heights, in units of x, with an axis for each pooled axis, in the order of `axis`.
             A height of -inf leaves its cell out. An array with as many axes as x gives other axes, such as channels,
-            heights of their own; its sizes there are x's or 1.
+            their own heights; along these its sizes are x's or 1.
         axis: The pooled axes, in the order of `element`; the last ones if None. Channels last: "NHWC" or (-3, -2).
         where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
         rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
@@ -118,7 +118,7 @@ def erosion(
 def opening(
     x: ArrayLike, element: Element, *, axis: Axes | None = None, where: ArrayLike | None = None, rule: Rule = "jvp"
 ) -> jax.Array:
-    """Opening: an erosion, then a dilation by the same element, which removes what is brighter and too small for it.
+    """Opening: an erosion, then a dilation by the same element, which removes bright details that are too small for it.
 
     Formula: y = dilation(erosion(x)), the largest function below x that is made of shifted elements. Opening again
     changes nothing.
@@ -149,7 +149,7 @@ def opening(
 def closing(
     x: ArrayLike, element: Element, *, axis: Axes | None = None, where: ArrayLike | None = None, rule: Rule = "jvp"
 ) -> jax.Array:
-    """Closing: a dilation, then an erosion by the same element, which fills what is darker and too small for it.
+    """Closing: a dilation, then an erosion by the same element, which fills dark details that are too small for it.
 
     Formula: y = erosion(dilation(x)). Closing again changes nothing.
 

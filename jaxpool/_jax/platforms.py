@@ -55,15 +55,15 @@ def compiling_for(platform: str) -> AbstractContextManager[None]:
     What a pool keeps for its gradient, and in what format, suits JAX's default platform. A program that is traced on a
     CPU, to be compiled ahead of time or exported for a GPU or a TPU, is correct without this context, but slower: on a
     TPU the gradient of 2×2 maxima takes twice the cycles. Inside `with jaxpool.compiling_for("tpu"):` you get the
-    program of a machine with a TPU. Such a program holds that platform's operations alone, so tracing takes less time.
-    The context acts where a pool is traced, and makes `jax.jit` trace a function again. Of nested contexts the
-    innermost decides. Inside `portable` it changes nothing.
+    program that a machine with a TPU would trace. Such a program holds only that platform's operations, so tracing
+    takes less time. The context takes effect where a pool is traced, and makes `jax.jit` trace a function again. Of
+    nested contexts, the innermost decides. Inside `portable` it changes nothing.
 
     Args:
         platform: "cpu", "gpu" or "tpu"; "cuda" and "rocm" are GPUs.
 
     Returns:
-        A context manager, in which pools run on every platform, but at their best on this one.
+        A context manager. Pools traced in it run on every platform, but run best on this one.
 
     Raises:
         ValueError: there is no such platform.
@@ -88,9 +88,9 @@ def portable() -> AbstractContextManager[None]:
     Inside `with jaxpool.portable():` every pool consists of slices, comparisons, arithmetic and gathers, whose
     derivatives are JAX's own: there is no custom primitive, no `jax.custom_jvp`, no `jax.custom_vjp` and no barrier. So
     Taylor mode (`jax.experimental.jet`), forward Laplacians (folx) and exports to ONNX work (jax2onnx, with JAX before
-    0.12; but not yet for `roi_pool` and `top_k_pool`). The context acts where a pool is traced, and makes `jax.jit`
-    trace a function again; `compiling_for`, inside or around it, changes nothing. Compiled programs are longer and
-    slower than without it, and are meant for arrays on one device.
+    0.12; but not yet for `roi_pool` and `top_k_pool`). The context takes effect where a pool is traced, and makes
+    `jax.jit` trace a function again; `compiling_for`, inside or around it, changes nothing. Compiled programs are
+    longer and slower than without it, and are meant for arrays on one device.
 
     Returns:
         A context manager. The values of pools in it are the same up to rounding.

@@ -1,7 +1,7 @@
 """Stand-ins for the pooling of frameworks: a module for each, with its functions, their arguments and their defaults.
 
 None of them imports its framework, and `import jaxpool` imports each of them when it is first used. A model takes its
-pools from here, and nothing else of it changes: from `jaxpool.compat.flax` for `flax.nnx` and `flax.linen`, from
+pools from here, and nothing else in it changes: from `jaxpool.compat.flax` for `flax.nnx` and `flax.linen`, from
 `jaxpool.compat.haiku` for `haiku`, from `jaxpool.compat.equinox` for `equinox.nn`, from `jaxpool.compat.keras` for
 `keras.ops`, from `jaxpool.compat.torch` for `torch.nn.functional`. Functions that accept an arbitrary reduction, such
 as Flax's `pool`, are left out on purpose: no derivative rule could be given for them.

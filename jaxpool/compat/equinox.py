@@ -1,6 +1,6 @@
 """The pooling layers of `equinox.nn`, evaluated by jaxpool; Equinox is not imported.
 
-Arguments, defaults (a stride of 1 among them), layouts, bins, output shapes and dtypes are Equinox's, and so are values
+Arguments, defaults (including a stride of 1), layouts, bins, output shapes and dtypes are Equinox's, and so are values
 and gradients, to rounding. They differ mostly where Equinox is wrong or fails, on the CPU at least:
 
 - Windows without overlap drop NaN on arrays of 4096 elements or more, and adaptive maxima may. Here NaN wins.
@@ -12,8 +12,8 @@ and gradients, to rounding. They differ mostly where Equinox is wrong or fails, 
   which rounds integers beyond 2²⁴. bool has averages too.
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - `use_ceil` fails where it enlarges padding beyond the kernel. Here it works.
-- Not accepted are complex numbers under maxima, since they have no order, floats of 8 bits and integers of 4, and
-  symbolic sizes along pooled axes.
+- Some arguments are not accepted: complex numbers under maxima, since they have no order, 8-bit floats and 4-bit
+  integers, and symbolic sizes along pooled axes.
 - Errors are TypeError and ValueError, and a layer that fits no array raises when it is created.
 - The layers are dataclasses, not Equinox modules, but can be used wherever those can: in a model, in
   `eqx.nn.Sequential`, under `eqx.filter_jit`, in `eqx.tree_deserialise_leaves` of a checkpoint of Equinox's layers.

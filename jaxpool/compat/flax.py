@@ -2,7 +2,7 @@
 
 The functions of `flax.linen.pooling` are the same.
 
-Arguments, defaults (a stride of 1 among them), layouts, output shapes and dtypes are Flax's, and so are values and
+Arguments, defaults (including a stride of 1), layouts, output shapes and dtypes are Flax's, and so are values and
 gradients, to rounding. They differ mostly where Flax is wrong or fails, on the CPU at least:
 
 - Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
@@ -14,8 +14,8 @@ gradients, to rounding. They differ mostly where Flax is wrong or fails, on the 
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - (low, high) pairs fail with two batch axes and more, negative ones have no gradient of `max_pool`, and a window that
   is a list fails. All work here.
-- Not accepted are complex numbers under `max_pool` and `min_pool`, since they have no order, floats of 8 bits and
-  integers of 4, symbolic sizes along pooled axes, and an empty `window_shape`.
+- Some arguments are not accepted: complex numbers under `max_pool` and `min_pool`, since they have no order, 8-bit
+  floats and 4-bit integers, symbolic sizes along pooled axes, and an empty `window_shape`.
 
 As in Flax, a window that holds only padding is -inf under `max_pool`, +inf under `min_pool`, and 0 under `avg_pool`
 (NaN without `count_include_pad`), and passes no gradient. A window larger than the array gives an empty output, and

@@ -11,8 +11,8 @@ values and gradients, to rounding. They differ mostly where Haiku is wrong, on t
   which rounds integers beyond 2²⁴.
 - "SAME" counts cells in the dtype of the value: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is 0.5.
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
-- Not accepted are complex numbers under maxima, since they have no order, floats of 8 bits and integers of 4, symbolic
-  sizes along pooled axes, and empty sizes.
+- Some arguments are not accepted: complex numbers under maxima, since they have no order, 8-bit floats and 4-bit
+  integers, symbolic sizes along pooled axes, and empty sizes.
 - The classes are not Haiku modules: they also work outside `hk.transform`, and tables of modules do not list them.
 
 As in Haiku, a window larger than the array gives an empty output, and an int in place of sizes gives a warning: it

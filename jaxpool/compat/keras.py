@@ -16,9 +16,9 @@ last otherwise. They differ mostly where Keras is wrong or fails, on the CPU at 
 - Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - Adaptive maxima resolve a tie by the first column of a bin. Here the first cell in row-major order wins.
 - Edges of adaptive bins are computed in float32: for 14 cells in 7 bins the last average is NaN. Here it is right.
-- Not accepted are complex numbers under maxima, since they have no order, floats of 8 bits and integers of 4, arrays
-  without axes to pool, symbolic sizes along pooled axes, and the tensors of a functional model that is being built:
-  there, put the pool into a `keras.layers.Lambda` or the `call` of a layer.
+- Some arguments are not accepted: complex numbers under maxima, since they have no order, 8-bit floats and 4-bit
+  integers, arrays without axes to pool, symbolic sizes along pooled axes, and the tensors of a functional model that is
+  being built: there, put the pool into a `keras.layers.Lambda` or the `call` of a layer.
 - Errors are TypeError and ValueError.
 
 As in Keras, a window larger than the array gives an empty output under "valid", and the default is no padding.

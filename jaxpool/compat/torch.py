@@ -18,8 +18,8 @@ differs:
 - `fractional_max_pool` needs `_random_samples`, of any float dtype, since JAX draws no numbers without a key: floats in
   [0, 1) of shape (N, C, number of pooled axes), with N = 1 where input has none, as drawn by `jax.random.uniform`.
   PyTorch places windows in the dtype of the samples, which moves some by a cell if that has 16 bits.
-- Not accepted are windows that hold only padding, which dilation makes possible and which are -inf in PyTorch,
-  `output_size=0`, `output_ratio=1`, and norms of p ≤ 0.
+- Some arguments are not accepted: windows that hold only padding, which dilation makes possible and which are -inf in
+  PyTorch, `output_size=0`, `output_ratio=1`, and norms of p ≤ 0.
 - Errors are TypeError and ValueError. Every function accepts bool, integers, 16-bit floats and, for averages, complex
   numbers; C may be 0; `output_ratio` may be a single float; `norm_type` may be a learnable array.
 
