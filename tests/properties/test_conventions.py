@@ -70,7 +70,7 @@ def test_the_first_of_equal_cells_wins_and_nan_before_numbers(function: str, par
 DTYPES = (jnp.bfloat16, np.float32, np.int8, np.uint8, np.int32, np.bool_)
 
 
-@pytest.mark.parametrize("dtype", [row(one, id=one.__name__, quick=one is not jnp.bfloat16) for one in DTYPES])
+@pytest.mark.parametrize("dtype", [row(one, id=str(jnp.dtype(one)), quick=one is not jnp.bfloat16) for one in DTYPES])
 @pytest.mark.parametrize(
     "function",
     slow_but(["max_pool_with_indices"], ("max_pool_with_indices", "min_pool_with_indices", "top_k_pool_with_indices")),
