@@ -25,6 +25,10 @@ NAMES: dict[str, Any] = {
     "x": _IMAGES,  # channels first
     "pictures": np.moveaxis(_IMAGES, 1, -1),  # channels last
     "line": _IMAGES[0, 0, 0],
+    "series": np.ones((2, 9, 3), np.float32),  # batch, time, channels
+    "logits": np.ones((2, 9, 1), np.float32),
+    "footprint": np.ones((3, 3)),
+    "boxes": np.ones((1, 4), np.float32),
     "values": np.ones((2, 3, 4, 4), np.float32),
     "indices": np.zeros((2, 3, 4, 4), np.int32),
 }
@@ -130,6 +134,21 @@ jaxpool.global_avg_pool(pictures, (1, 2))  # the axes of a global pool in the se
 jaxpool.global_max_pool(pictures)  # a global pool without axes
     the first arguments are x, axis … `axis='NHWC'`
     jaxpool.global_max_pool(pictures, axis='NHWC') -> (2, 1, 1, 3)
+jaxpool.global_max_pool(x)
+    the first arguments are x, axis … `axis='NCHW'`
+    jaxpool.global_max_pool(x, axis='NCHW') -> (2, 3, 1, 1)
+jaxpool.global_max_pool(series)
+    the first arguments are x, axis … `axis='NTC')`
+    jaxpool.global_max_pool(series, axis='NTC') -> (2, 1, 3)
+jaxpool.global_avg_pool(series, axis='NHWC')  # the layout of images, for a batch of sequences
+    axis 'NHWC' has 4 letters for x with 3 axes (2, 9, 3) … `'NTC'`
+    jaxpool.global_avg_pool(series, axis='NTC') -> (2, 1, 3)
+jaxpool.max_pool(series, 2)  # an int as window, for a batch of sequences
+    kernel_size 2 does not say how many axes … `axis='NTC'`
+    jaxpool.max_pool(series, 2, axis='NTC') -> (2, 4, 3)
+jaxpool.global_avg_pool(series, axis='BTD')  # the layout of transformers, whose last axis holds features
+    axis 'BTD' would pool axis 0, B, of x with 3 axes (2, 9, 3) … `'NTC'`
+    jaxpool.global_avg_pool(series, axis='NTC') -> (2, 1, 3)
 jaxpool.max_pool(pictures, 2, axis='channels_last')  # the layout in the words of Keras
     axis 'channels_last' … `axis='NHWC'`
     jaxpool.max_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
@@ -176,6 +195,12 @@ jaxpool.max_pool(x, (2, 2), pad=1)
     in place of pad … `padding=1`
     jaxpool.max_pool(x, (2, 2), padding=1) -> (2, 3, 5, 5)
 jaxpool.max_pool(pictures, 2, data_format='channels_last')
+    in place of data_format … `axis='NHWC'`
+    jaxpool.max_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
+jaxpool.max_pool(inputs=pictures, pool_size=2, strides=1, data_format='channels_last')  # all the words at once
+    in place of inputs, pool_size, strides, data_format … `kernel_size=2, stride=1, axis='NHWC'`
+    jaxpool.max_pool(pictures, kernel_size=2, stride=1, axis='NHWC') -> (2, 7, 7, 3)
+jaxpool.max_pool(pictures, 2, data_format=None)
     give each axis of x a letter … `axis='NHWC'`
     jaxpool.max_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
 jaxpool.max_pool(pictures, 2, channel_axis=-1)
@@ -226,6 +251,15 @@ jaxpool.quantile_pool(x, (2, 2), 0.5)
 jaxpool.mixed_pool(pictures, 2, 0.5, axis='NHWC')
     alpha comes before kernel_size … `0.5, 2`
     jaxpool.mixed_pool(pictures, 0.5, 2, axis='NHWC') -> (2, 4, 4, 3)
+jaxpool.attention_pool(series, logits=logits, axis='NTC')
+    the first arguments are x, logits, kernel_size … `logits, jaxpool.whole, axis='NTC')`
+    jaxpool.attention_pool(series, logits, jaxpool.whole, axis='NTC') -> (2, 1, 3)
+jaxpool.attention_pool(series, jaxpool.whole, logits, axis='NTC')
+    logits come before kernel_size … `logits, jaxpool.whole, axis='NTC')`
+    jaxpool.attention_pool(series, logits, jaxpool.whole, axis='NTC') -> (2, 1, 3)
+jaxpool.lp_pool(pictures, axis='NHWC')
+    the first arguments are x, norm_type, kernel_size … `3, 2, axis='NHWC'`
+    jaxpool.lp_pool(pictures, 3, 2, axis='NHWC') -> (2, 4, 4, 3)
 (lambda p: jaxpool.gem_pool(x, (2, 2), p))(jnp.full((3, 1, 1), 3.0))
     norm_type comes before kernel_size … `norm_type, (2, 2)`
     (lambda norm_type: jaxpool.gem_pool(x, norm_type, (2, 2)))(jnp.full((3, 1, 1), 3.0)) -> (2, 3, 4, 4)
@@ -244,6 +278,18 @@ jaxpool.max_blur_pool(x, (2, 2), filt_size=3)
 (lambda boxes: jaxpool.roi_align(x[0], boxes, (2, 2), spatial_scale=0.5))(jnp.ones((1, 4)))
     boxes are in cells of x … `boxes * 0.5`
     (lambda boxes: jaxpool.roi_align(x[0], boxes * 0.5, (2, 2)))(jnp.ones((1, 4))) -> (1, 3, 2, 2)
+jaxpool.roi_align(x[0], boxes, (2, 2), 0.5, 2)  # all arguments by place, as in Torchvision
+    boxes are in cells of x … `boxes * 0.5, sampling_ratio=2`
+    jaxpool.roi_align(x[0], output_size=(2, 2), boxes=boxes * 0.5, sampling_ratio=2) -> (1, 3, 2, 2)
+jaxpool.max_pool(pictures, 2, 2, 'SAME', 'NHWC')  # all arguments by place, as in TensorFlow
+    axis is given by its name … `axis='NHWC'`
+    jaxpool.max_pool(pictures, 2, 2, 'SAME', axis='NHWC') -> (2, 4, 4, 3)
+jaxpool.max_pool(x, footprint=footprint)  # cells of windows as numbers
+    in place of footprint … `kernel_size=jaxpool.footprint(footprint != 0)`
+    jaxpool.max_pool(x, kernel_size=jaxpool.footprint(footprint != 0)) -> (2, 3, 2, 2)
+jaxpool.morphology.dilation(x, footprint=footprint)
+    in place of footprint … `element=footprint != 0`
+    jaxpool.morphology.dilation(x, element=footprint != 0) -> (2, 3, 8, 8)
 jaxpool.max_pool(x, (3, 3), 2, 1, 1, True)  # all arguments by place, as in PyTorch
     dilation is given by its name … `dilation=1, ceil_mode=True`
     jaxpool.max_pool(x, (3, 3), 2, 1, dilation=1, ceil_mode=True) -> (2, 3, 5, 5)
@@ -251,11 +297,11 @@ jaxpool.avg_pool(x, (3, 3), 2, 1, True, False)
     ceil_mode is given by its name … `ceil_mode=True, count_include_pad=False`
     jaxpool.avg_pool(x, (3, 3), 2, 1, ceil_mode=True, count_include_pad=False) -> (2, 3, 5, 5)
 jaxpool.max_unpool(values, indices, kernel_size=2)
-    the size before pooling, not the window … `max_unpool(values, indices, (8, 8))`
-    jaxpool.max_unpool(values, indices, (8, 8)) -> (2, 3, 8, 8)
+    give the size before pooling, not the window … `max_unpool(values, indices, x.shape[-2:])`
+    jaxpool.max_unpool(values, indices, x.shape[-2:]) -> (2, 3, 8, 8)
 jaxpool.max_unpool(values, indices, 2, 2, 0)
-    the size before pooling, not the window … `max_unpool(values, indices, (8, 8))`
-    jaxpool.max_unpool(values, indices, (8, 8)) -> (2, 3, 8, 8)
+    give the size before pooling, not the window … `max_unpool(values, indices, x.shape[-2:])`
+    jaxpool.max_unpool(values, indices, x.shape[-2:]) -> (2, 3, 8, 8)
 """
 
 # Calls that look like mistakes, and equivalent calls.
@@ -279,9 +325,12 @@ NAMES_ELSEWHERE = """
 jaxpool.max_pool2d: jaxpool.max_pool(x, (2, 2))
 jaxpool.MaxPool1d: jaxpool.max_pool(x, (2,))
 jaxpool.AdaptiveAvgPool2d: jaxpool.adaptive_avg_pool(x, (7, 7))
-jaxpool.GlobalAveragePooling2D: jaxpool.global_avg_pool(x, axis='NHWC')
+jaxpool.GlobalAveragePooling2D: jaxpool.global_avg_pool(x, axis='NHWC', keepdims=False)
+jaxpool.global_mean_pool: jaxpool.global_avg_pool(x, axis='NHWC')
+jaxpool.compat.keras.GlobalMaxPooling1D: jaxpool.global_max_pool(x[0], axis='NTC', keepdims=False)
 jaxpool.LPPool3d: jaxpool.lp_pool(x, 3, (2, 2, 2))
-jaxpool.MaxUnpool2d: jaxpool.max_unpool(values, indices, (7, 7))
+jaxpool.MaxUnpool2d: jaxpool.max_unpool(values, indices, x.shape[-2:])
+jaxpool.max_unpool1d: jaxpool.max_unpool(values, indices, x.shape[-1:])
 jaxpool.mean_pool: jaxpool.avg_pool(x, (2, 2))
 jaxpool.avgpool: jaxpool.avg_pool(x, (2, 2))
 jaxpool.average_pool: jaxpool.avg_pool(x, (2, 2))
@@ -308,10 +357,10 @@ beta of soft_pool: temperature
 logits of attention_pool: scores
 q of quantile_pool: quantile percentile
 boxes of roi_align: rois
-element of morphology.dilation: size footprint structure kernel
+element of morphology.dilation: size footprint structure kernel selem
 output_size of adaptive_max_pool: size target_shape
 blur_size of max_blur_pool: filt_size
-kernel_size of max_pool: window_shape pool_size window kernel ksize size filt_size
+kernel_size of max_pool: window_shape pool_size window kernel ksize size filt_size footprint
 stride of max_pool: strides window_strides
 padding of max_pool: pad
 dilation of max_pool: dilations window_dilation
@@ -340,7 +389,9 @@ def check(wrong: str, says: str, right: str, **names: Any) -> None:
         evaluate(wrong, **names)
     message = str(raised.value)
     assert raised.type in (TypeError, ValueError)  # JAX's own errors are subclasses
-    assert message.startswith(tuple(f"{function}: " for function in re.findall(r"jaxpool\.(\w+)", wrong)))
+    assert message.startswith(
+        tuple(f"{function}: " for function in re.findall(r"jaxpool\.(?:morphology\.)?(\w+)", wrong))
+    )
     given, advice = says.strip().split(" … ")
     written = advice.strip("`")
     assert given in message
