@@ -203,6 +203,10 @@ def entries_of(function: str, name: str, given: Any, count: int | None, example:
         fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
         if isinstance(given, str) and given.upper() in PADDING_WORDS:
             fix = f"write padding={given.upper()!r}"
+        elif isinstance(given, str) and given == "whole":
+            fix = "write jaxpool.whole"
+        elif name == "kernel_size" and isinstance(given, (np.ndarray, jax.Array)) and given.dtype == np.bool_:
+            fix = "write kernel_size=jaxpool.footprint(cells) for windows of the cells that are True"
         raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {_shown(given)}; {fix}")
     entries = tuple(given)
     if not entries:

@@ -30,7 +30,10 @@ RENAMED = {
     "element": ("size", "footprint", "structure", "kernel", "selem"),
     "output_size": ("size", "target_shape"),
     "blur_size": ("filt_size",),
-    "kernel_size": ("window_shape", "pool_size", "window", "kernel", "ksize", "size", "filt_size", "footprint"),
+    "kernel_size": (
+        *("window_shape", "pool_size", "window", "kernel", "ksize", "size", "filt_size", "footprint"),
+        "window_dimensions",
+    ),
     "stride": ("strides", "window_strides"),
     "padding": ("pad",),
     "dilation": ("dilations", "window_dilation"),
@@ -52,15 +55,29 @@ SENTENCES = {
     "keepdims": "the pooled axes remain; remove those of size 1 with jnp.squeeze, or use a global pool",
     "spatial_scale": f"{_BOXES}multiply them by spatial_scale, as in boxes * {{value}}",
     "attention_pool weights": "logits come after x; for weights that are not logits use weighted_pool",
+    "attention_pool num_heads": "write attention_pool(x.reshape(*x.shape[:2], num_heads, -1), logits, jaxpool.whole, "
+    "axis=1) for the layout 'NTC', with logits of shape (N, T, num_heads, 1)",
+    "lengths": "write where=jnp.arange(x.shape[1])[None, :, None] < lengths[:, None, None] for the layout 'NTC'",
+    "key_padding_mask": "write where=~key_padding_mask[..., None] for the layout 'NTC'",
+    "padding_mode": "padding takes words, as in padding='WRAP', or with amounts padding=(('WRAP', 1), ('WRAP', 1))",
+    "mode": "write padding='SYMMETRIC' for SciPy's reflect, 'REFLECT' for mirror, 'EDGE' for nearest, 'WRAP' for wrap",
     "max_unpool kernel_size": _UNPOOL,
     "max_unpool stride": _UNPOOL,
 } | {
     f"{name} return_indices": f"use {name}_with_indices, which returns (values, indices)"
     for name in ("max_pool", "min_pool", "top_k_pool", "adaptive_max_pool", "fractional_max_pool")
 }
+SENTENCES |= {
+    f"stochastic_pool {word}": "give a key to draw cells, and key=None for the mean"
+    for word in ("training", "train", "deterministic")
+}
 # Names, without underscores and dimensions, for which no function here is called alike.
-NAMES = {
-    "upsample": "max_unpool puts values back where a max pool took them; jax.image.resize enlarges an array",
+NAMES = dict.fromkeys(
+    ("upsample", "upsampling", "unpool"),
+    "max_unpool puts values back where a max pool took them; jax.image.resize enlarges an array",
+) | {
+    "lsepool": "write jaxpool.smooth_max_pool(x, 1.0, (2, 2)) for log-sum-exp, mellowmax_pool for log-mean-exp",
+    "kmaxpool": "write jaxpool.top_k_pool(x, 2, (2, 2)), which sorts the k largest cells of each window",
     "nn": "pools are functions, as in jaxpool.max_pool(x, (2, 2)); those of torch.nn.functional are in "
     "jaxpool.compat.torch",
 }
@@ -165,8 +182,11 @@ def _arguments_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: 
 
 
 def _order_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-    """What to write where a window stands before the number or the array that comes before it."""
+    """What to write where a window stands before the array, or before the number or the array between them."""
     names = [*inspect.signature(function).parameters]
+    is_first = len(args) > 1 and isinstance(args[0], (int, tuple)) and getattr(args[1], "ndim", 0)
+    if is_first and any(one in EXAMPLES for one in names[1:2]):
+        return f"{names[0]} comes first; write {_call(function, (), {**kwargs, names[1]: args[0]})}"
     if len(args) < 3 or names[2] != "kernel_size":
         return None
     _, first, second, *_ = args

@@ -29,6 +29,9 @@ NAMES: dict[str, Any] = {
     "logits": np.ones((2, 9, 1), np.float32),
     "footprint": np.ones((3, 3)),
     "boxes": np.ones((1, 4), np.float32),
+    "num_heads": 3,
+    "lengths": np.array([9, 4]),
+    "key_padding_mask": np.arange(9) >= np.array([[9], [4]]),
     "values": np.ones((2, 3, 4, 4), np.float32),
     "indices": np.zeros((2, 3, 4, 4), np.int32),
 }
@@ -62,6 +65,21 @@ jaxpool.max_pool(x, x)  # an array in the place of the window
 jaxpool.max_pool(pictures, 2, (1, 2, 2, 1), axis=(-3, -2))  # a stride for every axis of the array, as in Haiku
     stride (1, 2, 2, 1) has 4 entries but 2 axes are pooled … 2 entries
     jaxpool.max_pool(pictures, 2, (2, 2), axis=(-3, -2)) -> (2, 4, 4, 3)
+jaxpool.max_pool(x, np.ones((3, 3), bool))  # the cells of a window in the place of its sizes
+    kernel_size must be an int or a sequence of ints, got an array of shape (3, 3) … `kernel_size=jaxpool.footprint(`
+    jaxpool.max_pool(x, kernel_size=jaxpool.footprint(np.ones((3, 3), bool))) -> (2, 3, 2, 2)
+jaxpool.max_pool(x, 'whole', axis='NCHW')
+    kernel_size must be an int or a sequence of ints, got 'whole' … `jaxpool.whole`
+    jaxpool.max_pool(x, jaxpool.whole, axis='NCHW') -> (2, 3, 1, 1)
+jaxpool.max_pool((2, 2), x)  # the window first
+    x comes first … `max_pool(x, (2, 2))`
+    jaxpool.max_pool(x, (2, 2)) -> (2, 3, 4, 4)
+jaxpool.lp_pool(2, x, (2, 2))
+    x comes first … `lp_pool(x, 2, `
+    jaxpool.lp_pool(x, 2, (2, 2)) -> (2, 3, 4, 4)
+jax.jit(lambda k: jaxpool.top_k_pool(x, k, (2, 2)))(2)  # a traced number of cells
+    k must be a Python int, got a traced value … `static_argnames='k'`
+    jax.jit(lambda k: jaxpool.top_k_pool(x, k, (2, 2)), static_argnames='k')(k=2) -> (2, 3, 4, 4, 2)
 jaxpool.max_pool(x, (2, 2), 'SAME')  # the padding in the place of the stride
     stride must be an int or a sequence of ints, got 'SAME' … `padding='SAME'`
     jaxpool.max_pool(x, (2, 2), padding='SAME') -> (2, 3, 4, 4)
@@ -290,6 +308,24 @@ jaxpool.max_pool(x, footprint=footprint)  # cells of windows as numbers
 jaxpool.morphology.dilation(x, footprint=footprint)
     in place of footprint … `element=footprint != 0`
     jaxpool.morphology.dilation(x, element=footprint != 0) -> (2, 3, 8, 8)
+jaxpool.max_pool(series, 3, axis='NTC', lengths=lengths)
+    where=jnp.arange(x.shape[1])[None, … `:, None] < lengths[:, None, None]`
+    jaxpool.max_pool(series, 3, axis=1, where=jnp.arange(9)[None, :, None] < lengths[:, None, None]) -> (2, 3, 3)
+jaxpool.attention_pool(series, logits, jaxpool.whole, axis='NTC', key_padding_mask=key_padding_mask)
+    for the layout 'NTC' … `where=~key_padding_mask[..., None]`
+    jaxpool.attention_pool(series, logits, jaxpool.whole, axis=1, where=~key_padding_mask[..., None]) -> (2, 1, 3)
+jaxpool.attention_pool(series, logits, jaxpool.whole, axis=1, num_heads=3)
+    jaxpool.whole, axis=1) for the layout 'NTC' … `num_heads, -1), logits`
+    jaxpool.attention_pool(series.reshape(2, 9, num_heads, -1), logits[..., None], (9,), axis=1) -> (2, 1, 3, 1)
+jaxpool.max_pool(x, (3, 3), 2, padding=1, padding_mode='circular')
+    padding takes words … `padding=(('WRAP', 1), ('WRAP', 1))`
+    jaxpool.max_pool(x, (3, 3), 2, padding=(('WRAP', 1), ('WRAP', 1))) -> (2, 3, 4, 4)
+jaxpool.median_pool(x, (3, 3), 1, mode='reflect')  # a mode of SciPy
+    for SciPy's reflect … `padding='SYMMETRIC'`
+    jaxpool.median_pool(x, (3, 3), 1, padding='SYMMETRIC') -> (2, 3, 8, 8)
+jaxpool.stochastic_pool(x, (2, 2), deterministic=True)
+    give a key to draw cells … `key=None`
+    jaxpool.stochastic_pool(x, (2, 2), key=None) -> (2, 3, 4, 4)
 jaxpool.max_pool(x, (3, 3), 2, 1, 1, True)  # all arguments by place, as in PyTorch
     dilation is given by its name … `dilation=1, ceil_mode=True`
     jaxpool.max_pool(x, (3, 3), 2, 1, dilation=1, ceil_mode=True) -> (2, 3, 5, 5)
@@ -336,6 +372,10 @@ jaxpool.avgpool: jaxpool.avg_pool(x, (2, 2))
 jaxpool.average_pool: jaxpool.avg_pool(x, (2, 2))
 jaxpool.GeM: jaxpool.gem_pool(x, 3, (2, 2))
 jaxpool.upsample: jax.image.resize
+jaxpool.UpSampling2D: jax.image.resize
+jaxpool.unpool: jax.image.resize
+jaxpool.lse_pool: jaxpool.smooth_max_pool(x, 1.0, (2, 2))
+jaxpool.kmax_pool: jaxpool.top_k_pool(x, 2, (2, 2))
 jaxpool.nn: jaxpool.max_pool(x, (2, 2))
 jaxpool.compat.max_pool: jaxpool.max_pool(x, (2, 2))
 jaxpool.compat.torch.MaxPool2d: jaxpool.compat.torch.max_pool2d(x, (2, 2))
@@ -360,7 +400,7 @@ boxes of roi_align: rois
 element of morphology.dilation: size footprint structure kernel selem
 output_size of adaptive_max_pool: size target_shape
 blur_size of max_blur_pool: filt_size
-kernel_size of max_pool: window_shape pool_size window kernel ksize size filt_size footprint
+kernel_size of max_pool: window_shape pool_size window kernel ksize size filt_size footprint window_dimensions
 stride of max_pool: strides window_strides
 padding of max_pool: pad
 dilation of max_pool: dilations window_dilation
