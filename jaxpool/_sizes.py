@@ -68,7 +68,6 @@ def axes_and_sizes(
         size = integer(function, name, given, least=1)
         last = f"({size}, {size}) for the last two axes" if ndim > 1 else f"({size},) for the last axis"
         named = f"{channels_last(ndim, max(2, ndim - 2))} where channels are last" if ndim > 2 else "axis=-1"
-        # Three axes are a batch of sequences or one image.
         named = f"axis='NTC' or {named}" if ndim == 3 else named
         raise ValueError(
             f"{function}: {name} {size} does not say how many axes to pool; write {name}={last}, "
@@ -149,9 +148,7 @@ def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -
         named = letters.replace("B", "N") if "N" not in letters else letters
         near = (re.sub("D?HW", "T", named), named.replace("N", ""), named.replace("C", ""), "N" + named)
         fits = [repr(one) for one in near if len(one) == ndim == len(set(one))]
-        fix = "give each axis a letter, N and C to those that are not pooled"
-        if fits:
-            fix = f"write {' or '.join(fits)}{', as x is laid out' * (len(fits) > 1)}"
+        fix = f"write {' or '.join(fits)}" if fits else "give each axis a letter, N and C to those that are not pooled"
         raise ValueError(f"{given} has {len(letters)} letter{'s' * (len(letters) != 1)} for {of_array}; {fix}")
     twice = [letter for letter in letters if letters.count(letter) > 1]
     if twice:
@@ -205,7 +202,7 @@ def entries_of(function: str, name: str, given: Any, count: int | None, example:
             fix = f"write padding={given.upper()!r}"
         elif isinstance(given, str) and given == "whole":
             fix = "write jaxpool.whole"
-        elif name == "kernel_size" and isinstance(given, (np.ndarray, jax.Array)) and given.dtype == np.bool_:
+        elif name == "kernel_size" and getattr(given, "dtype", None) == np.bool_:
             fix = "write kernel_size=jaxpool.footprint(cells) for windows of the cells that are True"
         raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {_shown(given)}; {fix}")
     entries = tuple(given)
@@ -271,7 +268,7 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 
 
 # The names of words elsewhere.
-_SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
+_SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE", "NEAREST": "EDGE", "MIRROR": "REFLECT"}
 
 
 # A word that determines the cells below and above an axis, or these amounts, or a word for copies with amounts.

@@ -40,12 +40,12 @@ RENAMED = {
     "ceil_mode": ("use_ceil",),
 }
 # Whole arguments for what is given under some of these words, if it is an array.
-ARRAYS = {f"element {word}": f"{word} != 0" for word in ("footprint", "kernel", "selem")} | {
-    "kernel_size footprint": "jaxpool.footprint(footprint != 0)"
-}
+ARRAYS = {f"element {word}": f"{word} != 0" for word in ("footprint", "kernel", "selem")}
+ARRAYS["kernel_size footprint"] = "jaxpool.footprint(footprint != 0)"
 _LAYOUT = "give each axis of x a letter, as in axis='NHWC' or axis='NCHW', which pool all but N and C"
 _FIRST = " where channels are first"
 _UNPOOL = f"give the size before pooling, not the window, as in max_unpool(values, indices, x.shape[-2:]){_FIRST}"
+_KEY = "give a key to draw cells, and key=None for the mean"
 _BOXES = "boxes are in cells of x, with corners in the order of its axes; "
 # Arguments that have another form here, alone or after the name of the only function that answers so.
 SENTENCES = {
@@ -67,19 +67,26 @@ SENTENCES = {
     f"{name} return_indices": f"use {name}_with_indices, which returns (values, indices)"
     for name in ("max_pool", "min_pool", "top_k_pool", "adaptive_max_pool", "fractional_max_pool")
 }
-SENTENCES |= {
-    f"stochastic_pool {word}": "give a key to draw cells, and key=None for the mean"
-    for word in ("training", "train", "deterministic")
-}
+SENTENCES |= {f"stochastic_pool {word}": _KEY for word in ("training", "train", "deterministic")}
 # Names, without underscores and dimensions, for which no function here is called alike.
-NAMES = dict.fromkeys(
-    ("upsample", "upsampling", "unpool"),
-    "max_unpool puts values back where a max pool took them; jax.image.resize enlarges an array",
-) | {
+NAMES = {
+    "upsample": "max_unpool puts values back where a max pool took them; jax.image.resize enlarges an array",
     "lsepool": "write jaxpool.smooth_max_pool(x, 1.0, (2, 2)) for log-sum-exp, mellowmax_pool for log-mean-exp",
     "kmaxpool": "write jaxpool.top_k_pool(x, 2, (2, 2)), which sorts the k largest cells of each window",
+    "blockreduce": "for full blocks write jaxpool.max_pool(x, (2, 2)) for np.max, jaxpool.avg_pool for np.mean",
     "nn": "pools are functions, as in jaxpool.max_pool(x, (2, 2)); those of torch.nn.functional are in "
     "jaxpool.compat.torch",
+}
+_FILTERS = {"median": "median_pool", "uniform": "avg_pool", "maximum": "max_pool", "minimum": "min_pool"}
+NAMES |= {
+    f"{word}filter": f"write jaxpool.{pool}(x, (3, 3), 1, 'SYMMETRIC'), for odd sizes and the default edges of SciPy"
+    for word, pool in _FILTERS.items()
+}
+# Such names, and those that are meant.
+ALIASES = {
+    **{"generalizedavgpool": "gempool", "logsumexppool": "smoothmaxpool", "maxpoolwithargmax": "maxpoolwithindices"},
+    **{"rankfilter": "quantilepool", "upsampling": "upsample", "unpool": "upsample"},
+    **{"dilate": "dilation", "binarydilation": "dilation", "erode": "erosion", "percentilefilter": "quantilepool"},
 }
 # Required arguments for a call to write, those of one function after its name, and where axes are given before "axis".
 EXAMPLES = {
@@ -154,11 +161,7 @@ def _arguments_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: 
             if sentence and not (word == "data_format" and isinstance(kwargs[word], str)):
                 return sentence.format(value=_shown(word, kwargs[word]))
         called = [next((one for one in RENAMED if word in RENAMED[one] and one in parameters), None) for word in words]
-        values = [
-            ARRAYS.get(f"{one} {word}", word) if hasattr(kwargs[word], "shape") else _shown(word, kwargs[word], x)
-            for one, word in zip(called, words, strict=True)
-        ]
-        written = (f"{one}={value}" for one, value in zip(called, values, strict=True))
+        written = (f"{one}={_shown(word, kwargs[word], x, one)}" for one, word in zip(called, words, strict=True))
         return None if None in called else f"write {', '.join(written)} in place of {', '.join(words)}"
     by_name = [one for one in parameters if parameters[one].kind is inspect.Parameter.KEYWORD_ONLY]
     surplus = args[len(parameters) - len(by_name) :]
@@ -167,14 +170,12 @@ def _arguments_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: 
     if surplus:
         # PyTorch's averages have ceil_mode where its maxima have dilation.
         by_name = [one for one in by_name if one != "dilation" or not isinstance(surplus[0], bool)]
-        if "boxes" in parameters and isinstance(surplus[0], float):
-            # Torchvision's scale.
-            rest = "".join(f", {one}={_shown(one, value)}" for one, value in zip(by_name, surplus[1:], strict=False))
-            return f"{_BOXES}write boxes * {surplus[0]}{rest}"
         if isinstance(surplus[0], str) and "axis" in by_name:
             by_name = ["axis"]
-        written = (f"{one}={_shown(one, value, x)}" for one, value in zip(by_name, surplus, strict=False))
-        return f"{by_name[0]} is given by its name; write {', '.join(written)}"
+        # Torchvision's scale comes first.
+        scale = [f"boxes * {surplus[0]}"] if "boxes" in parameters and isinstance(surplus[0], float) else []
+        named = (f"{one}={_shown(one, value, x)}" for one, value in zip(by_name, surplus[len(scale) :], strict=False))
+        return f"{_BOXES if scale else f'{by_name[0]} is given by its name; '}write {', '.join([*scale, *named])}"
     required = [one for one in parameters if parameters[one].default is inspect.Parameter.empty]
     if {*required} <= {*[*parameters][: len(args)], *kwargs}:
         return None
@@ -202,59 +203,59 @@ def _order_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
 def _name_meant(module: str, name: str) -> str | None:
     """What to write in place of a name that the module does not have."""
     dimensions = re.findall(r"([123])d", name.lower())
-    for home in dict.fromkeys((module, "jaxpool")):
+    meant = ALIASES.get(_plain(name), _plain(name))
+    fix = NAMES.get(meant)
+    for home in ("jaxpool.morphology", "jaxpool", module):
         own = {one: value for one, value in _own(home).items() if callable(value)}
-        alike = [one for one in own if _plain(one) in (_plain(name), f"{_plain(name)}pool")]
+        alike = [one for one in own if _plain(one) in (meant, f"{meant}pool")]
         if alike:
             target = own[max(alike, key=lambda one: [n in one for n in dimensions])]
-            call = _call(target, (), {}, *map(int, dimensions[:1]))
             layer = ", or functools.partial of it for a layer" if name[0].isupper() else ""
-            return f"write {home}.{call}{layer}"
-    return NAMES.get(_plain(name))
+            fix = f"write {home}.{_call(target, (), {})}{layer}"
+    if fix and dimensions:
+        # Windows, sizes and letters for as many axes; global layers keep no pooled axes.
+        n = int(dimensions[0])
+        fix = re.sub(r"\((\d), \1\)", lambda two: repr((int(two[1]),) * n), fix).replace("-2:", f"-{n}:")
+        fix = fix.replace("C') or", "C', keepdims=False) or").replace("HW", ("T", "HW", "DHW")[n - 1])
+    return fix
 
 
 def _plain(name: str) -> str:
-    """A name in lower case, without underscores and dimensions, and with one word for a mean."""
-    return re.sub("average|mean", "avg", re.sub(r"[123]d|_|(?<=pool)ing", "", name.lower()))
+    """A name in lower case, without underscores, dimensions and "grey", and with one word for a mean."""
+    return re.sub("average|mean", "avg", re.sub(r"[123]d|_|(?<=pool)ing|^gr[ea]y", "", name.lower()))
 
 
-def _call(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any], dimensions: int = 0) -> str:
-    """The call with its required arguments: those given by place, if they are all, and by name, or examples.
-
-    Those of a layer of so many dimensions have two axes more, and no pooled axes remain.
-    """
+def _call(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]) -> str:
+    """The call with its required arguments: those given by place, if they are all, and by name, or examples."""
     name, parameters = function.__name__, inspect.signature(function).parameters
     required = [one.name for one in parameters.values() if one.default is one.empty]
     by_place = [one for one in required if one not in given]
     values = {**given, **(dict(zip(by_place, args, strict=True)) if len(args) == len(by_place) else {})}
-    is_along, x = "axis" in given, next(iter(args), None)
-    layout, other = LAYOUTS.get(dimensions + 2 if dimensions else getattr(x, "ndim", 4), LAYOUTS[4])
-    shown = {}
-    for one in dict.fromkeys([*required, "axis"] if is_along else required):
+    x, shown, choice = next(iter(args), given.get("x")), {}, ""
+    for one in dict.fromkeys([*required, "axis"] if "axis" in given else required):
         keys = [f"{name} {one}", one]
-        keys = [f"{key} axis" for key in keys] + keys if is_along else keys
+        keys = [f"{key} axis" for key in keys] + keys if "axis" in given else keys
         example = next((EXAMPLES[key] for key in keys if key in EXAMPLES), one)
         shown[one] = _shown(one, values[one], x) if one in values else example
-    choice = _FIRST if name == "max_unpool" and not is_along else ""
-    if "axis" in required and not is_along:
-        shown |= {"axis": repr(layout)} | ({"keepdims": "False"} if dimensions else {})
-        choice = f" or axis={other!r}, as x is laid out"
+    if "axis" in required and "axis" not in given:
+        layout, other = LAYOUTS.get(getattr(x, "ndim", 4), LAYOUTS[4])
+        shown["axis"], choice = repr(layout), f" or axis={other!r}, as x is laid out"
+    elif shown.get("output_size") == EXAMPLES["max_unpool output_size"]:
+        choice = _FIRST
     by_name = inspect.Parameter.KEYWORD_ONLY
     call = ", ".join(f"{one}={text}" if parameters[one].kind is by_name else text for one, text in shown.items())
-    if dimensions:
-        call = re.sub(r"\((\d), \1\)", lambda two: repr((int(two[1]),) * dimensions), call)
-        call = call.replace("[-2:]", f"[-{dimensions}:]")
     return f"{name}({call}){choice}"
 
 
-def _shown(name: str, value: Any, x: Any = None) -> str:
-    """A number, a word, sizes or a value for them as they are written; for anything else the name.
+def _shown(name: str, value: Any, x: Any = None, argument: str | None = None) -> str:
+    """What is written for a value under this name: itself if it is short, such as sizes, a layout in letters, a name.
 
-    The words of Keras for a layout become the letters for x.
+    `argument` is what the name is called here.
     """
     if isinstance(value, (Bins, Whole)):
         return f"jaxpool.{value}"
     if name in ("axis", "data_format") and isinstance(value, str):
         value = letters_meant(value, getattr(x, "ndim", 4)) or value
-    text = repr(value) if isinstance(value, (int, float, str, tuple, list)) else name
-    return text if len(text) < 40 else name
+    if isinstance(value, (int, float, str, tuple, list)) and len(repr(value)) < 40:
+        return repr(value)
+    return ARRAYS.get(f"{argument} {name}", name) if hasattr(value, "dtype") else name

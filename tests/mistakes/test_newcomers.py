@@ -86,6 +86,12 @@ jaxpool.max_pool(x, (2, 2), 'SAME')  # the padding in the place of the stride
 jaxpool.max_pool(x, (3, 3), 2, padding='circular')  # a mode of PyTorch's padding
     padding 'circular' is unknown … `padding='WRAP'`
     jaxpool.max_pool(x, (3, 3), 2, padding='WRAP') -> (2, 3, 4, 4)
+jaxpool.max_pool(x, (3, 3), 1, padding='nearest')  # modes of SciPy
+    padding 'nearest' is unknown … `padding='EDGE'`
+    jaxpool.max_pool(x, (3, 3), 1, padding='EDGE') -> (2, 3, 8, 8)
+jaxpool.max_pool(x, (3, 3), 1, padding='mirror')
+    padding 'mirror' is unknown … `padding='REFLECT'`
+    jaxpool.max_pool(x, (3, 3), 1, padding='REFLECT') -> (2, 3, 8, 8)
 jaxpool.max_pool(x, (2, 2), padding='full')  # a word that there is not
     padding 'full' is unknown … `'VALID'`
     jaxpool.max_pool(x, (2, 2), padding='VALID') -> (2, 3, 4, 4)
@@ -155,7 +161,7 @@ jaxpool.global_max_pool(pictures)  # a global pool without axes
 jaxpool.global_max_pool(x)
     the first arguments are x, axis … `axis='NCHW'`
     jaxpool.global_max_pool(x, axis='NCHW') -> (2, 3, 1, 1)
-jaxpool.global_max_pool(series)
+jaxpool.global_max_pool(x=series)
     the first arguments are x, axis … `axis='NTC')`
     jaxpool.global_max_pool(series, axis='NTC') -> (2, 1, 3)
 jaxpool.global_avg_pool(series, axis='NHWC')  # the layout of images, for a batch of sequences
@@ -377,6 +383,19 @@ jaxpool.unpool: jax.image.resize
 jaxpool.lse_pool: jaxpool.smooth_max_pool(x, 1.0, (2, 2))
 jaxpool.kmax_pool: jaxpool.top_k_pool(x, 2, (2, 2))
 jaxpool.nn: jaxpool.max_pool(x, (2, 2))
+jaxpool.generalized_mean_pool: jaxpool.gem_pool(x, 3, (2, 2))
+jaxpool.logsumexp_pool: jaxpool.smooth_max_pool(x, 1.0, (2, 2))
+jaxpool.max_pool_with_argmax: jaxpool.max_pool_with_indices(x, (2, 2))
+jaxpool.median_filter: jaxpool.median_pool(x, (3, 3), 1, 'SYMMETRIC')
+jaxpool.maximum_filter1d: jaxpool.max_pool(x, (3,), 1, 'SYMMETRIC')
+jaxpool.minimum_filter: jaxpool.min_pool(x, (3, 3), 1, 'SYMMETRIC')
+jaxpool.uniform_filter: jaxpool.avg_pool(x, (3, 3), 1, 'SYMMETRIC')
+jaxpool.percentile_filter: jaxpool.quantile_pool(x, 0.5, (2, 2))
+jaxpool.block_reduce: jaxpool.max_pool(x, (2, 2))
+jaxpool.dilation: jaxpool.morphology.dilation(x, (3, 3))
+jaxpool.erode: jaxpool.morphology.erosion(x, (3, 3))
+jaxpool.grey_opening: jaxpool.morphology.opening(x, (3, 3))
+jaxpool.morphology.binary_dilation: jaxpool.morphology.dilation(x, (3, 3))
 jaxpool.compat.max_pool: jaxpool.max_pool(x, (2, 2))
 jaxpool.compat.torch.MaxPool2d: jaxpool.compat.torch.max_pool2d(x, (2, 2))
 jaxpool.compat.torch.AdaptiveAvgPool1d: jaxpool.compat.torch.adaptive_avg_pool1d(x[0], (7,))
