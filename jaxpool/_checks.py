@@ -107,8 +107,9 @@ def fit_to_cells(
 ) -> jax.Array:
     """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x."""
     if not broadcasts_to(array.shape, shape):
+        do = "do" if name.endswith("s") else "does"
         raise ValueError(
-            f"{function}: {name} of shape {array.shape} does not broadcast to x {shape}; give {each} for every cell, "
+            f"{function}: {name} of shape {array.shape} {do} not broadcast to x {shape}; give {each} for every cell, "
             f"or an array with 1 along the axes that share them{reshaped(name, array.shape, shape)}"
         )
     full = (1,) * (len(shape) - array.ndim) + array.shape
@@ -127,7 +128,9 @@ def reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
     if len(choices) != 1 or not shape:
         return ""
     aligned = tuple(size if axis in choices[0] else 1 for axis, size in enumerate(full))[choices[0][0] :]
-    return f", as in {name}.reshape{aligned} for axis {', '.join(map(str, choices[0]))}"
+    *first, last = map(str, choices[0])
+    axes = f"axes {', '.join(first)} and {last}" if first else f"axis {last}"
+    return f", as in {name}.reshape{aligned} for {axes}"
 
 
 def check_rule(function: str, rule: Any) -> str:

@@ -11,6 +11,7 @@ size at a stride of 1, or by given amounts.
 """
 
 import operator
+import re
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
@@ -67,6 +68,7 @@ def axes_and_sizes(
         size = integer(function, name, given, least=1)
         last = f"({size}, {size}) for the last two axes" if ndim > 1 else f"({size},) for the last axis"
         named = f"{channels_last(ndim, max(2, ndim - 2))} where channels are last" if ndim > 2 else "axis=-1"
+        named = f"axis='NTC' or {named}" if ndim == 3 else named
         raise ValueError(
             f"{function}: {name} {size} does not say how many axes to pool; write {name}={last}, "
             f"or name the axes, as in {named}"
@@ -98,7 +100,7 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
 
 def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x") -> tuple[int, ...]:
     """The axes that `axis` names, counted from 0, in the order given."""
-    if isinstance(axis, str) and (letters := _letters_meant(axis, len(shape))):
+    if isinstance(axis, str) and (letters := letters_meant(axis, len(shape))):
         raise ValueError(
             f"{function}: axis {axis!r} does not give a letter for each axis of {array}; write axis={letters!r}"
         )
@@ -126,7 +128,7 @@ def channels_last(ndim: int, count: int) -> str:
     return f"axis='{'N' * (ndim - count - 1)}{'DHW'[3 - count :]}C'"
 
 
-def _letters_meant(axis: str, ndim: int) -> str:
+def letters_meant(axis: str, ndim: int) -> str:
     """The letters for a layout of Keras or einops, such as "channels_last" or "b h w c"; empty for others."""
     word, words = axis.upper().replace("-", "_").removeprefix("CHANNELS_"), axis.upper().split()
     if word in ("FIRST", "LAST"):
@@ -144,7 +146,7 @@ def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -
     of_array = f"{array} with {_counted(ndim, 'axis')} {tuple(shape)}"
     if len(letters) != ndim:
         named = letters.replace("B", "N") if "N" not in letters else letters
-        near = (named.replace("N", ""), named.replace("C", ""), "N" + named)
+        near = (re.sub("D?HW", "T", named), named.replace("N", ""), named.replace("C", ""), "N" + named)
         fits = [repr(one) for one in near if len(one) == ndim == len(set(one))]
         fix = f"write {' or '.join(fits)}" if fits else "give each axis a letter, N and C to those that are not pooled"
         raise ValueError(f"{given} has {len(letters)} letter{'s' * (len(letters) != 1)} for {of_array}; {fix}")
@@ -152,8 +154,11 @@ def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -
     if twice:
         raise ValueError(f"{given} has the letter {twice[0]} twice for {of_array}; give each axis a letter of its own")
     if "B" in letters:
-        fix = f"write {letters.replace('B', 'N')!r}" if "N" not in letters else "use another letter"
-        raise ValueError(f"{given} would pool axis {letters.index('B')}, B, of {of_array}; {fix}, as B may be a batch")
+        # A last axis of features would be pooled, too.
+        named = re.sub("[DEF]$", "C", letters) if "C" not in letters else letters
+        fix = f"write {named.replace('B', 'N')!r}" if "N" not in letters else "use another letter"
+        why = "B may be a batch" if named == letters else f"B may be a batch and {letters[-1]} channels"
+        raise ValueError(f"{given} would pool axis {letters.index('B')}, B, of {of_array}; {fix}, as {why}")
     axes = tuple(number for number, letter in enumerate(letters) if letter not in "NC")
     if not axes:
         raise ValueError(
@@ -195,6 +200,10 @@ def entries_of(function: str, name: str, given: Any, count: int | None, example:
         fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
         if isinstance(given, str) and given.upper() in PADDING_WORDS:
             fix = f"write padding={given.upper()!r}"
+        elif isinstance(given, str) and given == "whole":
+            fix = "write jaxpool.whole"
+        elif name == "kernel_size" and getattr(given, "dtype", None) == np.bool_:
+            fix = "write kernel_size=jaxpool.footprint(cells) for windows of the cells that are True"
         raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {_shown(given)}; {fix}")
     entries = tuple(given)
     if not entries:
@@ -259,7 +268,7 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 
 
 # The names of words elsewhere.
-_SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE"}
+_SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE", "NEAREST": "EDGE", "MIRROR": "REFLECT"}
 
 
 # A word that determines the cells below and above an axis, or these amounts, or a word for copies with amounts.

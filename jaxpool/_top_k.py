@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -22,7 +23,7 @@ from jaxpool._jax.stages import materialize, stage
 from jaxpool._kernels import KernelSize
 from jaxpool._ranks import offsets_of_equal, same_or_next
 from jaxpool._sharding import vary_with
-from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._sizes import Axes, Padding, Sizes, integer
 from jaxpool._window import Window
 from jaxpool._windows.cells import pad_in_tiles, present_cells
 from jaxpool._windows.choices import on_every_platform, read_at_offsets, reduce_windows, route_to_chosen
@@ -159,6 +160,8 @@ def top_k_pool_with_indices(
 
 def _check_k(function: str, k: Any) -> int:
     check_no_mask(function, "k", k)
+    if isinstance(k, jax.core.Tracer):
+        return integer(function, "k", k, least=1)
     if isinstance(k, (bool, np.bool_)) or not isinstance(k, (int, np.integer)):
         given = "an array" if isinstance(k, (jax.Array, np.ndarray)) else repr(k)
         raise TypeError(f"{function}: k must be an int, got {given}; it comes before kernel_size, as in (x, 3, (2, 2))")

@@ -87,8 +87,8 @@ def _check_sizes(shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int
         )
     if any(size < shape[a] for a, size in zip(axes, sizes, strict=True)):
         raise ValueError(
-            f"{start} is smaller than values {shape} along axes {axes}; give the size before pooling, not the window, "
-            f"and name the axes where channels are last, as in axis='NHWC', or where there are more windows than cells"
+            f"{start} is smaller than values {shape} along axes {axes}; give the size before pooling, not the window. "
+            f"Name the axes where channels are last, as in axis='NHWC', and where there are more windows than cells"
         )
 
 

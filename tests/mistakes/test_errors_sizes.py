@@ -48,7 +48,7 @@ AXES: list[Row] = [
     wrong_type(INTS.format("axis", "<object"), axis=OBJECT),
     wrong_type(STATIC.format("axis"), axis=Traced(1)),
     wrong_type(STATIC.format("axis"), axis=(1, Traced(2))),
-    wrong_value("axis 'NHWC' has 4 letters for ARRAY with 3 axes .*; write 'HWC' or 'NHW'$", axis="NHWC"),
+    wrong_value("axis 'NHWC' has 4 letters for ARRAY with 3 axes .*; write 'NTC' or 'HWC' or 'NHW'$", axis="NHWC"),
     wrong_value(r"axis 'HW' has 2 letters for ARRAY with 3 axes \(2, 8, 8\); write 'NHW'$", axis="HW"),
     *(
         wrong_value(f"axis '{given}' does not give a letter for each axis of ARRAY; write axis='{fix}'$", axis=given)

@@ -162,7 +162,7 @@ INDICES: list[Row] = [
     ),
     wrong_type("output_size must be an int, got None", output_size=(None, 16)),
     *(
-        wrong_value(f"output_size {re.escape(str(given))} is smaller than values .* name the axes", output_size=given)
+        wrong_value(f"output_size {re.escape(str(given))} is smaller than values .* Name the axes", output_size=given)
         for given in ((2, 2), (8, 7), (7, 16), (1,))
     ),
     *(

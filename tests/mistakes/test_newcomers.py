@@ -25,6 +25,13 @@ NAMES: dict[str, Any] = {
     "x": _IMAGES,  # channels first
     "pictures": np.moveaxis(_IMAGES, 1, -1),  # channels last
     "line": _IMAGES[0, 0, 0],
+    "series": np.ones((2, 9, 3), np.float32),  # batch, time, channels
+    "logits": np.ones((2, 9, 1), np.float32),
+    "footprint": np.ones((3, 3)),
+    "boxes": np.ones((1, 4), np.float32),
+    "num_heads": 3,
+    "lengths": np.array([9, 4]),
+    "key_padding_mask": np.arange(9) >= np.array([[9], [4]]),
     "values": np.ones((2, 3, 4, 4), np.float32),
     "indices": np.zeros((2, 3, 4, 4), np.int32),
 }
@@ -58,12 +65,33 @@ jaxpool.max_pool(x, x)  # an array in the place of the window
 jaxpool.max_pool(pictures, 2, (1, 2, 2, 1), axis=(-3, -2))  # a stride for every axis of the array, as in Haiku
     stride (1, 2, 2, 1) has 4 entries but 2 axes are pooled … 2 entries
     jaxpool.max_pool(pictures, 2, (2, 2), axis=(-3, -2)) -> (2, 4, 4, 3)
+jaxpool.max_pool(x, np.ones((3, 3), bool))  # the cells of a window in the place of its sizes
+    kernel_size must be an int or a sequence of ints, got an array of shape (3, 3) … `kernel_size=jaxpool.footprint(`
+    jaxpool.max_pool(x, kernel_size=jaxpool.footprint(np.ones((3, 3), bool))) -> (2, 3, 2, 2)
+jaxpool.max_pool(x, 'whole', axis='NCHW')
+    kernel_size must be an int or a sequence of ints, got 'whole' … `jaxpool.whole`
+    jaxpool.max_pool(x, jaxpool.whole, axis='NCHW') -> (2, 3, 1, 1)
+jaxpool.max_pool((2, 2), x)  # the window first
+    x comes first … `max_pool(x, (2, 2))`
+    jaxpool.max_pool(x, (2, 2)) -> (2, 3, 4, 4)
+jaxpool.lp_pool(2, x, (2, 2))
+    x comes first … `lp_pool(x, 2, `
+    jaxpool.lp_pool(x, 2, (2, 2)) -> (2, 3, 4, 4)
+jax.jit(lambda k: jaxpool.top_k_pool(x, k, (2, 2)))(2)  # a traced number of cells
+    k must be a Python int, got a traced value … `static_argnames='k'`
+    jax.jit(lambda k: jaxpool.top_k_pool(x, k, (2, 2)), static_argnames='k')(k=2) -> (2, 3, 4, 4, 2)
 jaxpool.max_pool(x, (2, 2), 'SAME')  # the padding in the place of the stride
     stride must be an int or a sequence of ints, got 'SAME' … `padding='SAME'`
     jaxpool.max_pool(x, (2, 2), padding='SAME') -> (2, 3, 4, 4)
 jaxpool.max_pool(x, (3, 3), 2, padding='circular')  # a mode of PyTorch's padding
     padding 'circular' is unknown … `padding='WRAP'`
     jaxpool.max_pool(x, (3, 3), 2, padding='WRAP') -> (2, 3, 4, 4)
+jaxpool.max_pool(x, (3, 3), 1, padding='nearest')  # modes of SciPy
+    padding 'nearest' is unknown … `padding='EDGE'`
+    jaxpool.max_pool(x, (3, 3), 1, padding='EDGE') -> (2, 3, 8, 8)
+jaxpool.max_pool(x, (3, 3), 1, padding='mirror')
+    padding 'mirror' is unknown … `padding='REFLECT'`
+    jaxpool.max_pool(x, (3, 3), 1, padding='REFLECT') -> (2, 3, 8, 8)
 jaxpool.max_pool(x, (2, 2), padding='full')  # a word that there is not
     padding 'full' is unknown … `'VALID'`
     jaxpool.max_pool(x, (2, 2), padding='VALID') -> (2, 3, 4, 4)
@@ -130,6 +158,21 @@ jaxpool.global_avg_pool(pictures, (1, 2))  # the axes of a global pool in the se
 jaxpool.global_max_pool(pictures)  # a global pool without axes
     the first arguments are x, axis … `axis='NHWC'`
     jaxpool.global_max_pool(pictures, axis='NHWC') -> (2, 1, 1, 3)
+jaxpool.global_max_pool(x)
+    the first arguments are x, axis … `axis='NCHW'`
+    jaxpool.global_max_pool(x, axis='NCHW') -> (2, 3, 1, 1)
+jaxpool.global_max_pool(x=series)
+    the first arguments are x, axis … `axis='NTC')`
+    jaxpool.global_max_pool(series, axis='NTC') -> (2, 1, 3)
+jaxpool.global_avg_pool(series, axis='NHWC')  # the layout of images, for a batch of sequences
+    axis 'NHWC' has 4 letters for x with 3 axes (2, 9, 3) … `'NTC'`
+    jaxpool.global_avg_pool(series, axis='NTC') -> (2, 1, 3)
+jaxpool.max_pool(series, 2)  # an int as window, for a batch of sequences
+    kernel_size 2 does not say how many axes … `axis='NTC'`
+    jaxpool.max_pool(series, 2, axis='NTC') -> (2, 4, 3)
+jaxpool.global_avg_pool(series, axis='BTD')  # the layout of transformers, whose last axis holds features
+    axis 'BTD' would pool axis 0, B, of x with 3 axes (2, 9, 3) … `'NTC'`
+    jaxpool.global_avg_pool(series, axis='NTC') -> (2, 1, 3)
 jaxpool.max_pool(pictures, 2, axis='channels_last')  # the layout in the words of Keras
     axis 'channels_last' … `axis='NHWC'`
     jaxpool.max_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
@@ -176,6 +219,12 @@ jaxpool.max_pool(x, (2, 2), pad=1)
     in place of pad … `padding=1`
     jaxpool.max_pool(x, (2, 2), padding=1) -> (2, 3, 5, 5)
 jaxpool.max_pool(pictures, 2, data_format='channels_last')
+    in place of data_format … `axis='NHWC'`
+    jaxpool.max_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
+jaxpool.max_pool(inputs=pictures, pool_size=2, strides=1, data_format='channels_last')  # all the words at once
+    in place of inputs, pool_size, strides, data_format … `kernel_size=2, stride=1, axis='NHWC'`
+    jaxpool.max_pool(pictures, kernel_size=2, stride=1, axis='NHWC') -> (2, 7, 7, 3)
+jaxpool.max_pool(pictures, 2, data_format=None)
     give each axis of x a letter … `axis='NHWC'`
     jaxpool.max_pool(pictures, 2, axis='NHWC') -> (2, 4, 4, 3)
 jaxpool.max_pool(pictures, 2, channel_axis=-1)
@@ -226,6 +275,15 @@ jaxpool.quantile_pool(x, (2, 2), 0.5)
 jaxpool.mixed_pool(pictures, 2, 0.5, axis='NHWC')
     alpha comes before kernel_size … `0.5, 2`
     jaxpool.mixed_pool(pictures, 0.5, 2, axis='NHWC') -> (2, 4, 4, 3)
+jaxpool.attention_pool(series, logits=logits, axis='NTC')
+    the first arguments are x, logits, kernel_size … `logits, jaxpool.whole, axis='NTC')`
+    jaxpool.attention_pool(series, logits, jaxpool.whole, axis='NTC') -> (2, 1, 3)
+jaxpool.attention_pool(series, jaxpool.whole, logits, axis='NTC')
+    logits come before kernel_size … `logits, jaxpool.whole, axis='NTC')`
+    jaxpool.attention_pool(series, logits, jaxpool.whole, axis='NTC') -> (2, 1, 3)
+jaxpool.lp_pool(pictures, axis='NHWC')
+    the first arguments are x, norm_type, kernel_size … `3, 2, axis='NHWC'`
+    jaxpool.lp_pool(pictures, 3, 2, axis='NHWC') -> (2, 4, 4, 3)
 (lambda p: jaxpool.gem_pool(x, (2, 2), p))(jnp.full((3, 1, 1), 3.0))
     norm_type comes before kernel_size … `norm_type, (2, 2)`
     (lambda norm_type: jaxpool.gem_pool(x, norm_type, (2, 2)))(jnp.full((3, 1, 1), 3.0)) -> (2, 3, 4, 4)
@@ -244,6 +302,36 @@ jaxpool.max_blur_pool(x, (2, 2), filt_size=3)
 (lambda boxes: jaxpool.roi_align(x[0], boxes, (2, 2), spatial_scale=0.5))(jnp.ones((1, 4)))
     boxes are in cells of x … `boxes * 0.5`
     (lambda boxes: jaxpool.roi_align(x[0], boxes * 0.5, (2, 2)))(jnp.ones((1, 4))) -> (1, 3, 2, 2)
+jaxpool.roi_align(x[0], boxes, (2, 2), 0.5, 2)  # all arguments by place, as in Torchvision
+    boxes are in cells of x … `boxes * 0.5, sampling_ratio=2`
+    jaxpool.roi_align(x[0], output_size=(2, 2), boxes=boxes * 0.5, sampling_ratio=2) -> (1, 3, 2, 2)
+jaxpool.max_pool(pictures, 2, 2, 'SAME', 'NHWC')  # all arguments by place, as in TensorFlow
+    axis is given by its name … `axis='NHWC'`
+    jaxpool.max_pool(pictures, 2, 2, 'SAME', axis='NHWC') -> (2, 4, 4, 3)
+jaxpool.max_pool(x, footprint=footprint)  # cells of windows as numbers
+    in place of footprint … `kernel_size=jaxpool.footprint(footprint != 0)`
+    jaxpool.max_pool(x, kernel_size=jaxpool.footprint(footprint != 0)) -> (2, 3, 2, 2)
+jaxpool.morphology.dilation(x, footprint=footprint)
+    in place of footprint … `element=footprint != 0`
+    jaxpool.morphology.dilation(x, element=footprint != 0) -> (2, 3, 8, 8)
+jaxpool.max_pool(series, 3, axis='NTC', lengths=lengths)
+    where=jnp.arange(x.shape[1])[None, … `:, None] < lengths[:, None, None]`
+    jaxpool.max_pool(series, 3, axis=1, where=jnp.arange(9)[None, :, None] < lengths[:, None, None]) -> (2, 3, 3)
+jaxpool.attention_pool(series, logits, jaxpool.whole, axis='NTC', key_padding_mask=key_padding_mask)
+    for the layout 'NTC' … `where=~key_padding_mask[..., None]`
+    jaxpool.attention_pool(series, logits, jaxpool.whole, axis=1, where=~key_padding_mask[..., None]) -> (2, 1, 3)
+jaxpool.attention_pool(series, logits, jaxpool.whole, axis=1, num_heads=3)
+    jaxpool.whole, axis=1) for the layout 'NTC' … `num_heads, -1), logits`
+    jaxpool.attention_pool(series.reshape(2, 9, num_heads, -1), logits[..., None], (9,), axis=1) -> (2, 1, 3, 1)
+jaxpool.max_pool(x, (3, 3), 2, padding=1, padding_mode='circular')
+    padding takes words … `padding=(('WRAP', 1), ('WRAP', 1))`
+    jaxpool.max_pool(x, (3, 3), 2, padding=(('WRAP', 1), ('WRAP', 1))) -> (2, 3, 4, 4)
+jaxpool.median_pool(x, (3, 3), 1, mode='reflect')  # a mode of SciPy
+    for SciPy's reflect … `padding='SYMMETRIC'`
+    jaxpool.median_pool(x, (3, 3), 1, padding='SYMMETRIC') -> (2, 3, 8, 8)
+jaxpool.stochastic_pool(x, (2, 2), deterministic=True)
+    give a key to draw cells … `key=None`
+    jaxpool.stochastic_pool(x, (2, 2), key=None) -> (2, 3, 4, 4)
 jaxpool.max_pool(x, (3, 3), 2, 1, 1, True)  # all arguments by place, as in PyTorch
     dilation is given by its name … `dilation=1, ceil_mode=True`
     jaxpool.max_pool(x, (3, 3), 2, 1, dilation=1, ceil_mode=True) -> (2, 3, 5, 5)
@@ -251,11 +339,11 @@ jaxpool.avg_pool(x, (3, 3), 2, 1, True, False)
     ceil_mode is given by its name … `ceil_mode=True, count_include_pad=False`
     jaxpool.avg_pool(x, (3, 3), 2, 1, ceil_mode=True, count_include_pad=False) -> (2, 3, 5, 5)
 jaxpool.max_unpool(values, indices, kernel_size=2)
-    the size before pooling, not the window … `max_unpool(values, indices, (8, 8))`
-    jaxpool.max_unpool(values, indices, (8, 8)) -> (2, 3, 8, 8)
+    give the size before pooling, not the window … `max_unpool(values, indices, x.shape[-2:])`
+    jaxpool.max_unpool(values, indices, x.shape[-2:]) -> (2, 3, 8, 8)
 jaxpool.max_unpool(values, indices, 2, 2, 0)
-    the size before pooling, not the window … `max_unpool(values, indices, (8, 8))`
-    jaxpool.max_unpool(values, indices, (8, 8)) -> (2, 3, 8, 8)
+    give the size before pooling, not the window … `max_unpool(values, indices, x.shape[-2:])`
+    jaxpool.max_unpool(values, indices, x.shape[-2:]) -> (2, 3, 8, 8)
 """
 
 # Calls that look like mistakes, and equivalent calls.
@@ -279,15 +367,35 @@ NAMES_ELSEWHERE = """
 jaxpool.max_pool2d: jaxpool.max_pool(x, (2, 2))
 jaxpool.MaxPool1d: jaxpool.max_pool(x, (2,))
 jaxpool.AdaptiveAvgPool2d: jaxpool.adaptive_avg_pool(x, (7, 7))
-jaxpool.GlobalAveragePooling2D: jaxpool.global_avg_pool(x, axis='NHWC')
+jaxpool.GlobalAveragePooling2D: jaxpool.global_avg_pool(x, axis='NHWC', keepdims=False)
+jaxpool.global_mean_pool: jaxpool.global_avg_pool(x, axis='NHWC')
+jaxpool.compat.keras.GlobalMaxPooling1D: jaxpool.global_max_pool(x[0], axis='NTC', keepdims=False)
 jaxpool.LPPool3d: jaxpool.lp_pool(x, 3, (2, 2, 2))
-jaxpool.MaxUnpool2d: jaxpool.max_unpool(values, indices, (7, 7))
+jaxpool.MaxUnpool2d: jaxpool.max_unpool(values, indices, x.shape[-2:])
+jaxpool.max_unpool1d: jaxpool.max_unpool(values, indices, x.shape[-1:])
 jaxpool.mean_pool: jaxpool.avg_pool(x, (2, 2))
 jaxpool.avgpool: jaxpool.avg_pool(x, (2, 2))
 jaxpool.average_pool: jaxpool.avg_pool(x, (2, 2))
 jaxpool.GeM: jaxpool.gem_pool(x, 3, (2, 2))
 jaxpool.upsample: jax.image.resize
+jaxpool.UpSampling2D: jax.image.resize
+jaxpool.unpool: jax.image.resize
+jaxpool.lse_pool: jaxpool.smooth_max_pool(x, 1.0, (2, 2))
+jaxpool.kmax_pool: jaxpool.top_k_pool(x, 2, (2, 2))
 jaxpool.nn: jaxpool.max_pool(x, (2, 2))
+jaxpool.generalized_mean_pool: jaxpool.gem_pool(x, 3, (2, 2))
+jaxpool.logsumexp_pool: jaxpool.smooth_max_pool(x, 1.0, (2, 2))
+jaxpool.max_pool_with_argmax: jaxpool.max_pool_with_indices(x, (2, 2))
+jaxpool.median_filter: jaxpool.median_pool(x, (3, 3), 1, 'SYMMETRIC')
+jaxpool.maximum_filter1d: jaxpool.max_pool(x, (3,), 1, 'SYMMETRIC')
+jaxpool.minimum_filter: jaxpool.min_pool(x, (3, 3), 1, 'SYMMETRIC')
+jaxpool.uniform_filter: jaxpool.avg_pool(x, (3, 3), 1, 'SYMMETRIC')
+jaxpool.percentile_filter: jaxpool.quantile_pool(x, 0.5, (2, 2))
+jaxpool.block_reduce: jaxpool.max_pool(x, (2, 2))
+jaxpool.dilation: jaxpool.morphology.dilation(x, (3, 3))
+jaxpool.erode: jaxpool.morphology.erosion(x, (3, 3))
+jaxpool.grey_opening: jaxpool.morphology.opening(x, (3, 3))
+jaxpool.morphology.binary_dilation: jaxpool.morphology.dilation(x, (3, 3))
 jaxpool.compat.max_pool: jaxpool.max_pool(x, (2, 2))
 jaxpool.compat.torch.MaxPool2d: jaxpool.compat.torch.max_pool2d(x, (2, 2))
 jaxpool.compat.torch.AdaptiveAvgPool1d: jaxpool.compat.torch.adaptive_avg_pool1d(x[0], (7,))
@@ -308,10 +416,10 @@ beta of soft_pool: temperature
 logits of attention_pool: scores
 q of quantile_pool: quantile percentile
 boxes of roi_align: rois
-element of morphology.dilation: size footprint structure kernel
+element of morphology.dilation: size footprint structure kernel selem
 output_size of adaptive_max_pool: size target_shape
 blur_size of max_blur_pool: filt_size
-kernel_size of max_pool: window_shape pool_size window kernel ksize size filt_size
+kernel_size of max_pool: window_shape pool_size window kernel ksize size filt_size footprint window_dimensions
 stride of max_pool: strides window_strides
 padding of max_pool: pad
 dilation of max_pool: dilations window_dilation
@@ -340,7 +448,9 @@ def check(wrong: str, says: str, right: str, **names: Any) -> None:
         evaluate(wrong, **names)
     message = str(raised.value)
     assert raised.type in (TypeError, ValueError)  # JAX's own errors are subclasses
-    assert message.startswith(tuple(f"{function}: " for function in re.findall(r"jaxpool\.(\w+)", wrong)))
+    assert message.startswith(
+        tuple(f"{function}: " for function in re.findall(r"jaxpool\.(?:morphology\.)?(\w+)", wrong))
+    )
     given, advice = says.strip().split(" … ")
     written = advice.strip("`")
     assert given in message

@@ -224,7 +224,7 @@ def test_wrong_weights(function: str, name: str) -> None:
     rows: list[Row] = [
         (TypeError, rf"{name} must be a JAX or NumPy array, got float; convert it", {name: 1.0}),
         (TypeError, rf"{name} is complex64, .* pool {name}.real", {name: np.ones(8, np.complex64)}),
-        (ValueError, rf"{name} of shape \(5,\) does not broadcast to x \(2, 8, 8\); give one", {name: zeros(5)}),
+        (ValueError, rf"{name} of shape \(5,\) do not broadcast to x \(2, 8, 8\); give one", {name: zeros(5)}),
         (ValueError, r"window 0 along axis 1 holds only padding .*; use less padding", {"padding": 2}),
     ]
     for row in rows:
