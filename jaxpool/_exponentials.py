@@ -464,13 +464,15 @@ def _mean_by_exponentials_jvp(window: Window, primals: Any, tangents: Any) -> tu
     return mean, jnp.where(has_slope, reciprocal(mass), 0) * sum(dots[1:], dots[0])
 
 
+def _moderate_mass_and_moment(sums: Arrays, x: jax.Array, near: jax.Array, beta: jax.Array) -> Arrays:
+    mass = jnp.exp(-beta * near) * sums[0]
+    return mass, mass * (sums[1] / sums[0] - near)
+
+
 _MASS_AND_MOMENT = Product(
     lambda x, near, beta: (_exponential(x, near, beta), weighed(_exponential(x, near, beta), x - near)),
     lambda x, near, beta: (jnp.exp(beta * x), weighed(jnp.exp(beta * x), x)),
-    lambda sums, x, near, beta: (
-        jnp.exp(-beta * near) * sums[0],
-        jnp.exp(-beta * near) * sums[0] * (sums[1] / sums[0] - near),
-    ),
+    _moderate_mass_and_moment,
     lambda x, near, beta: jnp.abs(beta * near) <= 16,
 )
 _MEAN_BY_CELLS = Product(

@@ -252,6 +252,11 @@ class Window:
         """Whether no cell is in two windows, and there are no gaps within or between windows."""
         return all((a.stride == a.kernel or a.output == 1) and (a.dilation == 1 or a.kernel == 1) for a in self.axes)
 
+    @property
+    def overlap(self) -> bool:
+        """Whether the windows along some axis reach into each other."""
+        return any(axis.output > 1 and axis.extent > axis.stride for axis in self.axes)
+
     def split(self) -> tuple["Window", ...]:
         """One window of a single axis for each pooled axis, the last axis first."""
         return tuple(Window((axis,)) for axis in reversed(self.axes))

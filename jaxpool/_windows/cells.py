@@ -140,6 +140,12 @@ def present_cells(mask: jax.Array | None, window: Window, rank: int) -> jax.Arra
     return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)
 
 
+def put_between(outputs: jax.Array, window: Window, fill: Any) -> jax.Array:
+    """The outputs with fills between them, so that windows start at every cell, as `Window.holders` has them."""
+    outputs = jnp.broadcast_to(outputs, window.output_shape(outputs.shape))
+    return pad(outputs, {axis.axis: (0, 0, axis.stride - 1) for axis in window.axes}, fill)
+
+
 def pad_real(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     """Turn the declared padding into real cells that hold `fill`; `window.after_padding()` then applies."""
     return pad(x, {axis.axis: (axis.low, axis.high) for axis in window.axes}, fill)
@@ -320,7 +326,9 @@ def fold_offsets(
     if is_looped(window) and window.tiles and not window.is_single:
         # With cells first, a block is contiguous, without all the cells between those of a block in an array.
         row = Window((WindowAxis(0, window.cells, window.cells, window.cells, 1, 0, 0, 1),))
-        first = tuple(_cells_first(array, window) for array in padded)
+        axes = range(len(window.axes))
+        by_axes = (jnp.moveaxis(cells_first(array, window), axes, axes[::-1]) for array in padded)
+        first = tuple(lax.collapse(array, 0, len(axes)) for array in by_axes)
 
         def step_in_row(result: Any, cells: Arrays, number: Any) -> Any:
             return step(result, tuple(each[0] for each in cells), number)
@@ -362,11 +370,14 @@ def fold_offsets(
     return lax.fori_loop(0, outer, along_cut, jax.tree.map(lambda leaf: vary_with(leaf, *padded), start))
 
 
-def _cells_first(array: jax.Array, window: Window) -> jax.Array:
-    """The cells of windows that tile an array, along a first axis in row-major order."""
-    for moved, axis in enumerate(reversed(window.axes)):
+def cells_first(array: jax.Array, window: Window) -> jax.Array:
+    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first.
+
+    Sums of a window's cells, with channels first, take a third of the time that they take in the other order.
+    """
+    for moved, axis in enumerate(window.axes):
         array = jnp.moveaxis(split_axis(array, axis.axis + moved, axis.kernel), axis.axis + moved + 1, 0)
-    return lax.collapse(array, 0, len(window.axes))
+    return array
 
 
 def _block(window: Window, kernels: Sequence[int]) -> Window:

@@ -35,9 +35,10 @@ from jaxpool._windows.cells import (
     most_holders,
     pad_windows,
     present_cells,
+    put_between,
     slices_at_offsets,
 )
-from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, pad, reduction_dtype
+from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
     reduce_blocks,
@@ -150,8 +151,7 @@ def _spread_in_turn(cotangent: jax.Array, windows: Sequence[Window], reduce: Cal
         if part.has_bins or (not part.has_footprint and most_holders(part) <= MOST_TERMS):
             cotangent = spread_by_windows(cotangent, part)
         else:
-            between = pad(cotangent, {axis.axis: (0, 0, axis.stride - 1) for axis in part.axes}, 0)
-            cotangent = reduce(between, part.holders(), lax.add)
+            cotangent = reduce(put_between(cotangent, part, 0), part.holders(), lax.add)
     return cotangent
 
 
@@ -188,8 +188,7 @@ def reduces_by_slices(part: Window, op: Operation) -> bool:
     Up to 16 cells they are faster, unless windows overlap along a single axis at a stride of 1. For maxima correctness
     decides: without overlap `lax.reduce_window` may drop NaN on the CPU, for 4096 elements and more.
     """
-    overlap = any(axis.output > 1 and axis.extent > axis.stride for axis in part.axes)
-    if not overlap:
+    if not part.overlap:
         return part.cells <= MOST_TERMS or op is not lax.add
     return part.cells <= MOST_TERMS and (has_strides(part) or len(part.axes) > 1)
 

@@ -24,6 +24,7 @@ from jaxpool._window import Window
 from jaxpool._windows.cells import (
     at_offset,
     cells_at_offsets,
+    cells_first,
     fold,
     fold_offsets,
     holds_all_cells,
@@ -31,10 +32,12 @@ from jaxpool._windows.cells import (
     most_holders,
     offsets_in,
     pad_windows,
+    present_cells,
+    put_between,
 )
 from jaxpool._windows.choices import reduce_windows, spread
 from jaxpool._windows.gather import Covered, gather_windows, where_covered
-from jaxpool._windows.operations import Arrays, if_all, pad, split_axis
+from jaxpool._windows.operations import Arrays, if_all
 
 # The most cells of a window that are added at once; of larger windows axes are taken in turn.
 MOST_AT_ONCE = 64
@@ -159,9 +162,9 @@ class Product:
 
     They are computed so where windows overlap, and not on GPUs: each u is then evaluated once for a cell, not once for
     every pair. `of_cells` gives all u of the arrays of the term, of which those of windows are one number along the
-    pooled axes; `of_windows` gives the results of the term, linear in the sums of the u, its first argument. The term
-    is linear in at most one array, which is one of cells, and so is every u; it has one result then. `direct` is the
-    term itself, for any data; the u and v neither overflow nor vanish where all entries of `are_moderate` are true.
+    pooled axes; `of_windows` gives the results of the term, whose first argument are the sums of the u. The term is
+    linear in at most one array, which is one of cells, and so is every u; then it has one result, linear in the sums.
+    `direct` is the term itself, for any data; nothing overflows or vanishes where all of `are_moderate` is true.
     """
 
     direct: Term
@@ -222,7 +225,7 @@ class PairSum(ClosedMap):
             for of_windows in (False, True)
         )
         exact, given = self._over_cells if self.per_window else self._over_windows, (present, cells, windows)
-        by_sums = self._by_sums(cells, windows) if platform in ("cpu", "tpu") and _overlap(self.window) else None
+        by_sums = self._by_sums(cells, windows) if platform in ("cpu", "tpu") and self.window.overlap else None
         quick, are_moderate = by_sums or (exact, None)
         if are_moderate is None:
             sums = quick(*given)
@@ -286,8 +289,7 @@ class PairSum(ClosedMap):
 
     def _over_cells(self, present: jax.Array | None, cells: Arrays, windows: Arrays) -> Arrays:
         window = self.window
-        if present is None and not window.is_full:
-            present = _ones({axis.axis: axis.size for axis in window.axes}, cells[0].ndim)
+        present = present_cells(present, window, cells[0].ndim)
 
         def summed(number: int, cells: Arrays) -> jax.Array:
             if window.is_single:
@@ -315,7 +317,7 @@ class PairSum(ClosedMap):
         window = self.window
         windows = tuple(map(materialize, windows))
         cells = tuple(materialize(array, *windows) for array in cells)
-        exists = _ones({axis.axis: axis.output for axis in window.axes}, windows[0].ndim)
+        exists = jnp.ones(window.output_shape((1,) * windows[0].ndim), bool)
         term = jax.jit(lambda cells, windows: self.term(*self._in_order(cells, windows))[0])
 
         def sent(_: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
@@ -327,7 +329,7 @@ class PairSum(ClosedMap):
             total = in_one_row(lambda *arrays: self.term(*arrays)[0], *self._in_order(cells, windows))
         elif not window.has_bins and most_holders(window) > MOST_AT_ONCE:
             # In a loop over the places of a cell in windows.
-            around = [(_between(array, window, fill), fill) for array, fill in around]
+            around = [(put_between(array, window, fill), fill) for array, fill in around]
             total = _sum_over_offsets(lambda *windows: sent(0, True, windows, cells), around, window.holders())
         else:
             total = gather_windows(sent, around, window, [(array, 0) for array in cells])
@@ -340,7 +342,7 @@ def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]],
     Of large windows that tile an array the term is evaluated for all cells together; others are summed in a loop.
     """
     if window.tiles and window.cells > MOST_AT_ONCE:
-        blocks = [_cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
+        blocks = [cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
         for _ in window.axes:
             term = jax.vmap(term)
         axes = range(len(window.axes))
@@ -357,25 +359,3 @@ def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]],
 
 def _cells_at_offsets(cells: Sequence[tuple[jax.Array, Any]], window: Window) -> Iterator[Arrays]:
     return zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True)
-
-
-def _cells_first(array: jax.Array, window: Window) -> jax.Array:
-    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first."""
-    for number, axis in enumerate(window.axes):
-        at = axis.axis + number
-        array = jnp.moveaxis(split_axis(array, at, axis.kernel), at + 1, 0)
-    return array
-
-
-def _overlap(window: Window) -> bool:
-    return any(axis.output > 1 and axis.extent > axis.stride for axis in window.axes)
-
-
-def _between(array: jax.Array, window: Window, fill: Any) -> jax.Array:
-    """The windows along the pooled axes, with fills between them, as `Window.holders` has them."""
-    array = jnp.broadcast_to(array, window.output_shape(array.shape))
-    return pad(array, {axis.axis: (0, 0, axis.stride - 1) for axis in window.axes}, fill)
-
-
-def _ones(sizes: dict[int, int], rank: int) -> jax.Array:
-    return jnp.ones([sizes.get(axis, 1) for axis in range(rank)], bool)

@@ -38,6 +38,7 @@ from jaxpool._windows.cells import (
     join_blocks,
     most_holders,
     pad_windows,
+    put_between,
     split_blocks,
     zeros_after,
 )
@@ -248,7 +249,7 @@ def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) ->
     """
     (axis,) = window.axes
     cotangent = cotangent.astype(accumulation_dtype(cotangent.dtype))
-    cotangent, offsets = (pad(each, {axis.axis: (0, 0, axis.stride - 1)}, 0) for each in (cotangent, offsets))
+    cotangent, offsets = (put_between(each, window, 0) for each in (cotangent, offsets))
     kernel = axis.kernel
     # Up to 8 pieces per step cost less than two, as every step reads and writes whole arrays.
     _, most = equal_steps(kernel, 8)
@@ -299,8 +300,7 @@ def add_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array],
     if not is_looped(window) or window.has_bins or most_holders(window) <= MOST_UNROLLED:
         return route_by_comparison(cotangents, offsets, window)
     holders = window.holders()
-    between = {axis.axis: (0, 0, axis.stride - 1) for axis in window.axes}
-    padded = tuple(pad_windows(pad(each, between, 0), holders, 0) for each in (*offsets, *cotangents))
+    padded = tuple(pad_windows(put_between(each, window, 0), holders, 0) for each in (*offsets, *cotangents))
 
     def add(total: jax.Array, windows: Arrays, number: Any) -> jax.Array:
         # At the first place that holds a cell is the window whose last cell it is.
