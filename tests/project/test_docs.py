@@ -8,7 +8,6 @@ import html
 import json
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 import jaxpool
 from jaxpool import morphology
 from tests.harness.compilation import environment_of_fast_processes
+from tests.project.browser import needs_browser, shown
 from tests.project.importing import MODULES, public_members
 
 pytest.importorskip("sphinx")
@@ -173,18 +173,13 @@ document.querySelector("pre").textContent = "FOUND" + JSON.stringify(found) + "E
 </script>"""
 
 
+@needs_browser
 def test_search_finds_what_people_type(site: Path, tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no browser")
     expected = {query: pages for pages, queries in SEARCHES.items() for query in queries}
     page = site / "asking.html"
     page.write_text(ASKING.replace("QUERIES", json.dumps([*expected])), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    command = [browser, *options, f"--user-data-dir={tmp_path}", "--dump-dom", page.as_uri()]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    results = json.loads(html.unescape(re.findall(r"FOUND(.*?)END", shown(page, tmp_path))[0]))
     page.unlink()
-    results = json.loads(html.unescape(re.findall(r"FOUND(.*?)END", shown)[0]))
     for (query, pages), found in zip(expected.items(), results, strict=True):
         first = [*dict.fromkeys(found)]
         assert {*first[: len(pages)]} == {*pages}, (query, first[:4])

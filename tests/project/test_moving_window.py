@@ -7,8 +7,6 @@ import html
 import json
 import random
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,9 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_fast
+from tests.project.browser import needs_browser, shown
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("moving window"),
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium, as from `apt-get install chromium`, to run the page in"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("moving window"), needs_browser]
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURE = (DOCS / "moving_window.html").read_text(encoding="utf-8")
@@ -34,7 +28,6 @@ POOLS = {
     for attributes, name in re.findall(r"<option (data-.*)>(\w+)</option>", FIGURE)
 }
 PADDINGS = [0, 1, 2, 3, "VALID", "SAME", "SAME_LOWER", "CAUSAL", "SEMICAUSAL", "WRAP", "REFLECT", "SYMMETRIC", "EDGE"]
-QUIET = ("gpu", "quic", "background-networking", "component-update", "sync")
 
 Settings = dict[str, Any]
 
@@ -75,10 +68,8 @@ def in_browser(folder: Path, program: str) -> Any:
     head = f'<!doctype html><meta charset="utf-8"><style>{style}</style>'
     page = f"{head}<body>{FIGURE}<script>{script}</script><script>{written}</script>"
     (folder / "page.html").write_text(page, encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
-    where = [f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / "page.html").as_uri()]
-    done = subprocess.run([str(BROWSER), *flags, *where], capture_output=True, text=True, timeout=120, check=True)
-    return json.loads(html.unescape(re.sub(r".*<body[^>]*>|</body>.*", "", done.stdout, flags=re.DOTALL)))
+    body = re.sub(r".*<body[^>]*>|</body>.*", "", shown(folder / "page.html", folder / "profile"), flags=re.DOTALL)
+    return json.loads(html.unescape(body))
 
 
 @pytest.fixture(scope="module")
