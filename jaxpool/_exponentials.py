@@ -256,11 +256,6 @@ def _pool(
     else:
         x, beta = vary_together(x, lax.expand_dims(beta.astype(x.dtype), range(x.ndim - beta.ndim)))
         values = with_rule(rule, partial(family, window=window, sign=0))(x, beta, mask)
-    if mask is not None:
-        values = jnp.where(reduce_windows(mask, window, lax.max), values, 0)
-    elif window.has_footprint:
-        # There may be none in windows that end beyond the padding.
-        values = jnp.where(window.counts(x.ndim, padding=True) > 0, values, 0)
     return values.astype(dtype)
 
 
@@ -280,15 +275,20 @@ def _pool(
 
 
 def _most_weighty(x: jax.Array, beta: jax.Array, present: jax.Array | None, window: Window, sign: int) -> jax.Array:
-    """The cell c of every window: the largest, or for β < 0 the smallest."""
+    """The cell c of every window: the largest, or for β < 0 the smallest; 0 where none is present."""
 
     def extreme(op: Any, absent: float) -> jax.Array:
         cells = lax.stop_gradient(x)
         return reduce_windows(cells if present is None else jnp.where(present, cells, absent), window, op)
 
     if sign:
-        return extreme(lax.max, -np.inf) if sign > 0 else extreme(lax.min, np.inf)
-    return jnp.where(beta < 0, extreme(lax.min, np.inf), extreme(lax.max, -np.inf))
+        near = extreme(lax.max, -np.inf) if sign > 0 else extreme(lax.min, np.inf)
+    else:
+        near = jnp.where(beta < 0, extreme(lax.min, np.inf), extreme(lax.max, -np.inf))
+    if present is not None:
+        return jnp.where(reduce_windows(present, window, lax.max), near, 0)
+    # Windows of a footprint may end beyond the padding, without a cell.
+    return jnp.where(window.counts(x.ndim, padding=False) > 0, near, 0) if window.has_footprint else near
 
 
 def _gap(x: jax.Array, near: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -466,7 +466,7 @@ def _mean_by_exponentials_jvp(window: Window, primals: Any, tangents: Any) -> tu
 
 def _moderate_mass_and_moment(sums: Arrays, x: jax.Array, near: jax.Array, beta: jax.Array) -> Arrays:
     mass = jnp.exp(-beta * near) * sums[0]
-    return mass, mass * (sums[1] / sums[0] - near)
+    return mass, mass * (sums[1] * reciprocal(sums[0]) - near)
 
 
 _MASS_AND_MOMENT = Product(
