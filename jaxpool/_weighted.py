@@ -246,8 +246,7 @@ def _mean_jvp(window: Window, terms: _Terms, primals: Any, tangents: Any) -> tup
 
 def _gap(x: jax.Array, y: jax.Array) -> jax.Array:
     """The difference x - y, or 0: infinities and NaN pass no derivative to weights."""
-    gap = x - y
-    return jnp.where(jnp.isfinite(gap), gap, 0)
+    return _if_finite(x - y)
 
 
 def _with_share(weight: jax.Array, share: jax.Array) -> jax.Array:
@@ -255,10 +254,29 @@ def _with_share(weight: jax.Array, share: jax.Array) -> jax.Array:
     return jnp.where(share == 0, 0, weight) * share
 
 
+def _if_finite(value: jax.Array) -> jax.Array:
+    return jnp.where(jnp.isfinite(value), value, 0)
+
+
+def _weight_and_moment(x: jax.Array, weight: jax.Array) -> Arrays:
+    return weight, weighed(weight, x)
+
+
+# Sums over cells alone. Weights and cells that are not finite add nothing to derivatives, as windows with them do not.
 _OF_WEIGHTS = _Terms(
-    lambda x, weight: (weight, weighed(weight, x)),
-    lambda weight, x_dot, share: (_with_share(weight, share) * x_dot,),
-    lambda x, weight, weight_dot, share, y: (share * _gap(x, y) * weight_dot,),
+    Product(_weight_and_moment, _weight_and_moment, lambda sums, x, weight: sums),
+    Product(
+        lambda weight, dot, share: (_with_share(weight, share) * dot,),
+        lambda weight, dot, share: (_if_finite(weight) * dot,),
+        lambda sums, weight, dot, share: (share * sums[0],),
+    ),
+    Product(
+        lambda x, weight, dot, share, y: (share * _gap(x, y) * dot,),
+        lambda x, weight, dot, share, y: (_if_finite(x) * dot, jnp.where(jnp.isfinite(x), dot, 0)),
+        lambda sums, x, weight, dot, share, y: (
+            jnp.where(jnp.isfinite(y), share, 0) * (sums[0] - _if_finite(y) * sums[1]),
+        ),
+    ),
 )
 
 
