@@ -312,7 +312,7 @@ class _Division(LinearMap):
 
 def divide(sums: jax.Array, divisors: jax.Array) -> jax.Array:
     """The quotients, rounded once; the divisors have no derivative."""
-    return apply_linear_map(_Division(), sums, lax.stop_gradient(divisors), like=sums)
+    return apply_linear_map(_Division(), sums, divisors, like=sums)
 
 
 def _quotient(sums: jax.Array, divisors: Any) -> jax.Array:

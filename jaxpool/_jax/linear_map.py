@@ -92,8 +92,9 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
     The map is traced while the program is lowered, for one platform only. Without primitives, and in portable
     programs, JAX transposes `forward`.
     """
+    residuals = jax.tree.map(lax.stop_gradient, residuals)
     if not available():
-        return linear_map.forward(vector, *jax.tree.map(lax.stop_gradient, residuals))
+        return linear_map.forward(vector, *residuals)
     # The cotangent of a vector that devices share is a sum over those whose residuals differ.
     others = jax.tree.leaves(residuals)
     vector = jax.tree.map(lambda each: vary_with(each, *others), vector)

@@ -122,9 +122,14 @@ def _types(function: Callable[..., Any], *arrays: Any, like: Any) -> Any:
 
 
 def _impl(*arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
-    """Evaluate a call outside any traced program, as `jax.disable_jit` does, where its arrays are."""
+    """Evaluate a call outside any traced program, as `jax.disable_jit` does."""
+    return call.evaluate(_platform_of(arrays), *arrays)
+
+
+def _platform_of(arrays: Sequence[Any]) -> str:
+    """Where arrays are."""
     found = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
-    return call.evaluate(next((one for one in PLATFORMS if one in found), platforms.default_platform()), *arrays)
+    return next((one for one in PLATFORMS if one in found), platforms.default_platform())
 
 
 def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: Any) -> Any:
@@ -132,10 +137,8 @@ def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: An
     if call.transposed is None:
         function = partial(_evaluate_with, call, primals, varying)
         return jax.jvp(function, [primals[n] for n in varying], [tangents[n] for n in varying])
-    results, count = _bind(call, primals, types), call.vectors
-    if varying[0] >= count:
-        return results, [ad.Zero(jax.typeof(result)) for result in results]
-    return results, _bind(call, [*map(ad.instantiate_zeros, tangents[:count]), *primals[count:]], types)
+    dots = map(ad.instantiate_zeros, tangents[: call.vectors])
+    return _bind(call, primals, types), _bind(call, [*dots, *primals[call.vectors :]], types)
 
 
 def _transpose(cotangents: Sequence[Any], *arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
@@ -270,9 +273,7 @@ def _bind_closed(closed: ClosedMap, arrays: Sequence[Any], types: Sequence[Any])
 
 
 def _impl_closed(*arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Sequence[Any]:
-    found = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
-    platform = next((one for one in PLATFORMS if one in found), platforms.default_platform())
-    return _inside(closed.evaluate, known or platform, *arrays)
+    return _inside(closed.evaluate, known or _platform_of(arrays), *arrays)
 
 
 def _differentiate_closed(primals: Any, tangents: Any, *, closed: ClosedMap, known: str | None, types: Any) -> Any:

@@ -204,8 +204,6 @@ def folds_pieces(part: Window) -> bool:
     All steps but the last are evaluated at every cell, whatever the stride, so this pays off only if windows overlap
     strongly; sums round less. Beyond 64 cells the program would otherwise be long and slow to compile.
     """
-    if part.has_footprint:
-        return False
     return len(part.axes) == 1 and all(axis.kernel > min(64, max(16, 8 * axis.stride)) for axis in part.axes)
 
 
