@@ -160,11 +160,13 @@ class Transposed:
 class Product:
     """A term whose sums are combinations of sums over cells alone: Σ u·v = v·Σ u, with u of cells and v of windows.
 
-    They are computed so where windows overlap, and not on GPUs: each u is then evaluated once for a cell, not once for
-    every pair. `of_cells` gives all u of the arrays of the term, of which those of windows are one number along the
-    pooled axes; `of_windows` gives the results of the term, whose first argument are the sums of the u. The term is
-    linear in at most one array, which is one of cells, and so is every u; then it has one result, linear in the sums.
+    They are computed so where windows overlap: each u is then evaluated once for a cell, not once for every pair. GPUs
+    wait for memory, not for arithmetic: there only sums over cells that need no flag are computed so.
+
     `direct` is the term itself, for any data; nothing overflows or vanishes where all of `are_moderate` is true.
+    `of_cells` gives all u of the arrays of the term, of which those of windows are one number along the pooled axes;
+    `of_windows` gives the results of the term, whose first argument are the sums of the u. The term is linear in one
+    array at most, which is one of cells, and so is every u; then it has one result, linear in the sums.
     """
 
     direct: Term
@@ -225,7 +227,7 @@ class PairSum(ClosedMap):
             for of_windows in (False, True)
         )
         exact, given = self._over_cells if self.per_window else self._over_windows, (present, cells, windows)
-        by_sums = self._by_sums(cells, windows) if platform in ("cpu", "tpu") and self.window.overlap else None
+        by_sums = self._by_sums(platform, cells, windows) if self.window.overlap else None
         quick, are_moderate = by_sums or (exact, None)
         if are_moderate is None:
             sums = quick(*given)
@@ -234,8 +236,10 @@ class PairSum(ClosedMap):
             sums = if_all(are_moderate, quick, exact, *given) if on_one_device() else exact(*given)
         return tuple(map(self._shaped, sums))
 
-    def _by_sums(self, cells: Arrays, windows: Arrays) -> tuple[Callable[..., Arrays], jax.Array | None] | None:
-        """How to add a product up by plain sums, and where that loses nothing; None for other terms."""
+    def _by_sums(
+        self, platform: str, cells: Arrays, windows: Arrays
+    ) -> tuple[Callable[..., Arrays], jax.Array | None] | None:
+        """How to add a product up by plain sums, and where that loses nothing; None if it is not worth it."""
         term = self.term
         if isinstance(term, Product) and self.per_window:
             quick, product, arrays = partial(self._products_of_sums, term), term, (*cells, *windows)
@@ -244,7 +248,10 @@ class PairSum(ClosedMap):
             arrays = self._with_linear(term, cells, windows)
         else:
             return None
-        return quick, None if product.are_moderate is None else product.are_moderate(*arrays)
+        are_moderate = product.are_moderate
+        if platform not in ("cpu", "tpu") and not (self.per_window and are_moderate is None):
+            return None
+        return quick, None if are_moderate is None else are_moderate(*arrays)
 
     def _with_linear(self, term: Transposed, cells: Arrays, windows: Arrays) -> Arrays:
         """The arrays of the term that is transposed, with zeros for the one in which it is linear."""
