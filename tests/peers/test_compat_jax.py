@@ -438,7 +438,7 @@ WRONG: dict[Any, list[tuple[dict[str, Any], type[Exception], str]]] = {
         ({"window_shape": (1,) * 4}, ValueError, "window_shape .* has 4 entries but inputs has 4 axes"),
         ({"strides": (2,)}, ValueError, r"strides \(2,\) has 1 entr.* but 2 axes are pooled"),
         ({"strides": (0, 1)}, ValueError, "strides must be at least 1, got 0"),
-        ({"padding": "CIRCULAR"}, ValueError, "padding 'CIRCULAR' is unknown; use 'VALID', 'SAME'"),
+        ({"padding": "WRAP"}, ValueError, "padding 'WRAP' is unknown; use 'VALID', 'SAME'"),
         ({"padding": 1}, TypeError, r"padding 1 does not hold pairs .* as in \[\(1, 1\), \(1, 1\)\]"),
         ({"padding": (1, 1)}, TypeError, r"padding \(1, 1\) does not hold pairs of ints"),
         ({"padding": ((1, 1),)}, ValueError, r"padding \(\(1, 1\),\) must be a pair for each of 2 axes; use"),
@@ -447,6 +447,7 @@ WRONG: dict[Any, list[tuple[dict[str, Any], type[Exception], str]]] = {
     ],
     haiku: [
         ({"padding": "same"}, ValueError, "padding 'same' is unknown; use 'VALID' or 'SAME'; jaxpool.* numbers"),
+        ({"padding": "WRAP"}, ValueError, "padding 'WRAP' is unknown; use 'VALID' or 'SAME'"),
         ({"padding": ((0, 0),)}, ValueError, r"padding \(\(0, 0\),\) is unknown; use 'VALID' or 'SAME'"),
         ({"strides": (1,) * 5}, ValueError, "strides .* has 5 entries but value has 4 axes"),
         ({"window_shape": ()}, ValueError, r"window_shape \(\) is empty"),
