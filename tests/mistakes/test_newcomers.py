@@ -5,7 +5,6 @@ PyTorch, sizes that result from a division, arrays in place of numbers.
 """
 
 import ast
-import inspect
 import re
 from typing import Any
 
@@ -504,19 +503,3 @@ def test_calls_that_python_explains(row: str) -> None:
     call, message = row.split(": ")
     with pytest.raises(TypeError, match=message):
         evaluate(call)
-
-
-def test_words_of_other_libraries_are_arguments_of_no_function() -> None:
-    functions = [value for value in vars(jaxpool).values() if inspect.isfunction(value)]
-    names = {name for function in functions for name in inspect.signature(function).parameters}
-    assert "kernel_size" in names
-    assert not names & {
-        "window_shape",
-        "pool_size",
-        "strides",
-        "data_format",
-        "return_indices",
-        "dim",
-        "keepdim",
-        "mask",
-    }

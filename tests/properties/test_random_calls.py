@@ -22,16 +22,10 @@ import jaxpool
 from tests.reference import oracle
 from tests.registry import calls as registry
 from tests.registry.calls import (
-    COMPLEX,
-    FLOAT_KINDS,
-    FLOATS,
     FUNCTIONS,
-    INTEGER_KINDS,
-    INTEGERS,
     MODES,
     Call,
     check,
-    is_defined,
     windows_of,
 )
 from tests.registry.records import KINDS
@@ -367,36 +361,6 @@ def test_calls(function: str, count: int) -> None:
 @few_or_many
 def test_arbitrary_arguments(function: str, count: int) -> None:
     for_each(arbitrary_calls(function), count, f"{function} {count}", check)
-
-
-@pytest.mark.slow
-def test_calls_are_of_all_kinds() -> None:
-    every: list[Call] = []
-    for function in FUNCTIONS:
-        for_each(calls(function), 60, function, every.append)
-    assert {call.dtype for call in every} == {*FLOATS, *INTEGERS, *COMPLEX}
-    assert {call.cells for call in every} == {*FLOAT_KINDS, *INTEGER_KINDS}
-    assert {call.mode for call in every} == {*MODES}
-    assert {len(call.shape) for call in every} == {1, 2, 3, 4}
-    assert max(math.prod(call.shape) for call in every) > 4096
-    assert len(every) > sum(is_defined(call) for call in every) > 0.8 * len(every)
-
-    def given(name: str) -> list[Any]:
-        return [call.parameters[name] for call in every if name in call.parameters]
-
-    def kinds(name: str) -> set[str]:
-        return {type(one).__name__ for one in given(name)}
-
-    for function in FUNCTIONS:
-        mine = {name for call in every if call.function == function for name in call.parameters}
-        assert mine >= {*ARGUMENTS[function]}, function
-    assert {np.ndim(one) for one in given("where")} == {0, 1, 2, 3, 4}
-    assert kinds("axis") == {"int", "tuple", "list", "str"}
-    assert kinds("kernel_size") == {"int", "tuple", "Bins", "Whole", "Footprint"}
-    entries = [entry for one in given("padding") if isinstance(one, tuple) for entry in one]
-    assert {type(entry).__name__ for entry in entries} == {"int", "tuple", "list", "str"}
-    assert {*COPIES} <= {entry[0] for entry in entries if isinstance(entry, tuple)}
-    assert {0, 1, 2} <= {np.ndim(one) for one in given("norm_type")}
 
 
 def last_winner(cells: np.ndarray, real: np.ndarray) -> tuple[Any, np.ndarray]:
