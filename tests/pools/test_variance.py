@@ -1,5 +1,6 @@
 """Variances and standard deviations: digits far from 0, equal cells, the ends of the range, corrections and errors."""
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 
 import jaxpool
 from tests.harness.compilation import compiled_fast
-from tests.mistakes.errors import COMPLEX, Row, check_wrong_call
+from tests.mistakes.errors import Row, check_wrong_call
 from tests.reference import oracle
 from tests.registry.calls import Call, check
+from tests.registry.records import slow_but
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -114,12 +116,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     ("function", "form"),
-    [
-        ("var_pool", "cut short"),
-        ("std_pool", "by axis"),
-        *(pytest.param("std_pool", form, marks=pytest.mark.slow) for form in ("overlapping", "wide")),
-        pytest.param("var_pool", "wide", marks=pytest.mark.slow),
-    ],
+    slow_but([("var_pool", "cut short"), ("std_pool", "by axis")], itertools.product(("var_pool", "std_pool"), FORMS)),
 )
 def test_numbers_of_any_size_change_no_other_item(function: str, form: str) -> None:
     x = (100 + np.random.default_rng(0).standard_normal((2, 15, 14))).astype(np.float32)
@@ -187,8 +184,6 @@ def test_bad_corrections() -> None:
     rows: list[Row] = [
         (ValueError, r"correction must be finite and not negative, got -1; use 0 or 1", {"correction": -1}),
         (TypeError, r"correction must be a Python number, got None; use 0", {"correction": None}),
-        (TypeError, r"x is complex64, and complex numbers are not supported", COMPLEX),
-        (ValueError, r"window 0 along axis 1 holds only padding .* or count_include_pad=True", {"padding": 2}),
     ]
     for function in ("var_pool", "std_pool"):
         for row in rows:
