@@ -67,7 +67,7 @@ def test_maxima_hold_a_few_bytes_per_output_and_averages_a_number(function: str,
         residuals = held(pool, x)
         assert {residual.dtype for residual in residuals} == {np.dtype(np.uint8)}
         size = sum(residual.size for residual in residuals)
-        # A byte for each output, and if axes are taken in turn one for each row of cells that windows start in.
+        # A byte for each output and, if axes are taken in turn, one for each row of cells that windows start in.
         rows = window.get("stride", 2) if window["kernel_size"] > 3 else 0
         assert size <= (1 + rows) * jax.eval_shape(pool, x).size, window
         divisors = held(partial(jaxpool.avg_pool, axis=axis, rule=rule, **window), x)

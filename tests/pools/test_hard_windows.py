@@ -127,9 +127,7 @@ ROWS = {
     "row": ("min_pool", "smooth_max_pool", "top_k_pool_with_indices"),
     "offsets beyond 256": ("avg_pool", "max_pool", "attention_pool"),
     "large": ("gem_pool", "soft_pool", "smooth_max_pool", "lp_pool", "std_pool", "weighted_pool"),
-    "large, dilated": (
-        *("lp_pool", "smooth_max_pool", "std_pool", "stochastic_pool", "mellowmax_pool", "attention_pool"),
-    ),
+    "large, dilated": ("lp_pool", "smooth_max_pool", "std_pool", "stochastic_pool", "attention_pool"),
     "large, masked": ("stochastic_pool", "gem_pool", "weighted_pool", "soft_pool", "std_pool", "mellowmax_pool"),
     **dict.fromkeys(OF_RANKS, ("median_pool", "top_k_pool_with_indices")),
 }
