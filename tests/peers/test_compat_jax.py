@@ -5,7 +5,7 @@ import io
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from jaxpool.compat import equinox, flax, haiku, keras
-from tests.harness.compilation import settings_of_users
 from tests.peers.compat_comparison import (
     Call,
     check_calls,
@@ -29,18 +28,12 @@ from tests.peers.compat_comparison import (
 )
 from tests.project.importing import imported_with, public_members
 
-pytestmark = pytest.mark.usefixtures("for_this_platform")
+pytestmark = pytest.mark.usefixtures("for_this_platform", "as_users_have_it")
 
 # Where the original pools of each stand-in are.
 ORIGINALS = {flax: "flax.linen.pooling", haiku: "haiku", equinox: "equinox.nn", keras: "keras.ops"}
 each_module = pytest.mark.parametrize("module", ORIGINALS, ids=ORIGINALS.get)
 INT_WARNING = "ignore:(When running under vmap|.*under jax.vmap an int):DeprecationWarning"
-
-
-@pytest.fixture(autouse=True)
-def _default_settings(_strict_float64: None) -> Iterator[None]:
-    with settings_of_users():
-        yield
 
 
 @each_module

@@ -6,7 +6,7 @@ tie to the first cell in row-major order; sums of such integers are exact, quoti
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,20 +16,14 @@ import pytest
 
 import jaxpool
 import jaxpool.compat.torch as ours
-from tests.harness.compilation import compiled_fast, settings_of_users
+from tests.harness.compilation import compiled_fast
 from tests.peers.compat_comparison import check_refused, original, same_signature
 from tests.project.importing import public_members
 
-pytestmark = pytest.mark.usefixtures("for_this_platform")
+pytestmark = pytest.mark.usefixtures("for_this_platform", "as_users_have_it")
 
 torch = pytest.importorskip("torch")
 theirs = torch.nn.functional
-
-
-@pytest.fixture(autouse=True)
-def _default_settings(_strict_float64: None) -> Iterator[None]:
-    with settings_of_users():
-        yield
 
 
 class Call(NamedTuple):

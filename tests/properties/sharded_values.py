@@ -7,7 +7,7 @@ Random calls, each of which follows from its number, are at the end.
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -17,10 +17,12 @@ import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import jaxpool
-from tests.harness.compilation import settings_of_users
 from tests.harness.nestings import lowered, scatters
 from tests.properties.test_nestings import WITHOUT_SCATTER, Row
 from tests.registry.records import RECORDS, Record
+
+# Integers of 64 bits would be exchanged, too.
+pytestmark = pytest.mark.usefixtures("as_users_have_it")
 
 Pool = Callable[[jax.Array], Any]
 
@@ -85,13 +87,6 @@ BATCH, POOLED, CHANNEL = (PartitionSpec(*(None,) * axis, "devices") for axis in 
 BATCH_AND_CHANNEL, BATCH_AND_POOLED = PartitionSpec("devices", None, None, "others"), PartitionSpec("others", "devices")
 ANY = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
 COLLECTING = "all-gather|all-to-all"
-
-
-@pytest.fixture(autouse=True)
-def as_users_have_it() -> Iterator[None]:
-    """Without integers of 64 bits, which would be exchanged, too."""
-    with settings_of_users():
-        yield
 
 
 def mesh_of(sizes: int | tuple[int, ...], kind: str) -> Mesh:
