@@ -347,6 +347,14 @@ def test_arbitrary_arguments(function: str, count: int) -> None:
     for_each(arbitrary_calls(function), count, f"{function} {count}", check)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_calls_have_every_argument(function: str) -> None:
+    drawn: list[Call] = []
+    for_each(calls(function), 60, function, drawn.append)
+    assert {name for call in drawn for name in call.parameters} >= {*ARGUMENTS[function]}
+
+
 def last_winner(cells: np.ndarray, real: np.ndarray) -> tuple[Any, np.ndarray]:
     """The last of the largest cells: the first when read backwards."""
     value, slopes = oracle.largest(cells[::-1], real[::-1])
