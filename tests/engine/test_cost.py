@@ -208,12 +208,8 @@ def test_medians_of_few_cells_are_networks() -> None:
 
 def test_no_step_is_evaluated_again_for_every_cell() -> None:
     x = jnp.zeros((2, 12, 12, 3), np.float32)
-    text = (
-        compiled_as_usual(lambda x: jaxpool.smooth_max_pool(x, 2.0, (5, 5), 1, 2, axis=(1, 2)))
-        .lower(x)
-        .compile()
-        .as_text()
-    )
+    pool = compiled_as_usual(lambda x: jaxpool.smooth_max_pool(x, 2.0, (5, 5), 1, 2, axis=(1, 2)))
+    text = pool.lower(x).compile().as_text()
     # One exponential for each cell and each window, and one for each pair, for data that do not allow these.
     assert text.count(" exponential(") == 1 + 1 + 25
 

@@ -163,10 +163,8 @@ def test_variances_of_bfloat16_lose_no_digits(
 
 
 def test_bfloat16_that_are_no_numbers_change_no_other_item() -> None:
-    x, pool = (
-        np.random.default_rng(0).standard_normal((2, 9, 9)),
-        partial(jaxpool.std_pool, kernel_size=(3, 3), stride=2),
-    )
+    x = np.random.default_rng(0).standard_normal((2, 9, 9))
+    pool = partial(jaxpool.std_pool, kernel_size=(3, 3), stride=2)
     with jaxpool.compiling_for("tpu"):
         compiled = jax.jit(pool)
         for factor in (1e-15, 1e15, np.inf, np.nan):
