@@ -11,7 +11,7 @@ import jax
 import pytest
 
 import jaxpool
-from tests.harness.compilation import compile_fast_from_now_on
+from tests.harness.compilation import compile_fast_from_now_on, settings_of_users
 
 _PLATFORM = {"cpu": "cpu", "tpu": "tpu"}.get(jax.default_backend(), "gpu")
 
@@ -25,6 +25,13 @@ def pytest_configure() -> None:
 @pytest.fixture(autouse=True)
 def _strict_float64() -> Iterator[None]:
     with jax.enable_x64(True), jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        yield
+
+
+@pytest.fixture
+def as_users_have_it(_strict_float64: None) -> Iterator[None]:
+    """The default settings of users, within the stricter settings of the other tests."""
+    with settings_of_users():
         yield
 
 

@@ -54,17 +54,42 @@ def gradient(pool: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], ja
     return jax.grad(lambda x: pool(x).sum())
 
 
-@pytest.mark.parametrize("rule", ["jvp", "vjp"])
-def test_maxima_hold_a_few_bytes_per_output_and_averages_a_number(rule: Any) -> None:
+@pytest.mark.parametrize(
+    ("function", "rule"), [("max_pool", "jvp"), ("min_pool", "vjp"), ("max_pool_with_indices", "vjp")]
+)
+def test_maxima_hold_a_few_bytes_per_output_and_averages_a_number(function: str, rule: Any) -> None:
     for (shape, axis), window in ((layout, window) for layout in SHAPES.values() for window in WINDOWS.values()):
-        x, pool = jnp.zeros(shape, np.float32), partial(jaxpool.max_pool, axis=axis, rule=rule, **window)
+        x, both = jnp.zeros(shape, np.float32), partial(getattr(jaxpool, function), axis=axis, rule=rule, **window)
+
+        def pool(x: jax.Array, both: Any = both) -> jax.Array:
+            return jax.tree.leaves(both(x))[0]
+
         residuals = held(pool, x)
         assert {residual.dtype for residual in residuals} == {np.dtype(np.uint8)}
         size = sum(residual.size for residual in residuals)
-        # A byte for each output, and for the first axis one for each row of its cells that windows start in.
-        assert size <= (1 + window.get("stride", 2)) * jax.eval_shape(pool, x).size, window
+        # A byte for each output and, if axes are taken in turn, one for each row of cells that windows start in.
+        rows = window.get("stride", 2) if window["kernel_size"] > 3 else 0
+        assert size <= (1 + rows) * jax.eval_shape(pool, x).size, window
         divisors = held(partial(jaxpool.avg_pool, axis=axis, rule=rule, **window), x)
         assert sum(residual.size for residual in divisors) <= 1
+
+
+# Copies of the cells, if weights depend on them, and numbers per output, but no weights of cells in windows.
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+@pytest.mark.parametrize(
+    ("pool", "copies", "numbers"),
+    [
+        (jaxpool.sum_pool, 0, 1),
+        (partial(jaxpool.lp_pool, norm_type=2.0), 1, 1),
+        (partial(jaxpool.smooth_max_pool, beta=2.0), 1, 2),
+        (partial(jaxpool.mellowmax_pool, beta=2.0), 1, 2),
+    ],
+    ids=["sum", "norm", "smooth maximum", "mellowmax"],
+)
+def test_sums_of_cells_hold_no_array_of_windows(pool: Any, copies: int, numbers: int, rule: str) -> None:
+    x, pool = jnp.ones((2, 20, 21), jnp.float32), partial(pool, kernel_size=(5, 5), stride=1, rule=rule)
+    outputs = jax.eval_shape(pool, x).size
+    assert sum(one.size for one in held(pool, x)) <= copies * x.size + numbers * outputs + 3
 
 
 @pytest.mark.parametrize("name", slow_but(("3 stride 1", "13 stride 4"), WINDOWS))
@@ -183,12 +208,8 @@ def test_medians_of_few_cells_are_networks() -> None:
 
 def test_no_step_is_evaluated_again_for_every_cell() -> None:
     x = jnp.zeros((2, 12, 12, 3), np.float32)
-    text = (
-        compiled_as_usual(lambda x: jaxpool.smooth_max_pool(x, 2.0, (5, 5), 1, 2, axis=(1, 2)))
-        .lower(x)
-        .compile()
-        .as_text()
-    )
+    pool = compiled_as_usual(lambda x: jaxpool.smooth_max_pool(x, 2.0, (5, 5), 1, 2, axis=(1, 2)))
+    text = pool.lower(x).compile().as_text()
     # One exponential for each cell and each window, and one for each pair, for data that do not allow these.
     assert text.count(" exponential(") == 1 + 1 + 25
 

@@ -1,8 +1,8 @@
 """Every lowering gives the same as the reference: each choice forced, also where another is faster, on every platform.
 
 `jaxpool.compiling_for` traces a program for one platform only. The program is then the same as on that platform, except
-for native operations: a CPU's `reduce_window` and `select-and-scatter` stand in for those of a TPU. Ranks and sums have
-ways of their own for large windows and few cells, which are at the end.
+for native operations: a CPU's `reduce_window` and `select-and-scatter` stand in for those of a TPU. Ranks of few cells
+have ways of their own, which are at the end; large windows are in `pools/test_hard_windows`.
 """
 
 import itertools
@@ -20,9 +20,8 @@ from jaxpool._windows import choices
 from tests.harness.checks import check_first_derivatives
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import oracle, sliding
-from tests.registry.calls import WEIGHTS, Call, check
 from tests.registry.cases import CASES, Case, distinct
-from tests.registry.records import RECORDS, slow_but
+from tests.registry.records import slow_but
 
 SLOW = pytest.mark.slow
 OTHERS = ("gpu", "tpu")
@@ -245,47 +244,6 @@ def test_whole_long_axes(cells: int) -> None:
     winners = np.arange(cells) == x.argmax(-1)[..., None]
     for found, expected in zip(everything(x), (x.max(-1), x.max(-1), winners, x.sum(-1)), strict=True):
         np.testing.assert_array_equal(found, expected)
-
-
-# Not symmetric, so that the windows that hold a cell are another footprint.
-FOOTPRINT = jaxpool.footprint(np.arange(110).reshape(10, 11) % 4 > 0)
-# More than 64 cells each. Blocks are rows or parts of rows, of windows that share cells, share none, or leave gaps.
-LOOPED: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "shared": ((25, 24), {"kernel_size": (10, 9), "stride": (7, 4), "padding": (2, 4)}),
-    "gaps": ((27, 30), {"kernel_size": (9, 8), "stride": (13, 11), "padding": (1, 2)}),
-    "dilated, gaps": ((4, 47), {"kernel_size": (2, 33), "stride": (2, 13), "dilation": (3, 1), "ceil_mode": True}),
-    "dilated rows apart": ((20, 60), {"kernel_size": (3, 23), "stride": (7, 50), "dilation": 2, "padding": (0, 11)}),
-    "line": ((300,), {"kernel_size": (130,), "stride": 60, "padding": 20}),
-    "cubes": ((11, 6, 9), {"kernel_size": (5, 4, 5), "stride": (5, 2, 3), "padding": (1, 0, 1)}),
-    "footprint": ((23, 26), {"kernel_size": FOOTPRINT, "stride": 6}),
-}
-
-
-@pytest.mark.usefixtures("for_this_platform")
-@pytest.mark.parametrize("name", slow_but(["line"], LOOPED))
-def test_ranks_of_large_windows(name: str) -> None:
-    shape, parameters = LOOPED[name]
-    check(Call("median_pool", shape, {**parameters}, cells="ties"))
-    check(Call("top_k_pool_with_indices", shape, {**parameters, "k": 2}, cells="mixed"))
-
-
-LARGE_FOOTPRINTS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
-    ((2, 14, 12), {"kernel_size": FOOTPRINT, "stride": 1, "padding": (2, 3)}),
-    ((22, 20), {"kernel_size": FOOTPRINT, "stride": 1, "dilation": (2, 1)}),
-    ((13, 15), {"kernel_size": FOOTPRINT, "stride": 2}),
-]
-SUMS = ("lp_pool", "gem_pool", "smooth_max_pool", "mellowmax_pool", "soft_pool", "stochastic_pool", "std_pool")
-
-
-@pytest.mark.usefixtures("for_this_platform")
-@pytest.mark.parametrize("name", slow_but(["gem_pool"], (*SUMS, *WEIGHTS)))
-def test_sums_over_large_footprints(name: str) -> None:
-    random = np.random.default_rng(len(name))
-    for masked, (shape, window) in zip((False, True), (LARGE_FOOTPRINTS * 2)[len(name) % 3 :], strict=False):
-        learnt = {key: 15.0 if key == "beta" else one for key, one in RECORDS[name].options.items()}
-        learnt |= {WEIGHTS[name]: random.normal(size=shape) ** 2} if name in WEIGHTS else {}
-        learnt |= {"where": random.random(shape) < 0.8, "rule": "vjp"} if masked else {}
-        assert check(Call(name, shape, {**window, **learnt, "axis": (-2, -1)}, cells="ties" if masked else "distinct"))
 
 
 @pytest.mark.usefixtures("for_this_platform")

@@ -24,15 +24,9 @@ NOT_PROMISED = ("jax.extend", "jax.interpreters", "jax.experimental", "jax._src"
 # What the module uses of them.
 USED = [
     *("jax.extend.core.Primitive", "jax.interpreters.batching.primitive_batchers"),
-    *(
-        f"jax.interpreters.ad.{name}"
-        for name in ("primitive_jvps", "primitive_transposes", "Zero", "instantiate_zeros")
-    ),
-    *(
-        "jax.interpreters.ad.is_undefined_primal",
-        "jax.interpreters.mlir.lower_fun",
-        "jax.interpreters.mlir.register_lowering",
-    ),
+    *("jax.interpreters.ad.primitive_jvps", "jax.interpreters.ad.primitive_transposes", "jax.interpreters.ad.Zero"),
+    *("jax.interpreters.ad.instantiate_zeros", "jax.interpreters.ad.is_undefined_primal"),
+    *("jax.interpreters.mlir.lower_fun", "jax.interpreters.mlir.register_lowering"),
 ]
 # Before jaxpool is imported, and after JAX, which needs it itself.
 WITHOUT = """

@@ -80,34 +80,6 @@ def check_gradient_and_hessian(objectives: Mapping[str, Objective], *arguments: 
         _compare(hessian, _difference(gradients_around), f"Hessian, {name}")
 
 
-def check_third_order(objectives: Mapping[str, Objective], *arguments: np.ndarray) -> None:
-    """Compare the third derivative along one direction, in two mixes of modes, with differences of the second.
-
-    The differences are those of the objective named "jvp".
-    """
-    join, split = _joined(arguments)
-    point = join(*arguments)
-    direction = np.random.default_rng(1).normal(size=point.shape)
-
-    def everything(point: jax.Array, direction: jax.Array) -> Any:
-        found, around = {}, None
-        for name, objective in objectives.items():
-
-            def along(t: jax.Array, objective: Objective = objective) -> jax.Array:
-                return _on_flat(objective, split, point + t * direction)
-
-            second = jax.jacfwd(jax.grad(along))
-            found[f"forward over forward over reverse, {name}"] = jax.jacfwd(second)(jnp.zeros(()))
-            if name != "vjp":
-                found[f"reverse over forward over reverse, {name}"] = jax.grad(second)(jnp.zeros(()))
-                around = jax.vmap(second)(_STEP * jnp.array([1.0, -1.0]))
-        return found, around
-
-    found, around = compiled_fast(everything)(point, direction)
-    for name, result in found.items():
-        _compare(result, _difference(around)[0], name)
-
-
 def cubed(function: Objective) -> Objective:
     """A scalar function of the outputs with derivatives of every order up to the third that are not all equal."""
     return lambda *arguments: (function(*arguments) ** 3).sum()

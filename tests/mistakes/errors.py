@@ -1,8 +1,8 @@
 """How a wrong call is made and judged: the functions, traced values, and the form of every message.
 
 A message starts with the function's name, names the argument, repeats what was given and says what is allowed or
-what to do instead; the exception is a plain TypeError or ValueError, raised while tracing. The tables of wrong calls
-are in the test files that use this one.
+what to do instead, in one line; the exception is a plain TypeError or ValueError, raised while tracing. The tables of
+wrong calls are in the test files that use this one.
 """
 
 import re
@@ -104,7 +104,8 @@ def check_wrong_calls(function: str, rows: Iterable[Row]) -> None:
                 found = repr(call(function, {**arguments, name: Traced(array)} if traced else arguments))
             except Exception as error:
                 # JAX's own errors are subclasses.
-                if type(error) is exception and re.search(f"^{function}: {message}", str(error)):
+                is_right = type(error) is exception and re.search(f"^{function}: {message}", str(error))
+                if is_right and "\n" not in str(error):
                     continue
                 found = repr(error)
             complaints.append(f"{arguments}, {traced=}\n  {exception.__name__}: {message}\n  {found}")

@@ -88,6 +88,8 @@ class Subclass(np.ndarray):
 TAKEN: dict[str, Callable[[np.ndarray], Any]] = {
     "JAX": jnp.asarray,
     "scalar": lambda array: array[()],
+    "columns first": np.asfortranarray,
+    "reversed view": lambda array: np.flip(np.flip(array).copy()),
     "subclass": lambda array: array.view(Subclass),
     "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
     "big-endian scalar": lambda array: array.astype(array.dtype.newbyteorder(">"))[()],

@@ -5,7 +5,7 @@ import io
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from jaxpool.compat import equinox, flax, haiku, keras
-from tests.harness.compilation import settings_of_users
 from tests.peers.compat_comparison import (
     Call,
     check_calls,
@@ -29,18 +28,12 @@ from tests.peers.compat_comparison import (
 )
 from tests.project.importing import imported_with, public_members
 
-pytestmark = pytest.mark.usefixtures("for_this_platform")
+pytestmark = pytest.mark.usefixtures("for_this_platform", "as_users_have_it")
 
 # Where the original pools of each stand-in are.
 ORIGINALS = {flax: "flax.linen.pooling", haiku: "haiku", equinox: "equinox.nn", keras: "keras.ops"}
 each_module = pytest.mark.parametrize("module", ORIGINALS, ids=ORIGINALS.get)
 INT_WARNING = "ignore:(When running under vmap|.*under jax.vmap an int):DeprecationWarning"
-
-
-@pytest.fixture(autouse=True)
-def _default_settings(_strict_float64: None) -> Iterator[None]:
-    with settings_of_users():
-        yield
 
 
 @each_module
@@ -438,7 +431,7 @@ WRONG: dict[Any, list[tuple[dict[str, Any], type[Exception], str]]] = {
         ({"window_shape": (1,) * 4}, ValueError, "window_shape .* has 4 entries but inputs has 4 axes"),
         ({"strides": (2,)}, ValueError, r"strides \(2,\) has 1 entr.* but 2 axes are pooled"),
         ({"strides": (0, 1)}, ValueError, "strides must be at least 1, got 0"),
-        ({"padding": "CIRCULAR"}, ValueError, "padding 'CIRCULAR' is unknown; use 'VALID', 'SAME'"),
+        ({"padding": "WRAP"}, ValueError, "padding 'WRAP' is unknown; use 'VALID', 'SAME'"),
         ({"padding": 1}, TypeError, r"padding 1 does not hold pairs .* as in \[\(1, 1\), \(1, 1\)\]"),
         ({"padding": (1, 1)}, TypeError, r"padding \(1, 1\) does not hold pairs of ints"),
         ({"padding": ((1, 1),)}, ValueError, r"padding \(\(1, 1\),\) must be a pair for each of 2 axes; use"),
@@ -447,6 +440,7 @@ WRONG: dict[Any, list[tuple[dict[str, Any], type[Exception], str]]] = {
     ],
     haiku: [
         ({"padding": "same"}, ValueError, "padding 'same' is unknown; use 'VALID' or 'SAME'; jaxpool.* numbers"),
+        ({"padding": "WRAP"}, ValueError, "padding 'WRAP' is unknown; use 'VALID' or 'SAME'"),
         ({"padding": ((0, 0),)}, ValueError, r"padding \(\(0, 0\),\) is unknown; use 'VALID' or 'SAME'"),
         ({"strides": (1,) * 5}, ValueError, "strides .* has 5 entries but value has 4 axes"),
         ({"window_shape": ()}, ValueError, r"window_shape \(\) is empty"),

@@ -1,12 +1,7 @@
-"""jaxpool beside and inside of frameworks: equal pools where they are right, equal models, and parameters of Flax.
-
-The models are built twice from one source, which uses the framework's names for pooling. The second time these names
-refer to `jaxpool.compat`, as after a changed import line.
-"""
+"""jaxpool beside and inside of frameworks: equal pools where they are right, and parameters of Flax."""
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import jax
@@ -61,86 +56,6 @@ def test_equal_pools(library: str) -> None:
     for row, theirs, ours in zip(rows, found[::2], found[1::2], strict=True):
         for one, other in zip(theirs, ours, strict=True):
             np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-5, err_msg=str(row))
-
-
-def first_weights(shapes: Any) -> Any:
-    """Weights to start from, by NumPy, because the initialisers of the frameworks take long to compile."""
-    random = np.random.default_rng(0)
-
-    def weight(shape: tuple[int, ...]) -> jax.Array:
-        return jnp.asarray(random.normal(size=shape) / np.sqrt(np.prod(shape[:-1])) * (len(shape) > 1), jnp.float32)
-
-    return jax.tree.map(lambda one: weight(one.shape), shapes)
-
-
-def nnx_network() -> tuple[Callable[..., Any], Any]:
-    nnx = import_module("flax.nnx")
-
-    class CNN(nnx.Module):
-        """A simple CNN model."""
-
-        def __init__(self, *, rngs: Any):
-            self.conv1 = nnx.Conv(1, 8, kernel_size=(3, 3), rngs=rngs)
-            self.conv2 = nnx.Conv(8, 16, kernel_size=(3, 3), rngs=rngs)
-            self.max_pool = partial(nnx.max_pool, window_shape=(3, 3), strides=(2, 2), padding="SAME")
-            self.avg_pool = partial(nnx.avg_pool, window_shape=(2, 2), strides=(2, 2))
-            self.linear = nnx.Linear(64, 10, rngs=rngs)
-
-        def __call__(self, x: jax.Array) -> jax.Array:
-            x = self.max_pool(nnx.relu(self.conv1(x)))
-            x = self.avg_pool(nnx.relu(self.conv2(x)))
-            return self.linear(x.reshape(x.shape[0], -1))
-
-    graph, weights = nnx.split(nnx.eval_shape(lambda: CNN(rngs=nnx.Rngs(0))))
-    return lambda weights, x: nnx.merge(graph, weights)(x), weights
-
-
-def haiku_network() -> tuple[Callable[..., Any], Any]:
-    hk = import_module("haiku")
-
-    def forward(x: jax.Array) -> jax.Array:
-        x = jax.nn.relu(hk.Conv2D(output_channels=8, kernel_shape=3)(x))
-        x = hk.MaxPool(window_shape=(3, 3, 1), strides=(2, 2, 1), padding="SAME")(x)
-        x = jax.nn.relu(hk.Conv2D(output_channels=16, kernel_shape=3)(x))
-        x = hk.avg_pool(x, window_shape=(3, 3, 1), strides=(2, 2, 1), padding="SAME")
-        return hk.nets.MLP([32, 10])(hk.Flatten()(x))
-
-    network = hk.without_apply_rng(hk.transform(forward))
-    return network.apply, jax.eval_shape(network.init, jax.random.key(0), jnp.ones([1, 8, 8, 1]))
-
-
-@pytest.mark.parametrize(
-    ("build", "original", "stand_in", "names"),
-    [
-        (nnx_network, "flax.nnx", "flax", {"max_pool", "avg_pool"}),
-        pytest.param(haiku_network, "haiku", "haiku", {"MaxPool", "avg_pool"}, marks=pytest.mark.slow),
-    ],
-)
-def test_model_has_the_same_gradients(
-    build: Callable[[], Any], original: str, stand_in: str, names: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    framework, ours, used = imported(original), import_module(f"jaxpool.compat.{stand_in}"), set()
-    images = jnp.asarray(np.random.default_rng(0).normal(size=(4, 8, 8, 1)), jnp.float32)
-
-    def gradient() -> Any:
-        predict, shapes = build()
-        return compiled_fast(jax.grad(lambda weights: (predict(weights, images) ** 2).sum()))(first_weights(shapes))
-
-    def noted(name: str) -> Callable[..., Any]:
-        def function(*arguments: Any, **named: Any) -> Any:
-            used.add(name)
-            return getattr(ours, name)(*arguments, **named)
-
-        return function
-
-    with settings_of_users():
-        expected = gradient()
-        for name in names:
-            monkeypatch.setattr(framework, name, noted(name))
-        found = gradient()
-    assert used == names
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), found, expected)
-    assert min(jax.tree.leaves(jax.tree.map(lambda one: float(jnp.abs(one).max()), expected))) > 1e-2
 
 
 _RANDOM = np.random.default_rng(0)

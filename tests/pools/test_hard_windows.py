@@ -52,11 +52,18 @@ WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any], tuple[int, ...]]] = {
     "zeros along a line": ((20, 2), line(31, 15, 15, axis=0), (2,)),
     # Of the last two windows, which start beyond the cells, ceil_mode leaves out one.
     "zeros beyond": ((6, 3), {"kernel_size": (1, 2), "padding": 2, "dilation": 3, "ceil_mode": True}, (9, 1)),
-    "large plane": ((14, 13), plane((11, 8), (3, 2), (1, 0)), ()),
     "beyond a plane": ((14, 13), plane((16, 16), (3, 2), 2, where=_FIRST[0, :13]), ()),
-    "in space": ((6, 7, 11), {"kernel_size": (3, 5, 7), "stride": (2, 1, 2), "padding": 1, "dilation": (2, 1, 1)}, ()),
+    # Windows that share cells, share none, or leave gaps, and of which blocks are rows or parts of rows.
+    "shared": ((25, 24), plane((10, 9), (7, 4), (2, 4)), ()),
+    "apart": ((27, 30), plane((9, 8), (13, 11), (1, 2)), ()),
+    "dilated, apart": ((4, 47), plane((2, 33), (2, 13), dilation=(3, 1), ceil_mode=True), ()),
+    "dilated rows apart": ((20, 60), plane((3, 23), (7, 50), (0, 11), dilation=2), ()),
+    "long line": ((300,), line(130, 60, 20), ()),
+    "cubes": ((11, 6, 9), {"kernel_size": (5, 4, 5), "stride": (5, 2, 3), "padding": (1, 0, 1)}, ()),
     "overlapping": ((2, 9, 8, 3), {"kernel_size": (3, 3), "stride": 2, "padding": 1, "axis": (1, 2)}, (3,)),
 }
+# Not symmetric, so that the windows that hold a cell are another footprint.
+_LARGE = jaxpool.footprint(np.arange(110).reshape(10, 11) % 4 > 0)
 FOOTPRINTS: dict[str, tuple[tuple[int, ...], dict[str, Any], tuple[int, ...]]] = {
     "disk": ((2, 12, 12), footprint(disk(9)), (2, 1, 1)),
     "disk, stride 2": ((2, 12, 12), {"kernel_size": jaxpool.footprint(disk(9)), "stride": 2}, (2, 1, 1)),
@@ -69,6 +76,10 @@ FOOTPRINTS: dict[str, tuple[tuple[int, ...], dict[str, Any], tuple[int, ...]]] =
     "no cell": ((2, 3), {"kernel_size": jaxpool.footprint([False, True]), "ceil_mode": True}, (2, 1)),
     "row": ((2, 26), footprint(np.arange(23) % 7 < 5), (2, 1)),
     "offsets beyond 256": ((1, 20, 20), footprint(np.arange(17 * 17).reshape(17, 17) % 9 > 0, 3), (1, 1, 1)),
+    "large": ((2, 14, 12), {"kernel_size": _LARGE, "stride": 1, "padding": (2, 3)}, ()),
+    "large, dilated": ((22, 20), {"kernel_size": _LARGE, "stride": 1, "dilation": (2, 1)}, ()),
+    "large, masked": ((13, 15), {"kernel_size": _LARGE, "stride": 2, "rule": "vjp", "where": _FIRST[0, :15]}, ()),
+    "large, apart": ((23, 26), {"kernel_size": _LARGE, "stride": 6}, ()),
 }
 WINDOWS |= FOOTPRINTS
 # Other names than those of functions, which have the options of their records.
@@ -87,7 +98,8 @@ LEARNT = {
     "learnt soft": ("soft_pool", "beta", (-2.0, 0.7)),
 }
 # Of these windows, which take long and are like others, no row runs by default.
-SLOW = ("long with gaps", "long and few", "zeros around", "large plane", "in space", "disk, stride 2")
+SLOW = ("long with gaps", "long and few", "zeros around", "disk, stride 2", "large, dilated", "large, masked")
+OF_RANKS = ("long line", "shared", "apart", "dilated, apart", "dilated rows apart", "cubes", "large, apart")
 # Functions by windows, each of either in several rows. The first one is the one that runs by default.
 ROWS = {
     "long": ("stochastic_pool", "learnt soft", "lp_pool", "sharp", "std_pool", "weighted_pool"),
@@ -103,9 +115,7 @@ ROWS = {
     "zeros around": ("learnt soft", "learnt smooth", "gem_pool"),
     "zeros along a line": ("learnt smooth", "soft_pool", "mellowmax_pool"),
     "zeros beyond": ("soft_pool", "learnt mellowmax"),
-    "large plane": ("median_pool", "top_k_pool_with_indices"),
     "beyond a plane": ("top_k_pool_with_indices", "quantile_pool"),
-    "in space": ("quantile_pool", "median_pool"),
     "overlapping": ("weighted_pool", "learnt power mean", "mellowmax_pool", "smooth_max_pool", "var_pool"),
     "disk": ("max_pool", "avg_pool", "norm 2.5", "min_pool"),
     "disk, stride 2": ("std_pool", "max_pool", "median_pool", "sum_pool", "var_pool"),
@@ -116,6 +126,10 @@ ROWS = {
     "columns": ("sum_pool", "max_pool"),
     "row": ("min_pool", "smooth_max_pool", "top_k_pool_with_indices"),
     "offsets beyond 256": ("avg_pool", "max_pool", "attention_pool"),
+    "large": ("gem_pool", "soft_pool", "smooth_max_pool", "lp_pool", "std_pool", "weighted_pool"),
+    "large, dilated": ("lp_pool", "smooth_max_pool", "std_pool", "stochastic_pool", "attention_pool"),
+    "large, masked": ("stochastic_pool", "gem_pool", "weighted_pool", "soft_pool", "std_pool", "mellowmax_pool"),
+    **dict.fromkeys(OF_RANKS, ("median_pool", "top_k_pool_with_indices")),
 }
 
 
@@ -128,7 +142,7 @@ def call_of(window: str, name: str, **others: Any) -> Call:
         function, options = name, {WEIGHTS[name]: 3 * weights(*shape)}
     else:
         function, options = OTHERS.get(name) or (name, RECORDS[name].options)
-    cells = ("nan" if "top" in name else "ties") if name in RANKED else "distinct"
+    cells = ("mixed" if "top" in name else "ties") if name in RANKED else "distinct"
     return Call(function, shape, {**arguments, **options}, **{"cells": cells, **others})
 
 
@@ -144,7 +158,7 @@ def hold(call: Call, platform: str) -> None:
         row(
             *(window, name, platform),
             id=f"{window}-{name}-{platform}",
-            quick=number == 0 and platform == "cpu" and window not in SLOW,
+            quick=number == 0 and platform == "cpu" and window not in (*SLOW, *OF_RANKS[1:]),
         )
         for window, names in ROWS.items()
         for number, name in enumerate(names)
@@ -164,25 +178,19 @@ def test_winners_among_ties_in_footprints(window: str) -> None:
     hold(call_of(window, "min_pool_with_indices", cells="ties"), "cpu")
 
 
+LEARNT_IN = (
+    ("one number each", ("attention_pool", "learnt soft", "learnt norm", "learnt mellowmax")),
+    ("axis by axis", ("learnt smooth", "weighted_pool")),
+    ("long tiles", ("learnt power mean",)),
+    ("whole first axes", ("learnt norm",)),
+    ("overlapping", ("learnt mellowmax",)),
+    ("zeros around", ("learnt smooth",)),
+)
+
+
 @pytest.mark.parametrize(
     ("window", "name"),
-    [
-        ("one number each", "attention_pool"),
-        *(
-            pytest.param(window, name, marks=pytest.mark.slow)
-            for window, name in (
-                ("axis by axis", "learnt smooth"),
-                ("axis by axis", "weighted_pool"),
-                ("one number each", "learnt soft"),
-                ("one number each", "learnt norm"),
-                ("one number each", "learnt mellowmax"),
-                ("long tiles", "learnt power mean"),
-                ("whole first axes", "learnt norm"),
-                ("overlapping", "learnt mellowmax"),
-                ("zeros around", "learnt smooth"),
-            )
-        ),
-    ],
+    slow_but([("one number each", "attention_pool")], [(window, one) for window, each in LEARNT_IN for one in each]),
 )
 def test_two_orders_in_numbers_and_weights(window: str, name: str) -> None:
     call = call_of(window, name)
@@ -219,13 +227,8 @@ def test_two_orders_in_numbers_of_any_size(name: str, layout: str) -> None:
     x = distinct(shape, name) * np.minimum(1, 2 / np.abs(numbers).max(axes, keepdims=True))
     signs = np.random.default_rng(0).choice([-1.0, 1.0], shape)
     x = 0.75 + x if argument == "beta" else np.exp(x) * signs
-    hold_two_orders(
-        function,
-        np.where(windows.get("where", True), x, np.nan),
-        {argument: numbers, **windows},
-        argument,
-        ("jvp", "vjp"),
-    )
+    x = np.where(windows.get("where", True), x, np.nan)
+    hold_two_orders(function, x, {argument: numbers, **windows}, argument, ("jvp", "vjp"))
 
 
 def hold_two_orders(function: str, x: np.ndarray, parameters: dict[str, Any], argument: str, rules: Any) -> None:

@@ -118,11 +118,7 @@ WRONG: list[tuple[type[Exception], str, Callable[..., Any]]] = [
     (ValueError, r"median_pool: .*whole needs axis; .* axis=\(-2, -1\)", lambda: jaxpool.median_pool(X, jaxpool.whole)),
     (ValueError, r"max_pool: .* \(2, 2\) has 2 entries but 3", lambda: jaxpool.max_pool(X, _BINS, axis=(0, 1, 2))),
     (ValueError, r"max_pool: .* \(2, 2\) has 2 entries but 1 axis is", lambda: jaxpool.max_pool(X, _CORNERS, axis=1)),
-    (
-        ValueError,
-        r"min_pool: window \(0, 0\) along axes \(1, 2\) holds only padding",
-        lambda: jaxpool.min_pool(X, _CORNERS, 1, ((1, 0), (1, 0))),
-    ),
+    (ValueError, r"min_pool: window \(0, 0\) .* only padding", lambda: jaxpool.min_pool(X, _CORNERS, 1, ((1, 0),) * 2)),
     (ValueError, "footprint: cells of shape .* all False", lambda: jaxpool.footprint(np.zeros((2, 2), bool))),
     (ValueError, "footprint: cells has rows of different lengths", lambda: jaxpool.footprint(_RAGGED)),
     (ValueError, "footprint: cells has no axes", lambda: jaxpool.footprint(np.array(True))),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool import avg_pool, gem_pool, global_gem_pool, lp_pool, max_pool
+from jaxpool import gem_pool, global_gem_pool, lp_pool
 from tests.harness.checks import ROUNDING_OF_QUOTIENTS
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import jets, oracle
@@ -195,25 +195,12 @@ def test_third_derivatives_at_an_exponent_of_one() -> None:
 
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
 def test_infinite_norms_are_the_first_of_the_largest_magnitudes(rule: Any) -> None:
+    arguments = {"norm_type": math.inf, "kernel_size": (2, 3), "stride": 1, "rule": rule}
     for cells in ("ties", "zeros", "nan"):
-        check(
-            Call(
-                "lp_pool",
-                (5, 7),
-                {"norm_type": math.inf, "kernel_size": (2, 3), "stride": 1, "rule": rule},
-                cells=cells,
-            )
-        )
+        check(Call("lp_pool", (5, 7), arguments, cells=cells))
 
 
-def test_limits_of_power_means() -> None:
-    window: dict[str, Any] = {"kernel_size": (3, 2), "stride": (1, 2), "padding": ((1, 0), (0, 1)), "ceil_mode": True}
-    x = distinct((2, 4, 5), "means")
-    positive = np.abs(x) + 0.25
-    np.testing.assert_allclose(gem_pool(positive, 1, **window), avg_pool(positive, **window), rtol=1e-12)
-    np.testing.assert_allclose(gem_pool(positive, 4000.0, **window), max_pool(positive, **window), rtol=1e-3)
-    found = gem_pool(x, math.inf, **window, count_include_pad=False)
-    np.testing.assert_array_equal(found, max_pool(np.abs(x), **window))
+def test_power_means_of_equal_cells() -> None:
     threes = jnp.full(7, 3.0, jnp.float32)
     np.testing.assert_allclose(gem_pool(threes, 1, (7,)), [3.0], rtol=ROUNDING_OF_QUOTIENTS)
     assert jax.grad(lambda p: gem_pool(jnp.zeros(196), p, (196,)).sum())(jnp.array([0.05])).tolist() == [0.0]

@@ -248,9 +248,8 @@ def test_unpooling_undoes_pooling_of_windows_that_share_no_cells(name: str, rule
 
 def test_the_last_of_many_writers_has_the_cell() -> None:
     indices = np.random.default_rng(0).integers(-3, 60, (5, 3, 40)).astype(np.int32)
-    check(
-        Call("max_unpool", indices.shape, {"indices": indices, "output_size": (50,)}, dtype="float32", cells="distinct")
-    )
+    written = {"indices": indices, "output_size": (50,)}
+    check(Call("max_unpool", indices.shape, written, dtype="float32", cells="distinct"))
 
 
 @pytest.mark.parametrize("index_dtype", ["uint8", "int16", "int64"])

@@ -1,5 +1,6 @@
 """Means with weights of another array: identities, closed forms, the ends of the range, and cells without weight."""
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from jaxpool import attention_pool, avg_pool, soft_pool, weighted_pool
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.mistakes.errors import Row, check_wrong_call, zeros
 from tests.registry.cases import distinct, mask, weights
+from tests.registry.records import slow_but
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -22,12 +24,10 @@ each_pool = pytest.mark.parametrize("pool", [weighted_pool, attention_pool])
 SHAPES = {"small": ((6, 7), 3, 1), "by axis": ((8, 9), 5, 2), "long": ((200,), 70, 7)}
 each_size = pytest.mark.parametrize(
     ("pool", "size"),
-    [
-        (weighted_pool, "by axis"),
-        (attention_pool, "small"),
-        *(pytest.param(weighted_pool, size, marks=slow) for size in ("small", "long")),
-        *(pytest.param(attention_pool, size, marks=slow) for size in ("by axis", "long")),
-    ],
+    slow_but(
+        [(weighted_pool, "by axis"), (attention_pool, "small")],
+        itertools.product((weighted_pool, attention_pool), SHAPES),
+    ),
 )
 
 
@@ -225,7 +225,6 @@ def test_wrong_weights(function: str, name: str) -> None:
         (TypeError, rf"{name} must be a JAX or NumPy array, got float; convert it", {name: 1.0}),
         (TypeError, rf"{name} is complex64, .* pool {name}.real", {name: np.ones(8, np.complex64)}),
         (ValueError, rf"{name} of shape \(5,\) do not broadcast to x \(2, 8, 8\); give one", {name: zeros(5)}),
-        (ValueError, r"window 0 along axis 1 holds only padding .*; use less padding", {"padding": 2}),
     ]
     for row in rows:
         check_wrong_call(function, *row)

@@ -24,7 +24,7 @@ from tests.project.importing import public_members
 matplotlib_image = pytest.importorskip("matplotlib.image")
 pytest.importorskip("rich")
 
-from examples.demonstration import exact, measure, picture, report, variants, window  # noqa: E402
+from examples.demonstration import measure, picture, report, variants  # noqa: E402
 from examples.demonstration.size import Rule, Size  # noqa: E402
 
 
@@ -216,29 +216,3 @@ def test_a_wrong_index_is_out_of_tolerance() -> None:
     positions = np.arange(100_000, dtype=np.int32)
     assert measure.difference(positions, positions) == 0
     assert measure.difference(positions + (positions == 7), positions) > report.TOLERANCE
-
-
-def test_the_exact_evaluation_of_a_case_worked_by_hand() -> None:
-    cells = np.array([[1.0, 4.0, 0.0], [3.0, 2.0, 4.0]])[:, :, None]
-    cotangent = np.array([[1.0, 10.0]])[:, :, None]
-    evaluate = exact.windowed(exact.sliding, window.largest, indices=True)
-    (values, positions), gradient = evaluate(cells, cotangent, Size(2, 1))
-    np.testing.assert_array_equal(values[..., 0], [[4, 4]])
-    np.testing.assert_array_equal(positions[..., 0], [[1, 1]])
-    np.testing.assert_array_equal(gradient[..., 0], [[0, 11, 0], [0, 0, 0]])
-    (values,), gradient = exact.windowed(exact.sliding, window.norm, 2)(cells, cotangent, Size(2, 1))
-    np.testing.assert_allclose(values[..., 0], [[30**0.5, 6]])
-    np.testing.assert_allclose(gradient[0, :, 0], [1 / 30**0.5, 4 / 30**0.5 + 40 / 6, 0])
-
-
-def test_the_exact_evaluation_of_bins_of_missing_cells_and_of_the_way_back() -> None:
-    starts, counts = exact.uneven(5, Size(2, 1))
-    np.testing.assert_array_equal(starts, [0, 1, 3])
-    np.testing.assert_array_equal(counts, [2, 3, 2])
-    values, weights = window.mean_of_present(np.array([[np.nan, 2.0, 4.0], [np.nan, np.nan, np.nan]]))
-    np.testing.assert_array_equal(values, [3, 0])
-    np.testing.assert_array_equal(weights, [[0, 0.5, 0.5], [0, 0, 0]])
-    cells = np.array([[1.0, 4.0, 0.0, 5.0], [3.0, 2.0, 4.0, 0.0]])[:, :, None]
-    (values,), gradient = exact.put_back(cells, -cells, Size(2, 1))
-    np.testing.assert_array_equal(values[..., 0], [[0, 4, 0, 5], [0, 0, 0, 0]])
-    np.testing.assert_array_equal(gradient[..., 0], [[0, -4, 0, -5], [0, 0, 0, 0]])

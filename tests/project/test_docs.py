@@ -26,7 +26,6 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("notfound")
 pytest.importorskip("sphinxext.opengraph")
 
-SECTIONS_OF_CONTEXTS = ("Returns", "Derivative", "Example")
 ROOT = Path(__file__).parents[2]
 SECTIONS = ("Parameters", "Returns", "Raises", "Derivative", "Example")
 NAMES = [f"{module.__name__}.{name}" for module in (*MODULES, morphology) for name in public_members(module)]
@@ -61,7 +60,7 @@ def test_entry(site: Path, name: str) -> None:
         # Stand-ins say what differs from the functions whose arguments and results they have, or refer to those in 2d.
         shown = ("As ", "Differs in") if function.endswith(("1d", "3d")) else ("As ", "Differs in", "Example")
     if function in CATALOGUE["CONTEXTS"]:
-        shown = SECTIONS_OF_CONTEXTS
+        shown = ("Returns", "Derivative", "Example")
     places = [text.find(section) for section in shown]
     assert min(places) > 0, places
     assert places == sorted(places)
@@ -77,14 +76,16 @@ def test_every_function_is_in_one_family() -> None:
     assert {f"jaxpool.compat.{module}" for module in CATALOGUE["LIBRARIES"]} == {one.__name__ for one in MODULES[1:]}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_picture(site: Path, name: str) -> None:
-    page = (site / "reference" / f"{name}.html").read_text(encoding="utf-8")
-    check_pictures(page, 1)
-
-
-def test_pictures_of_morphology(site: Path) -> None:
-    check_pictures((site / "reference" / "morphology.html").read_text(encoding="utf-8"), len(MORPHOLOGY))
+@pytest.mark.parametrize(("page", "functions"), [*((name, 1) for name in FUNCTIONS), ("morphology", len(MORPHOLOGY))])
+def test_pictures(site: Path, page: str, functions: int) -> None:
+    text = (site / "reference" / f"{page}.html").read_text(encoding="utf-8")
+    pictures = re.findall(r"<svg viewBox.*?</svg>", text, re.DOTALL)
+    assert len(pictures) == 2 * functions
+    for signal, patch in zip(pictures[::2], pictures[1::2], strict=True):
+        for kind in ("of-input", "of-result", "of-gradient"):
+            assert f'class="{kind}"' in signal
+        assert patch.count("data:image/png;base64,") == 3
+        assert "nan" not in re.sub(r'href="[^"]*"', "", signal + patch)
 
 
 def test_windows_that_move(site: Path) -> None:
@@ -98,16 +99,6 @@ def test_windows_that_move(site: Path) -> None:
     for page, is_open in {"conventions": " open", "reference/bins": "", "reference/footprint": ""}.items():
         assert f'<details{is_open} class="moving-window">' in (site / f"{page}.html").read_text(encoding="utf-8")
     assert (site / "_static" / "moving_window.js").read_text(encoding="utf-8").count("\n") <= 250
-
-
-def check_pictures(page: str, functions: int) -> None:
-    pictures = re.findall(r"<svg viewBox.*?</svg>", page, re.DOTALL)
-    assert len(pictures) == 2 * functions
-    for signal, patch in zip(pictures[::2], pictures[1::2], strict=True):
-        for kind in ("of-input", "of-result", "of-gradient"):
-            assert f'class="{kind}"' in signal
-        assert patch.count("data:image/png;base64,") == 3
-        assert "nan" not in re.sub(r'href="[^"]*"', "", signal + patch)
 
 
 def test_titles_have_the_usual_names(site: Path) -> None:

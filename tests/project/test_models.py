@@ -5,7 +5,7 @@ was not trained on. With plain pools its first twenty losses must be those of th
 pooling, from the same initial weights and the same batches.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 import jaxpool
-from tests.harness.compilation import compiled_fast, settings_of_users
+from tests.harness.compilation import compiled_fast
 
 optax = pytest.importorskip("optax")
 datasets = pytest.importorskip("sklearn.datasets")
+
+pytestmark = pytest.mark.usefixtures("as_users_have_it")
 
 Predict = Callable[[Any, jax.Array], jax.Array]
 Pools = tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], jax.Array]]
@@ -29,13 +31,6 @@ STEPS, BATCH, SAME_STEPS = 200, 64, 20
 # Channels-last images, as Flax has them.
 HALVE: dict[str, Any] = {"kernel_size": 2, "axis": (-3, -2)}
 OVERLAP: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": "SAME", "axis": (-3, -2)}
-
-
-@pytest.fixture(autouse=True)
-def _default_settings(_strict_float64: None) -> Iterator[None]:
-    """The default settings of users, within the stricter settings of the other tests."""
-    with settings_of_users():
-        yield
 
 
 @pytest.fixture(scope="module")

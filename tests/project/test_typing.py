@@ -26,18 +26,13 @@ PROJECT = Path(right.__file__).parent
 PUBLIC = [(module, name) for module in MODULES for name in public_members(module)]
 
 
-def program(name: str) -> str:
-    """A program that is installed next to Python."""
-    path = Path(sys.executable).parent / name
-    assert path.exists(), f"{name} is not installed beside Python: install jaxpool[dev]"
-    return str(path)
-
-
 def pyright(*arguments: str) -> Any:
     """The type checker's report, as JSON."""
-    command = [program("pyright"), "--pythonpath", sys.executable, "--outputjson", *arguments]
+    programs = Path(sys.executable).parent
+    assert (programs / "pyright").exists(), "pyright is not installed beside Python: install jaxpool[dev]"
+    command = [str(programs / "pyright"), "--pythonpath", sys.executable, "--outputjson", *arguments]
     # To verify a package it asks the Python on the path for the location of packages, not the given one.
-    environment = os.environ | {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}
+    environment = os.environ | {"PATH": os.pathsep.join((str(programs), os.environ["PATH"]))}
     done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, env=environment)
     return json.loads(done.stdout)
 

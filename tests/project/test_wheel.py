@@ -69,18 +69,8 @@ def test_wheel_depends_on_jax_and_numpy_alone(wheel: Path) -> None:
 
 @pytest.mark.slow
 def test_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-index",
-        "--no-deps",
-        "--target",
-        tmp_path,
-        wheel,
-    ]
+    options = ["--quiet", "--no-index", "--no-deps", "--target"]
+    command = [sys.executable, "-m", "pip", "install", *options, tmp_path, wheel]
     installed = subprocess.run(command, capture_output=True, text=True)
     assert installed.returncode == 0, installed.stdout + installed.stderr
     # Without -S an editable install would be found, by way of its .pth file.

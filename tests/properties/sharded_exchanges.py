@@ -24,7 +24,6 @@ from tests.properties.sharded_values import (
     POOLS,
     Pool,
     X,
-    as_users_have_it,
     bytes_sent,
     collectives,
     compare,
@@ -33,8 +32,7 @@ from tests.properties.sharded_values import (
 )
 from tests.registry.records import RECORDS
 
-# A fixture, which every test here uses as well.
-__all__ = ["as_users_have_it"]
+pytestmark = pytest.mark.usefixtures("as_users_have_it")
 
 SLOW = pytest.mark.slow
 # Shards of 8 rows on 8 devices, so that windows reach no further than the next one.

@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import jaxpool
@@ -63,40 +61,3 @@ def test_derivatives_of_learnt_numbers(function: str, shape: tuple[int, ...]) ->
     number = distinct(shape, "number", spread=2.0) + (3 if function in ("lp_pool", "gem_pool") else 0)
     objectives = {rule: cubed(partial(pool, rule=rule)) for rule in RULES}
     check_gradient_and_hessian(objectives, distinct((2, 3, 3), function), number)
-
-
-def kept(pool: Any, x: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-    """The values, and what the backward pass keeps of the forward pass."""
-    values, pull_back = jax.jit(lambda x: jax.vjp(pool, x))(x)
-    return values, jax.tree.leaves(pull_back)
-
-
-@for_this_platform
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("function", ["max_pool", "min_pool", "max_pool_with_indices"])
-@pytest.mark.parametrize("kernel", [3, 17])
-def test_selecting_pools_keep_a_byte_or_two_per_output(function: str, kernel: int, rule: str) -> None:
-    pool = partial(getattr(jaxpool, function), kernel_size=(kernel, kernel), stride=1, padding=1, rule=rule)
-    values, arrays = kept(lambda x: jax.tree.leaves(pool(x))[0], jnp.ones((2, 60, 61), jnp.float32))
-    assert {one.dtype for one in arrays} == {np.dtype(np.uint8)}
-    assert sum(one.size for one in arrays) <= (1 if kernel == 3 else 2.5) * values.size
-
-
-# The cells, if weights depend on them, and a number or two per output, but no weights of cells in windows.
-@for_this_platform
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(
-    ("pool", "copies", "numbers"),
-    [
-        (jaxpool.sum_pool, 0, 1),
-        (jaxpool.avg_pool, 0, 1),
-        (partial(jaxpool.lp_pool, norm_type=2.0), 1, 1),
-        (partial(jaxpool.smooth_max_pool, beta=2.0), 1, 2),
-        (partial(jaxpool.mellowmax_pool, beta=2.0), 1, 2),
-    ],
-    ids=["sum", "average", "norm", "smooth maximum", "mellowmax"],
-)
-def test_sums_of_cells_keep_no_array_of_windows(pool: Any, copies: int, numbers: int, rule: str) -> None:
-    x = jnp.ones((2, 20, 21), jnp.float32)
-    values, arrays = kept(partial(pool, kernel_size=(5, 5), stride=1, rule=rule), x)
-    assert sum(one.size for one in arrays) <= copies * x.size + numbers * values.size + 3

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import jaxpool
-from jaxpool.compat import flax, haiku
 from tests.harness.compilation import compiled_fast
 from tests.reference import oracle
 from tests.registry.records import RECORDS, Record, by_function, row
@@ -172,13 +171,3 @@ def test_cotangents_of_copies_are_added_in_float32_and_rounded_once(name: str, d
     exact = gradient(x.astype(jnp.float32))
     assert gradient(x).dtype == dtype
     np.testing.assert_array_equal(gradient(x), exact.astype(dtype))
-
-
-@pytest.mark.parametrize("word", WORDS)
-def test_stand_ins_take_no_words_that_their_originals_refuse(word: str) -> None:
-    x = jnp.zeros((1, 6, 6, 1))
-    refused = f"padding '{word}' is unknown"
-    with pytest.raises(ValueError, match=refused):
-        flax.max_pool(x, (2, 2), padding=word)
-    with pytest.raises(ValueError, match=refused):
-        haiku.avg_pool(x, (1, 2, 2, 1), (1, 2, 2, 1), word)

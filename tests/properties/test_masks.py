@@ -19,7 +19,7 @@ from tests.harness.compilation import compiled_fast
 from tests.reference import oracle
 from tests.registry.calls import MOMENTS
 from tests.registry.cases import PLAIN, Case, distinct
-from tests.registry.records import RECORDS, by_function, row
+from tests.registry.records import RECORDS, by_function
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -29,63 +29,6 @@ INF, NAN = math.inf, math.nan
 
 def values_of(function: str, **arguments: Any) -> Callable[..., jax.Array]:
     return lambda x, **more: jax.tree.leaves(getattr(jaxpool, function)(x, **arguments, **more))[0]
-
-
-LAYOUTS: dict[str, dict[str, Any]] = {
-    "overlapping": {"kernel_size": (3, 3), "stride": 2, "padding": 1},
-    "disjoint": {"kernel_size": (2, 4)},
-    "one axis": {"kernel_size": (4,)},
-    "wide": {"kernel_size": 9, "stride": 1, "padding": 4, "axis": 2},
-    "whole": {"kernel_size": (6, 8)},
-    # One byte numbers 256 cells, but not an empty window.
-    "256 cells": {"kernel_size": (16, 16), "padding": (5, 4)},
-    "bins": {"kernel_size": jaxpool.bins(4, 3)},
-}
-
-
-def lowest_planes(lowest: float, highest: float) -> tuple[np.ndarray, np.ndarray]:
-    """Planes of the lowest number, with few others or none; masked cells, including the first, hold the highest.
-
-    In one plane nothing is masked; in another everything is.
-    """
-    random = np.random.default_rng(0)
-    x = np.where(random.random((4, 6, 8)) < [[[0.0]], [[0.1]], [[0.0]], [[0.1]]], 1.0, lowest)
-    mask = random.random((4, 6, 8)) < [[[0.4]], [[0.6]], [[1.0]], [[0.0]]]
-    mask[:2, :3, :2] = False
-    return np.where(mask, x, highest), mask
-
-
-@pytest.mark.parametrize("dtype", [np.float32, pytest.param(jnp.bfloat16, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("layout", [row(name, id=name, quick=name in ("overlapping", "256 cells")) for name in LAYOUTS])
-@pytest.mark.parametrize("platform", ["cpu", "gpu"])
-def test_masked_cells_never_win(platform: Any, layout: str, dtype: Any) -> None:
-    parameters = LAYOUTS[layout]
-    planes, mask = lowest_planes(-INF, INF)
-    planes[0, 0, :2] = NAN, -INF
-    # These sums of small integers are exact in every dtype.
-    tangent = np.resize(np.arange(1, 252), planes.shape)
-    expected = oracle.evaluate("max_pool", planes, **parameters, where=mask)
-    cotangent = np.resize(np.arange(1, 14), expected.values.shape)
-
-    @compiled_fast
-    def everything(x: jax.Array, mask: jax.Array, tangent: jax.Array, cotangent: jax.Array) -> Any:
-        found = []
-        for name, sign, rule in (("max_pool", 1, "jvp"), ("max_pool", 1, "vjp"), ("min_pool", -1, "jvp")):
-            pool = values_of(name, **parameters, where=mask, rule=rule)
-            values, pull_back = jax.vjp(pool, sign * x)
-            values_dot = jax.jvp(pool, (sign * x,), (tangent,))[1] if rule == "jvp" else None
-            found.append((sign * values, pull_back(cotangent)[0], values_dot))
-        return found, jaxpool.max_pool_with_indices(x, **parameters, where=mask)
-
-    arrays = [jnp.asarray(one).astype(dtype) for one in (planes, tangent, cotangent)]
-    with jaxpool.compiling_for(platform):
-        found, (values, indices) = everything(arrays[0], jnp.asarray(mask), *arrays[1:])
-    expectations = expected.values, expected.backward(cotangent), expected.forward(tangent)
-    for results in (*found, (values, None, None)):
-        for result, expectation in zip(results, expectations, strict=True):
-            if result is not None:
-                np.testing.assert_array_equal(result.astype(np.float64), expectation)
-    np.testing.assert_array_equal(indices, expected.indices)
 
 
 @by_function(PLAIN, quick=("max_pool_with_indices", "lp_pool", "adaptive_max_pool"))

@@ -4,6 +4,7 @@ Right to n units in the last place means |found - true| ≤ n·eps·size, where 
 of the dtype, `true` is computed in float64 from the same rounded inputs, and size is the sum of magnitudes.
 """
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -19,7 +20,7 @@ import jaxpool
 from tests.harness.compilation import compiled_as_usual, compiled_fast
 from tests.reference import oracle, sliding
 from tests.registry.cases import mask
-from tests.registry.records import KINDS, RECORDS, Record, row
+from tests.registry.records import KINDS, RECORDS, Record, row, slow_but
 
 pytestmark = pytest.mark.usefixtures("for_this_platform")
 
@@ -116,11 +117,7 @@ def test_cotangents_of_shared_weights_are_summed_in_float32(pool: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rule"),
-    [
-        *(("max", "jvp"), ("avg", "vjp")),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("max", "vjp"), ("avg", "jvp"))),
-    ],
+    ("kind", "rule"), slow_but([("max", "jvp"), ("avg", "vjp")], itertools.product(("max", "avg"), ("jvp", "vjp")))
 )
 def test_gradients_of_16_bits_are_rounded_once_for_all_levels(kind: Any, rule: Any) -> None:
     x = np.random.default_rng(0).normal(size=(3, 12, 10)).astype(jnp.bfloat16)

@@ -8,9 +8,7 @@ import math
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock
 
 import hypothesis
 import numpy as np
@@ -22,16 +20,10 @@ import jaxpool
 from tests.reference import oracle
 from tests.registry import calls as registry
 from tests.registry.calls import (
-    COMPLEX,
-    FLOAT_KINDS,
-    FLOATS,
     FUNCTIONS,
-    INTEGER_KINDS,
-    INTEGERS,
     MODES,
     Call,
     check,
-    is_defined,
     windows_of,
 )
 from tests.registry.records import KINDS
@@ -289,23 +281,9 @@ def _draw_cells(draw: Draw, call: Call) -> tuple[str, str]:
 ODD: tuple[Any, ...] = (
     *(0, 1, 2, 5, 7, 40, -1, 1.5, 0.5, 2j, math.nan, math.inf, 10**400, np.float32(0.5), np.int64(2), np.True_),
     *(True, False, None, "2", "SAME", "same", "max", "lower", "jvp", "JVP", "NC", "NHWC", "nwc", "HH", {1}),
-    *(
-        (),
-        (0,),
-        (1,),
-        (2, 1),
-        (0, 1),
-        (1, -1),
-        (2, 1.0),
-        (1, 1, 1),
-        [3],
-        [2, 2],
-        [2.0],
-        (None,),
-        (None, 2),
-        (1, "SAME"),
-    ),
-    *(((1, 0),), ((1, 0), (0, 1)), ((1, 2, 3),), [2, [1, 1]], ((2, 2), (1, 3)), [[2, 1], [None, 1]], (1, (1, 2))),
+    *((), (0,), (1,), (2, 1), (0, 1), (1, -1), (2, 1.0), (1, 1, 1), [3], [2, 2], [2.0], (None,), (None, 2)),
+    *((1, "SAME"), ((1, 0),), ((1, 0), (0, 1)), ((1, 2, 3),), [2, [1, 1]], ((2, 2), (1, 3))),
+    *([[2, 1], [None, 1]], (1, (1, 2))),
     *(jaxpool.bins(2), jaxpool.bins(3, None), jaxpool.whole),
     *(jaxpool.footprint(np.tri(2, 3) > 0), jaxpool.footprint(np.arange(3) != 1)),
     *(np.ones(shape, dtype) for shape in ((), 1, 2, 3, 0, (2, 1), (1,) * 5) for dtype in (float, bool)),
@@ -370,33 +348,11 @@ def test_arbitrary_arguments(function: str, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_calls_are_of_all_kinds() -> None:
-    every: list[Call] = []
-    for function in FUNCTIONS:
-        for_each(calls(function), 60, function, every.append)
-    assert {call.dtype for call in every} == {*FLOATS, *INTEGERS, *COMPLEX}
-    assert {call.cells for call in every} == {*FLOAT_KINDS, *INTEGER_KINDS}
-    assert {call.mode for call in every} == {*MODES}
-    assert {len(call.shape) for call in every} == {1, 2, 3, 4}
-    assert max(math.prod(call.shape) for call in every) > 4096
-    assert len(every) > sum(is_defined(call) for call in every) > 0.8 * len(every)
-
-    def given(name: str) -> list[Any]:
-        return [call.parameters[name] for call in every if name in call.parameters]
-
-    def kinds(name: str) -> set[str]:
-        return {type(one).__name__ for one in given(name)}
-
-    for function in FUNCTIONS:
-        mine = {name for call in every if call.function == function for name in call.parameters}
-        assert mine >= {*ARGUMENTS[function]}, function
-    assert {np.ndim(one) for one in given("where")} == {0, 1, 2, 3, 4}
-    assert kinds("axis") == {"int", "tuple", "list", "str"}
-    assert kinds("kernel_size") == {"int", "tuple", "Bins", "Whole", "Footprint"}
-    entries = [entry for one in given("padding") if isinstance(one, tuple) for entry in one]
-    assert {type(entry).__name__ for entry in entries} == {"int", "tuple", "list", "str"}
-    assert {*COPIES} <= {entry[0] for entry in entries if isinstance(entry, tuple)}
-    assert {0, 1, 2} <= {np.ndim(one) for one in given("norm_type")}
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_calls_have_every_argument(function: str) -> None:
+    drawn: list[Call] = []
+    for_each(calls(function), 60, function, drawn.append)
+    assert {name for call in drawn for name in call.parameters} >= {*ARGUMENTS[function]}
 
 
 def last_winner(cells: np.ndarray, real: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -421,20 +377,3 @@ def test_wrong_outcomes_are_rejected(
     monkeypatch.setitem(oracle.RULES, function, rule)
     with pytest.raises(AssertionError, match="reverse mode: "):
         check(call)
-
-
-def test_wrong_refusals_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    fits = Call("sum_pool", (2, 6), {"kernel_size": (3,)})
-    beyond = replace(fits, parameters={"kernel_size": (7,)})
-    assert check(beyond) is False
-    for call, error in (
-        (fits, ValueError("sum_pool: no reason")),
-        (beyond, ValueError("no name")),
-        (beyond, UnicodeError("sum_pool: an exception of its own")),
-    ):
-        monkeypatch.setattr(jaxpool, "sum_pool", Mock(side_effect=error))
-        with pytest.raises(AssertionError, match="refused"):
-            check(call)
-    monkeypatch.setattr(jaxpool, "sum_pool", lambda x, **parameters: x)
-    with pytest.raises(AssertionError, match="accepted, but not defined"):
-        check(beyond)

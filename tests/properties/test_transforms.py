@@ -132,10 +132,6 @@ LINEAR_CASES = [case for case in CASES if case.function in LINEAR or case.parame
 LAST = {case.function: case for case in LINEAR_CASES}
 
 
-def test_every_linear_pool_has_a_row() -> None:
-    assert {*LINEAR} <= LAST.keys()
-
-
 @pytest.mark.parametrize("case", [row(case, id=case.name, quick=case in LAST.values()) for case in LINEAR_CASES])
 def test_linear_transpose(case: Case) -> None:
     """`jax.linear_transpose` of the pool, of its transpose, and of functions with the pool, against ⟨ȳ, A x⟩."""

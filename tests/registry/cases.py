@@ -194,14 +194,9 @@ _WITH_KERNELS = {
 }
 
 _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}]) for geometry in GEOMETRIES] + [
-    ("min_pool", "line-9", [{}]),
-    ("min_pool", "plane-overlap", [{}]),
-    ("min_pool", "dilated-common", [{}]),
     ("min_pool", "ceil", [{}]),
     ("min_pool", "volume-odd", [{}]),
-    ("max_pool_with_indices", "line-13", [{}]),
     ("max_pool_with_indices", "plane-last", [{}]),
-    ("max_pool_with_indices", "dilated", [{}]),
     ("max_pool_with_indices", "odd-axes", [{}]),
     ("max_pool_with_indices", "volume", [{}]),
     ("max_pool_with_indices", "many-cells", [{}]),
@@ -293,10 +288,8 @@ _ROWS: list[tuple[str, str, list[dict[str, Any]]]] = [("max_pool", geometry, [{}
     # Masks: of every cell, of one sample, along one axis, of nothing at all.
     ("max_pool", "plane-overlap", [{"where": mask(2, 7, 6)}, {"where": mask(7, 6)}, {"where": np.array(False)}]),
     ("max_pool", "plane-last", [{"where": mask(2, 6, 5, 1)}]),
-    ("max_pool", "line-9", [{"where": mask(20)}]),
     ("max_pool", "plane", [{"where": mask(2, 1, 1, 4)}]),
     ("min_pool", "ceil", [{"where": mask(2, 1, 9)}]),
-    ("max_pool_with_indices", "dilated", [{"where": mask(9, 1)}]),
     ("max_pool_with_indices", "odd-axes", [{"where": mask(5, 2, 6)}]),
     ("max_pool_with_indices", "one-window", [{"where": np.array([[[True]], [[False]]])}]),
     ("sum_pool", "plane-overlap", [{"where": mask(2, 7, 6)}]),
