@@ -213,8 +213,8 @@ def _check_quantiles(function: str, q: Any, method: Any) -> tuple[float, ...]:
         raise ValueError(f"{function}: q must be a number or several, got {q!r}; use 0.5 for the median")
     if not isinstance(method, str) or method not in _METHODS:
         raise ValueError(
-            f"{function}: method {method!r} is unknown; use 'linear' (a weighted mean of two), 'lower' or 'higher', or "
-            f"another one of np.quantile: {', '.join(map(repr, _METHODS))}"
+            f"{function}: method {method!r} is unknown; use one of those in np.quantile: "
+            f"{', '.join(map(repr, _METHODS))}"
         )
     return tuple(_checked(function, each) for each in (q if _is_several(q) else (q,)))
 

@@ -233,7 +233,7 @@ OWN: dict[str, list[Row]] = {
         wrong_type(r"q must be a Python .*, got an array; .* in tuple\(q\)$", q=np.array([0.25, 0.75])),
         wrong_type("q must be a Python number or .*, got a traced value; give", q=Traced(np.array(0.5))),
         *(
-            wrong_value(f"method {re.escape(repr(given))} is unknown; use 'linear' .*'lower' or", method=given)
+            wrong_value(f"method {re.escape(repr(given))} is unknown; use one .*'linear', .*'lower',", method=given)
             for given in ("closest", "mid", None, 1, ["lower"])
         ),
     ],
