@@ -126,7 +126,7 @@ WINDOWS: dict[Any, list[Call]] = {
         *of_equinox((2, 5, 6), (2, 3), 1, ((0, 1), (2, 1))),
         *of_equinox((1, 3, 4, 3), [2, 1, 2], (2, 3, 1), ([1, 0], [0, 1], [2, 2])),
         *of_equinox((2, 6), 4, 2, 1, use_ceil=True),
-        *of_equinox((2, 7), 4, 1, 1, use_ceil=True),
+        *of_equinox((2, 5), 3, 3, ((0, 1),), use_ceil=True),
         *of_equinox((2, 5, 6), 3, 2, use_ceil=True),
         *of_equinox((1, 3, 4, 5), (2, 3, 2), (1, 3, 2), use_ceil=True),
     ],

@@ -178,6 +178,10 @@ def test_a_correction_leaves_no_value_to_windows_of_too_few_cells() -> None:
         check(Call("var_pool", (6,), {**windows, "correction": correction}, cells="distinct"))
 
 
+def test_windows_may_have_no_offset_in_common_that_is_real() -> None:
+    check(Call("var_pool", (6,), {"kernel_size": (2,), "stride": 1, "padding": 1}, cells="distinct"))
+
+
 def test_bad_corrections() -> None:
     rows: list[Row] = [
         (ValueError, r"correction must be finite and not negative, got -1; use 0 or 1", {"correction": -1}),

@@ -84,7 +84,7 @@ KERNELS: Geometries = {
     "kernel-bins": ((2, 7, 5), {"kernel_size": jaxpool.bins(3, 2)}),
     "kernel-bins-last": ((2, 11, 3), {"kernel_size": jaxpool.bins(4), "axis": 1}),
     "kernel-whole": ((2, 5, 3), {"kernel_size": jaxpool.whole, "axis": (1, 2)}),
-    "footprint": ((2, 7, 6), {"kernel_size": jaxpool.footprint(_CROSS), "stride": 1, "padding": 1}),
+    "footprint": ((2, 7, 6), {"kernel_size": jaxpool.footprint(_CROSS), "stride": 1, "padding": ((1, 0), (0, 1))}),
     "footprint-apart": (
         (5, 2, 9),
         {
