@@ -54,6 +54,7 @@ HELD = (
     ("gpu", f"median 3×3/1, {_FIRST}, forward"),
     ("gpu", f"weighted 3×3/1, {_LAST}, gradient"),
     ("gpu", f"masked max 3×3/2 + 1, {_FIRST}, gradient"),
+    ("gpu", f"global max whole, {_LAST}, forward"),
 )
 
 

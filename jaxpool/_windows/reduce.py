@@ -30,6 +30,7 @@ from jaxpool._windows.cells import (
     copy_to_tiles,
     fold_offsets,
     fold_windows,
+    is_shared,
     join_blocks,
     pad_windows,
     split_blocks,
@@ -103,7 +104,12 @@ def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Reduce whole axes, for windows that share no cells: each axis becomes one of windows and one of their cells."""
     fill = identity(op, x.dtype)
     cells, axes = split_blocks(pad_windows(x, window, fill), window)
-    return join_blocks(combine_devices(cells, axes, op), axes, window)
+    if is_shared(window):
+        reduced = combine_devices(cells, axes, op)
+    else:
+        # As floats: a GPU would write all cells as integers first.
+        reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
+    return join_blocks(reduced, axes, window)
 
 
 def reduce_footprint(x: jax.Array, window: Window, op: Operation) -> jax.Array:
