@@ -31,6 +31,7 @@ from jaxpool._window import Window
 from jaxpool._windows import select
 from jaxpool._windows.cells import (
     MOST_COMBINED,
+    MOST_UNROLLED,
     holds_all_cells,
     most_holders,
     pad_windows,
@@ -41,12 +42,14 @@ from jaxpool._windows.cells import (
 from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, reduction_dtype
 from jaxpool._windows.reduce import (
     native_reduce_window,
+    reduce_bins,
     reduce_blocks,
     reduce_by_axes,
     reduce_by_reduce_window,
     reduce_by_slices,
     reduce_footprint,
     reduce_in_pieces,
+    spread_bins,
     spread_by_windows,
 )
 from jaxpool._windows.select import Masked, Offsets, Winner, Winners
@@ -120,8 +123,12 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    x, native = x.astype(reduction_dtype(op, x.dtype)), known_platform() == "tpu"
-    for part in order(window):
+    native = known_platform() == "tpu"
+    for part in window.split()[::-1] if native and window.has_bins else order(window):
+        if native and slices_bins(part):
+            x = reduce_bins(x, part, op)
+            continue
+        x = x.astype(reduction_dtype(op, x.dtype))
         if part.has_footprint:
             x = reduce_footprint(x, part, op)
         elif reduces_whole_axes(part):
@@ -158,8 +165,10 @@ def _spread_in_turn(cotangent: jax.Array, windows: Sequence[Window], reduce: Cal
 def _spread_on_tpu(cotangent: jax.Array, window: Window) -> jax.Array:
     if window.has_footprint:
         return _spread_on_gpu(cotangent, window)
-    for part in reversed(order(window)):
-        if part.has_bins or part.cells == 1 or holds_all_cells(part):
+    for part in window.split() if window.has_bins else order(window)[::-1]:
+        if slices_bins(part):
+            cotangent = spread_bins(cotangent, part)
+        elif part.has_bins or part.cells == 1 or holds_all_cells(part):
             # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
             cotangent = spread_by_windows(cotangent, part)
         else:
@@ -205,6 +214,11 @@ def folds_pieces(part: Window) -> bool:
     strongly; sums round less. Beyond 64 cells the program would otherwise be long and slow to compile.
     """
     return len(part.axes) == 1 and all(axis.kernel > min(64, max(16, 8 * axis.stride)) for axis in part.axes)
+
+
+def slices_bins(part: Window) -> bool:
+    """Whether a TPU slices bins along one axis, up to 64 of them: copies of them take 2 to 6 times the cycles."""
+    return part.has_bins and len(part.axes) == 1 and part.outputs <= MOST_UNROLLED
 
 
 def order(window: Window) -> tuple[Window, ...]:

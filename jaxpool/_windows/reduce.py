@@ -36,7 +36,7 @@ from jaxpool._windows.cells import (
     split_blocks,
 )
 from jaxpool._windows.gather import Covered, gather_windows, where_covered
-from jaxpool._windows.operations import Arrays, Operation, combine, identity
+from jaxpool._windows.operations import Arrays, Operation, combine, identity, reduction_dtype
 
 
 def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -110,6 +110,28 @@ def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         # As floats: a GPU would write all cells as integers first.
         reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
     return join_blocks(reduced, axes, window)
+
+
+def reduce_bins(x: jax.Array, part: Window, op: Operation) -> jax.Array:
+    """Reduce every bin along one axis, slice by slice."""
+    (axis,), dtype = part.axes, reduction_dtype(op, x.dtype)
+    ends = ((axis.start(bin), axis.end(bin)) for bin in range(axis.output))
+    # Widened after they are sliced: a wider array would be in memory.
+    slices = [lax.slice_in_dim(x, start, end, 1, axis.axis).astype(dtype) for start, end in ends]
+    reduced = [lax.reduce(cells, identity(op, dtype), op, (axis.axis,)) for cells in slices]
+    return lax.concatenate([lax.expand_dims(each, (axis.axis,)) for each in reduced], axis.axis)
+
+
+def spread_bins(cotangent: jax.Array, part: Window) -> jax.Array:
+    """The transpose of the sum of every bin along one axis: cells between two edges are in the same bins."""
+    (axis,), stretches = part.axes, []
+    starts, ends = axis.start(np.arange(axis.output)), axis.end(np.arange(axis.output))
+    for first, end in itertools.pairwise(np.union1d(starts, ends).tolist()):
+        holders = np.flatnonzero((starts <= first) & (end <= ends)).tolist()
+        total = reduce(lax.add, [lax.slice_in_dim(cotangent, bin, bin + 1, 1, axis.axis) for bin in holders])
+        shape = [end - first if number == axis.axis else size for number, size in enumerate(total.shape)]
+        stretches.append(jnp.broadcast_to(total, shape))
+    return lax.concatenate(stretches, axis.axis)
 
 
 def reduce_footprint(x: jax.Array, window: Window, op: Operation) -> jax.Array:
