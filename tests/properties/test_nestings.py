@@ -29,11 +29,9 @@ _CORNER = jaxpool.footprint([[True, True], [True, False]])
 # The shape of the array, and the arguments that place windows: two rows of cells, or a plane.
 WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "plain": ((2, 7), {"kernel_size": (3,)}),
-    "padded": ((2, 7), {"kernel_size": (3,), "stride": 2, "padding": 1}),
     "overlapping": ((4, 5), {"kernel_size": (2, 3), "stride": 1, "padding": ((1, 0), (0, 1))}),
     "dilated": ((2, 7), {"kernel_size": (3,), "stride": 2, "padding": 1, "dilation": 2}),
     "copies": ((2, 7), {"kernel_size": (3,), "stride": 2, "padding": "REFLECT"}),
-    "bins": ((2, 7), {"kernel_size": jaxpool.bins(3)}),
     "bins of planes": ((4, 5), {"kernel_size": jaxpool.bins(3, 2)}),
     "more bins": ((2, 3), {"kernel_size": jaxpool.bins(5)}),
     "footprint": ((4, 5), {"kernel_size": _CORNER, "stride": 1, "padding": ((0, 1), (1, 0))}),
@@ -73,7 +71,7 @@ LEVELS = (("both", "both", "both"), ("x", "other", "x"), ("other", "both", "othe
 _KEPT = (
     *("lp_pool-whole", "gem_pool-masked bins", "smooth_max_pool-overlapping", "stochastic_pool-plain"),
     *("var_pool-bins of planes", "weighted_pool-whole", "mixed_pool-dilated"),
-    *("max_pool-footprint", "max_unpool-indices", "morphology.opening", "roi_align-0"),
+    *("max_pool_with_indices-footprint", "max_unpool-indices", "morphology.opening", "roi_align-0"),
 )
 
 
