@@ -215,3 +215,16 @@ def test_retrieval_descriptor() -> None:
     gradient = jax.grad(lambda x: global_gem_pool(x, 3.0, axis=(0, 1, 2)).sum())(jnp.asarray(cells))
     assert ((np.asarray(gradient) > 0) == (cells > 1e-6)).all()
     assert partial(global_gem_pool, axis=-1, eps=None)(jnp.array([-3.0, 0.0]), 1).tolist() == [1.5]
+
+
+@pytest.mark.parametrize("p", [4.0, np.array([2.5, 6.0])], ids=["number", "learnt"])
+@pytest.mark.parametrize("function", ["lp_pool", "gem_pool"])
+def test_large_windows_take_their_axes_in_turn(function: str, p: Any) -> None:
+    x = distinct((12, 11, 2), function)
+    windows = {"kernel_size": (9, 8), "stride": (1, 3), "padding": (4, 2), "axis": (0, 1)}
+    pool = partial(getattr(jaxpool, function), **windows)
+    values, *slopes = exact(function, x, p, **windows)
+    np.testing.assert_allclose(pool(x, p), values, rtol=1e-12)
+    found = jax.grad(lambda x, p: pool(x, p).sum(), (0, 1))(x, p)
+    for own, expected in zip(found, slopes, strict=False):
+        np.testing.assert_allclose(own, expected, rtol=1e-9, atol=1e-12)
