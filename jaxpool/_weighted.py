@@ -244,17 +244,13 @@ def _mean_jvp(window: Window, terms: _Terms, primals: Any, tangents: Any) -> tup
     return y, sum(dots[1:], dots[0])
 
 
-def _gap(x: jax.Array, y: jax.Array) -> jax.Array:
-    """The difference x - y, or 0: infinities and NaN pass no derivative to weights."""
-    return _if_finite(x - y)
-
-
 def _with_share(weight: jax.Array, share: jax.Array) -> jax.Array:
     """The share of a weight in S; 0 where nothing is passed on, whatever the weight."""
     return jnp.where(share == 0, 0, weight) * share
 
 
 def _if_finite(value: jax.Array) -> jax.Array:
+    """The value, or 0: infinities and NaN pass no derivative to weights."""
     return jnp.where(jnp.isfinite(value), value, 0)
 
 
@@ -271,7 +267,7 @@ _OF_WEIGHTS = _Terms(
         lambda sums, weight, dot, share: (share * sums[0],),
     ),
     Product(
-        lambda x, weight, dot, share, y: (share * _gap(x, y) * dot,),
+        lambda x, weight, dot, share, y: (share * _if_finite(x - y) * dot,),
         lambda x, weight, dot, share, y: (_if_finite(x) * dot, jnp.where(jnp.isfinite(x), dot, 0)),
         lambda sums, x, weight, dot, share, y: (
             jnp.where(jnp.isfinite(y), share, 0) * (sums[0] - _if_finite(y) * sums[1]),
@@ -295,7 +291,7 @@ _OF_LOGITS = _Terms(
         lambda logit, dot, top, share: jnp.abs(top) <= 40,
     ),
     Product(
-        lambda x, logit, dot, top, share, y: (_with_share(jnp.exp(logit - top), share) * _gap(x, y) * dot,),
+        lambda x, logit, dot, top, share, y: (_with_share(jnp.exp(logit - top), share) * _if_finite(x - y) * dot,),
         lambda x, logit, dot, top, share, y: (weighed(jnp.exp(logit), x) * dot, jnp.exp(logit) * dot),
         lambda sums, x, logit, dot, top, share, y: (jnp.exp(-top) * share * (sums[0] - y * sums[1]),),
         lambda x, logit, dot, top, share, y: (jnp.abs(top) <= 40) & jnp.isfinite(y),

@@ -218,8 +218,8 @@ def folds_pieces(part: Window) -> bool:
 
 
 def slices_bins(part: Window) -> bool:
-    """Whether a TPU slices bins along one axis, up to 64 of them: copies of them take 2 to 6 times the cycles."""
-    return part.has_bins and len(part.axes) == 1 and part.outputs <= MOST_UNROLLED
+    """Whether a TPU slices bins one by one, up to 64 along an axis: copies of them take 2 to 6 times the cycles."""
+    return part.has_bins and part.outputs <= MOST_UNROLLED
 
 
 def order(window: Window) -> tuple[Window, ...]:
