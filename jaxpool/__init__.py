@@ -30,6 +30,7 @@ from jaxpool._average import global_avg_pool as global_avg_pool
 from jaxpool._average import sum_pool as sum_pool
 from jaxpool._blur import blur_pool as blur_pool
 from jaxpool._blur import max_blur_pool as max_blur_pool
+from jaxpool._call import complete_docstrings as _complete_docstrings
 from jaxpool._exponentials import mellowmax_pool as mellowmax_pool
 from jaxpool._exponentials import smooth_max_pool as smooth_max_pool
 from jaxpool._exponentials import soft_pool as soft_pool
@@ -72,5 +73,6 @@ __version__ = "0.3.0"
 if _typing.TYPE_CHECKING:
     from jaxpool import compat as compat
 
+_complete_docstrings(__name__)
 _answer_calls(__name__)
 _answer_names(__name__)

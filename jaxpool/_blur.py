@@ -51,12 +51,7 @@ def blur_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32, float64, complex64 or complex128.
         kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
             `axis`. The default is for two axes; for one, write (3,), or 3 and an axis.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        stride, padding, dilation, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 (n/stride,
@@ -114,11 +109,7 @@ def max_blur_pool(
             and similar words) or with zeros (an int, an int per axis, a (low, high) pair per axis, "SAME" and similar
             words). The cells themselves are not padded.
         blur_size: Maxima averaged with binomial weights along each pooled axis: an int, or one int per axis.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
+        axis, where, rule, dilation, ceil_mode: As in `max_pool`.
 
     Returns:
         Array of x's dtype (integers and bool: float32). A pooled axis of n cells has m = n - dilation·(kernel_size - 1)

@@ -1,4 +1,4 @@
-"""What all pools have in common: how a call is parsed and compiled, and the copies that padding words ask for.
+"""What all pools have in common: arguments and their documentation, compilation, and copies for words of padding.
 
 A public function consists of a prologue, which checks the common arguments and determines the windows, and a core,
 which is compiled once for every window and every other static argument. Where a call gives "WRAP", "REFLECT",
@@ -8,6 +8,8 @@ tangent map, which adds up the cotangents of the copies of each cell.
 """
 
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -34,6 +36,24 @@ Call = tuple[jax.Array, jax.Array | None, Window]
 
 # The advice for a window that holds only padding, if no other argument helps.
 LESS_PADDING = "use less padding, a smaller stride or a larger kernel_size"
+
+
+def complete_docstrings(module: str) -> None:
+    """In place of "stride, axis: As in `max_pool`." put the entries of `max_pool`, so that help() shows all of them."""
+    names = vars(sys.modules[module])
+
+    def completed(name: str) -> str:
+        def entries(found: re.Match[str]) -> str:
+            indent, arguments, source = found[1], found[2].split(", "), completed(found[3])
+            texts = (re.search(rf"^{indent}{one}: .*(\n{indent} .*)*", source, re.MULTILINE) for one in arguments)
+            return "\n".join(text[0] for text in texts if text)
+
+        names[name].__doc__ = re.sub(r"^( +)(\w.*): As in `(\w+)`\.$", entries, names[name].__doc__, flags=re.MULTILINE)
+        return names[name].__doc__
+
+    for name, one in [*names.items()]:
+        if inspect.isfunction(one) and one.__doc__:
+            completed(name)
 
 
 def sliding(

@@ -64,13 +64,13 @@ def max_pool(
             `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
         stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
         padding: Cells added on each side: an int, an int per axis, a (low, high) pair per axis, "VALID" (none), "SAME"
-            (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell goes low), "CAUSAL" (e - 1
-            low) or "SEMICAUSAL" (max(e - stride, 0) low, the rest of e - 1 high), with e as below. Or copies of the
-            cells of x, as in `np.pad`: "WRAP" (from the other end), "REFLECT" (mirrored, without repeating the
-            outermost cell), "SYMMETRIC" (mirrored with it) or "EDGE" (of the outermost cell), (e - 1)//2 low and e//2
-            high. Copies are real cells: they may win, and the derivative with respect to a cell is the sum over its
-            copies. An entry for an axis may be a word too, or a word for copies with amounts, as in padding=("CAUSAL",
-            ("REFLECT", (2, 1)), (0, 1)). Words may be in lower case.
+            (n/stride windows, rounded up; an odd cell goes high), "SAME_LOWER" (an odd cell goes low), or, with
+            e = dilation·(kernel_size - 1) + 1, "CAUSAL" (e - 1 low) or "SEMICAUSAL" (max(e - stride, 0) low, the rest
+            of e - 1 high). Or copies of the cells of x, as in `np.pad`, (e - 1)//2 low and e//2 high: "WRAP" (from the
+            other end), "REFLECT" (mirrored, without repeating the outermost cell), "SYMMETRIC" (mirrored with it) or
+            "EDGE" (of the outermost cell). Copies are real cells, and the derivative with respect to a cell is the sum
+            over its copies. An entry for an axis may be a word too, or a word for copies with amounts, as in
+            padding=("CAUSAL", ("REFLECT", (2, 1)), (0, 1)). Words may be in lower case.
         dilation: Cells from one cell of a window to the next: an int, or one int per axis.
         ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
         axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
@@ -119,16 +119,7 @@ def min_pool(
     cells left out. For floats it is -max_pool(-x).
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        x, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
@@ -170,16 +161,7 @@ def max_pool_with_indices(
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its maximum.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        x, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Values of x's dtype and int32 indices, both of `max_pool`'s shape,
@@ -222,16 +204,7 @@ def min_pool_with_indices(
     Formula: y[o] = x[i[o]] with i[o] the first cell of window o, in row-major order, that holds its minimum.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        x, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Values of x's dtype and int32 indices, both of `max_pool`'s shape,
@@ -280,8 +253,7 @@ def adaptive_max_pool(
         output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
             None keeps an axis as it is. A single int applies to every axis in `axis`.
         axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        where, rule: As in `max_pool`.
 
     Returns:
         Array of x's dtype; the pooled axes have the sizes in `output_size`.
@@ -317,12 +289,7 @@ def adaptive_max_pool_with_indices(
     along an axis of n cells holds those with floor(o·n/m) ≤ i < ceil((o+1)·n/m).
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. It may exceed the number of cells;
-            None keeps an axis as it is. A single int applies to every axis in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        x, output_size, axis, where, rule: As in `adaptive_max_pool`.
 
     Returns:
         Values of x's dtype and int32 indices; the pooled axes have the sizes in `output_size`. An index is the winner's
@@ -364,8 +331,7 @@ def global_max_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools all but N and C.
         keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        where, rule: As in `max_pool`.
 
     Returns:
         Array of x's dtype; the pooled axes have size 1, or are dropped without `keepdims`.

@@ -61,9 +61,7 @@ def fractional_max_pool(
             that are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of
             (N, C, H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is
             `samples`.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
+        axis, rule, where: As in `max_pool`.
 
     Returns:
         Array of x's dtype. A pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. Other axes are
@@ -113,20 +111,7 @@ def fractional_max_pool_with_indices(
     in `fractional_max_pool`: window o < m - 1 starts at ⌊(o + u)·α⌋ - ⌊u·α⌋, α = (n - k)/(m - 1), the last at n - k.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`.
-        output_size: Number of windows, an int or one per axis, up to n - kernel_size + 1. Give this or `output_ratio`.
-        output_ratio: Windows per cell of the input: a float between 0 and 1, or one float per axis.
-        key: A `jax.random` key, typed or raw uint32, that draws the windows. Give this or `samples`. Under `jax.vmap`
-            an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too.
-        samples: The numbers u in [0, 1), to choose the windows yourself: floats whose shape is that of the axes of x
-            that are not pooled, then the number of pooled axes, in the order of `kernel_size`. For two pooled axes of
-            (N, C, H, W) that is (N, C, 2), and PyTorch's `_random_samples` is samples[..., ::-1]; for three it is
-            `samples`.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
+        x, kernel_size, output_size, output_ratio, key, samples, axis, rule, where: As in `fractional_max_pool`.
 
     Returns:
         Values of x's dtype and int32 indices; a pooled axis of n cells becomes `output_size`, or ⌊n·output_ratio⌋. An

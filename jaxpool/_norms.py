@@ -47,15 +47,7 @@ def lp_pool(
         norm_type: Exponent p > 0: a Python number, inf included, or a learnable array of finite numbers that broadcasts
             to the output (one per channel, say). Under `jax.jit` a p of 0 or less gives NaN: to keep it positive, train
             raw in p = 1 + jax.nn.softplus(raw).
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
@@ -107,20 +99,9 @@ def gem_pool(
     the cells taking part: the mean magnitude for p = 1, the largest for p = inf. It is `lp_pool`/n^(1/p).
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        norm_type: Exponent p > 0: a Python number, inf included, or a learnable array of finite numbers that broadcasts
-            to the output (one per channel, say). Under `jax.jit` a p of 0 or less gives NaN: to keep it positive, train
-            raw in p = 1 + jax.nn.softplus(raw).
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
+        x, norm_type, kernel_size, stride, padding, dilation, ceil_mode: As in `lp_pool`.
         count_include_pad: Whether padded cells take part, as zeros.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
@@ -173,9 +154,7 @@ def global_gem_pool(
             positive, train raw in p = 1 + jax.nn.softplus(raw).
         axis: The pooled axes, an int or several, or letters for all axes: "NHWC" pools all but N and C.
         eps: ε, in units of x: smaller cells count as ε. A finite Python number of at least 0, or None.
-        keepdims: Whether the pooled axes remain, with size 1: (N, 1, 1, C); if not, they are dropped: (N, C).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        keepdims, where, rule: As in `global_max_pool`.
 
     Returns:
         Array of x's dtype (integers and bool: float32); the pooled axes have size 1, or are dropped without `keepdims`.

@@ -44,8 +44,7 @@ def spatial_pyramid_pool(
         kind: "max" for the largest cell of every bin, "avg" for the average. Or any pool, as a function of x and
             `kernel_size`, `axis`, `where` and `rule`: jaxpool.median_pool, or partial(jaxpool.lp_pool, norm_type=2).
         axis: The pooled axes, in the order of each level; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        where, rule: As in `max_pool`.
 
     Returns:
         Array of x's dtype (with "avg", integers and bool: float32). The first of the pooled axes, in x's order, has all

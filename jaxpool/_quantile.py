@@ -67,16 +67,7 @@ def median_pool(
     cell, or the mean of the middle two. Padded and masked cells are left out, so that n may differ between windows.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        x, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
@@ -128,21 +119,14 @@ def quantile_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         q: The quantile, a Python number from 0 to 1, or a sequence of quantiles, which share one selection of cells. An
             h within rounding of an integer is taken as that integer.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
+        kernel_size, stride, padding: As in `max_pool`.
         method: Those of `np.quantile`. With h = q·(n-1): "linear" (w = t), "lower" (0), "higher" (1 if t > 0),
             "midpoint" (1/2 if t > 0), "nearest" (1 if t > 1/2; halfway, the even rank). With h = q·n - 1:
             "inverted_cdf" (1 if t > 0), "averaged_inverted_cdf" (1/2 if t = 0, else 1), "interpolated_inverted_cdf"
             (t). With h = q·n - 3/2: "closest_observation" (1, but 0 if t = 0 and ⌊h⌋ is odd). With
             h = q·(n + 1 - 2a) + a - 1 and w = t: "hazen" (a = 1/2), "weibull" (0), "median_unbiased" (1/3),
             "normal_unbiased" (3/8).
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without

@@ -103,12 +103,7 @@ def roi_pool(x: ArrayLike, boxes: ArrayLike, output_size: Sizes, *, axis: Axes |
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64. All boxes refer to this one array:
             for a batch of images, each with its own boxes, write
             jax.vmap(lambda x, boxes: jaxpool.roi_pool(x, boxes, (7, 7)))(images, boxes).
-        boxes: Floats of shape (count, 2·D) for D pooled axes, in cells of x: the low corner, then the high corner, each
-            in the order of the pooled axes. Torchvision's (x1, y1, x2, y2) on the axes (height, width) becomes
-            boxes[:, jnp.array([1, 0, 3, 2])] * spatial_scale. A box may extend beyond x.
-        output_size: Number of bins, one int per pooled axis: (7, 7) pools two axes. A single int applies to every axis
-            in `axis`.
-        axis: The pooled axes, in the order of `output_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
+        boxes, output_size, axis: As in `roi_align`.
 
     Returns:
         Array of x's dtype and of shape (count, …): the boxes, then the axes of x, the pooled ones with the sizes in

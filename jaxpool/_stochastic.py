@@ -44,19 +44,12 @@ def stochastic_pool(
     independently for each, and y[o] = x[i]. Without a key, for inference, y[o] = Σ p[i]·x[i] = Σ x₊²/Σ x₊.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
+        x, kernel_size, stride: As in `max_pool`.
         padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
             Added cells are never drawn, but copies may be.
         key: A `jax.random` key, typed or raw uint32: the same key draws the same cells. None for the mean. Under
             `jax.vmap` an unmapped key gives all items the same numbers: map over jax.random.split(key, n) too.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without

@@ -55,15 +55,7 @@ def top_k_pool(
     Args:
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         k: The number of cells, an int of at least 1; it may exceed the number of cells in a window.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of x's dtype and `max_pool`'s shape, with a new last axis of k cells: a pooled axis of n cells becomes
@@ -115,17 +107,7 @@ def top_k_pool_with_indices(
     does not have.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        k: The number of cells, an int of at least 1; it may exceed the number of cells in a window.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        x, k, kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `top_k_pool`.
 
     Returns:
         Values of x's dtype and int32 indices, both of `top_k_pool`'s shape: that of `max_pool`, and a last axis of k

@@ -45,19 +45,11 @@ def var_pool(
     cells are finite, y is 0.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
+        x, kernel_size, stride, padding: As in `max_pool`.
         correction: Number c ≥ 0 subtracted from the number of cells: 0 for the variance of the cells themselves, 1
             (PyTorch's default) for an unbiased estimate of the variance of a population.
         count_include_pad: Whether padded cells take part, as zeros.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
@@ -105,19 +97,8 @@ def std_pool(
     0.
 
     Args:
-        x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        correction: Number c ≥ 0 subtracted from the number of cells: 0 for the variance of the cells themselves, 1
-            (PyTorch's default) for an unbiased estimate of the variance of a population.
-        count_include_pad: Whether padded cells take part, as zeros.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        x, kernel_size, stride, padding, correction, count_include_pad: As in `var_pool`.
+        dilation, ceil_mode, axis, where, rule: As in `var_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without

@@ -46,15 +46,7 @@ def weighted_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         weights: Weights w ≥ 0, in any unit: a learnable array of floats, integers or bool that broadcasts to x.shape.
             Only their ratios matter. Negative weights are used as they are.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without
@@ -106,15 +98,7 @@ def attention_pool(
         x: Array of any shape; bool, integers, float16, bfloat16, float32 or float64.
         logits: Logarithms of weights, in nats: a learnable array of floats, integers or bool that broadcasts to
             x.shape. Logits may be arbitrarily large: only differences within a window matter. -inf gives a weight of 0.
-        kernel_size: Window size, one int per pooled axis: (3, 3) pools two axes. A single int applies to every axis in
-            `axis`. Or `jaxpool.bins`, `jaxpool.whole` or `jaxpool.footprint`.
-        stride: Cells from one window to the next: an int, or one int per axis; `kernel_size` if None.
-        padding: Cells added on each side, as in `max_pool`: 1, (1, 2), ((0, 1), (2, 1)), "SAME", "REFLECT" or others.
-        dilation: Cells from one cell of a window to the next: an int, or one int per axis.
-        ceil_mode: If True, keep a last window that starts in the input but runs past the padding; nothing there counts.
-        axis: The pooled axes, in the order of `kernel_size`; the last ones if None. Channels last: "NHWC" or (-3, -2).
-        where: Boolean mask that broadcasts to x.shape, or None. Cells where it is False are ignored.
-        rule: "jvp" for every mode and order of differentiation; "vjp" for reverse mode only, as a `jax.custom_vjp`.
+        kernel_size, stride, padding, dilation, ceil_mode, axis, where, rule: As in `max_pool`.
 
     Returns:
         Array of `max_pool`'s shape, floor((n + low + high - dilation·(kernel_size - 1) - 1)/stride) + 1 without

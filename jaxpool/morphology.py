@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._call import core, sliding, widened
+from jaxpool._call import complete_docstrings, core, sliding, widened
 from jaxpool._checks import Rule, as_array, as_jax_takes, check_array
 from jaxpool._extremes import extremes
 from jaxpool._jax.linear_map import LinearMap, apply_linear_map, custom_rule, with_rule
@@ -93,11 +93,7 @@ def erosion(
     the element, 0 for a flat one. Cells beyond the array are left out.
 
     Args:
-        x: Array of any shape, as in `dilation`.
-        element: Size, footprint or heights, as in `dilation`.
-        axis: The pooled axes, in the order of `element`; the last ones if None.
-        where: Boolean mask that broadcasts to x.shape, or None, as in `dilation`.
-        rule: "jvp" or "vjp", as in `dilation`.
+        x, element, axis, where, rule: As in `dilation`.
 
     Returns:
         Array of x's shape, and of the dtype of `dilation`.
@@ -124,11 +120,7 @@ def opening(
     changes nothing.
 
     Args:
-        x: Array of any shape, as in `dilation`.
-        element: Size, footprint or heights, as in `dilation`.
-        axis: The pooled axes, in the order of `element`; the last ones if None.
-        where: Boolean mask that broadcasts to x.shape, or None, as in `dilation`.
-        rule: "jvp" or "vjp", as in `dilation`.
+        x, element, axis, where, rule: As in `dilation`.
 
     Returns:
         Array of x's shape, and of the dtype of `dilation`; never above an unmasked cell of x, up to rounding.
@@ -154,11 +146,7 @@ def closing(
     Formula: y = erosion(dilation(x)). Closing again changes nothing.
 
     Args:
-        x: Array of any shape, as in `dilation`.
-        element: Size, footprint or heights, as in `dilation`.
-        axis: The pooled axes, in the order of `element`; the last ones if None.
-        where: Boolean mask that broadcasts to x.shape, or None, as in `dilation`.
-        rule: "jvp" or "vjp", as in `dilation`.
+        x, element, axis, where, rule: As in `dilation`.
 
     Returns:
         Array of x's shape, and of the dtype of `dilation`; never below an unmasked cell of x, up to rounding.
@@ -184,11 +172,7 @@ def white_top_hat(
     Formula: y = x - opening(x), never negative for a flat element; of bool arrays, x without its opening.
 
     Args:
-        x: Array of any shape, as in `dilation`.
-        element: Size, footprint or heights, as in `dilation`.
-        axis: The pooled axes, in the order of `element`; the last ones if None.
-        where: Boolean mask that broadcasts to x.shape, or None, as in `dilation`.
-        rule: "jvp" or "vjp", as in `dilation`.
+        x, element, axis, where, rule: As in `dilation`.
 
     Returns:
         Array of x's shape, and of the dtype of `dilation`.
@@ -215,11 +199,7 @@ def black_top_hat(
     Formula: y = closing(x) - x, never negative for a flat element; of bool arrays, the closing without x.
 
     Args:
-        x: Array of any shape, as in `dilation`.
-        element: Size, footprint or heights, as in `dilation`.
-        axis: The pooled axes, in the order of `element`; the last ones if None.
-        where: Boolean mask that broadcasts to x.shape, or None, as in `dilation`.
-        rule: "jvp" or "vjp", as in `dilation`.
+        x, element, axis, where, rule: As in `dilation`.
 
     Returns:
         Array of x's shape, and of the dtype of `dilation`.
@@ -247,11 +227,7 @@ def gradient(
     bool arrays, where the two differ. Differences of integers wrap.
 
     Args:
-        x: Array of any shape, as in `dilation`.
-        element: Size, footprint or heights, as in `dilation`.
-        axis: The pooled axes, in the order of `element`; the last ones if None.
-        where: Boolean mask that broadcasts to x.shape, or None, as in `dilation`.
-        rule: "jvp" or "vjp", as in `dilation`.
+        x, element, axis, where, rule: As in `dilation`.
 
     Returns:
         Array of x's shape, and of the dtype of `dilation`.
@@ -478,5 +454,6 @@ class _ReadHeights(LinearMap):
         return jax.vmap(total, out_axes=-1)(jnp.arange(self.shape[-1], dtype=offsets.dtype))
 
 
+complete_docstrings(__name__)
 answer_calls(__name__)
 answer_names(__name__)

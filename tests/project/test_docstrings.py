@@ -21,12 +21,12 @@ FUNCTIONS = {name: one for name, one in public_members(jaxpool).items() if inspe
 OPERATORS = public_members(morphology)
 STAND_INS = [(module, name) for module in MODULES[1:] for name in public_members(module)]
 # An argument of several functions has one text, or as many as it has meanings: among the functions of `jaxpool` and,
-# where these differ, with those of `morphology`, of which the first has texts that the others refer to.
+# where these differ, with those of `morphology`.
 MEANINGS = {
-    **{"x": 4, "axis": 4, "output_size": 4, "padding": 4, "count_include_pad": 4, "kernel_size": 3, "beta": 3},
+    **{"x": 4, "axis": 4, "output_size": 4, "padding": 3, "count_include_pad": 4, "kernel_size": 3, "beta": 3},
     **{"stride": 2, "key": 2, "norm_type": 2},
 }
-MEANINGS_WITH_OPERATORS = {"x": 5, "axis": 6, "where": 2, "rule": 2, "element": 2}
+MEANINGS_WITH_OPERATORS = {"axis": 5}
 
 
 def sections(function: Callable[..., Any]) -> dict[str, str]:
