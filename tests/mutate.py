@@ -93,8 +93,6 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
 def _expressions(node: ast.AST) -> Iterator[ast.AST]:
     """The expressions that compute something: no texts, types, imports or errors."""
     hidden = (ast.JoinedStr, ast.Raise, ast.Import, ast.ImportFrom)
-    if isinstance(node, ast.FunctionDef) and any(ast.unparse(one) == "overload" for one in node.decorator_list):
-        return
     for name, field in ast.iter_fields(node):
         if name not in ("annotation", "returns", "type_params", "decorator_list"):
             for child in field if isinstance(field, list) else [field]:

@@ -25,13 +25,13 @@ differs:
 
 As in PyTorch, the norm of a window that `ceil_mode` cuts short is scaled to a whole window, and padding by more than
 half of `kernel_size` is an error. The functions that PyTorch has for `return_indices=True`, such as
-`max_pool2d_with_indices`, are left out.
+`max_pool2d_with_indices`, are left out. What depends on `return_indices` is of type Any, as it is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, overload
+from typing import Any
 
 import jax
 from jax.typing import ArrayLike
@@ -43,27 +43,6 @@ from jaxpool.compat._torch import averages, bins, maxima, maxima_at_random, norm
 answer_names(__name__)
 
 
-@overload
-def max_pool1d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> jax.Array: ...
-@overload
-def max_pool1d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> tuple[jax.Array, jax.Array]: ...
 def max_pool1d(
     input: ArrayLike,
     kernel_size: Sizes,
@@ -72,32 +51,11 @@ def max_pool1d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> jax.Array | tuple[jax.Array, jax.Array]:
+) -> Any:
     """As `torch.nn.functional.max_pool1d`; see `max_pool2d`. Differs in the same ways."""
     return maxima(windows("max_pool1d", input, (kernel_size, stride, padding, ceil_mode), dilation), return_indices)
 
 
-@overload
-def max_pool2d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> jax.Array: ...
-@overload
-def max_pool2d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> tuple[jax.Array, jax.Array]: ...
 def max_pool2d(
     input: ArrayLike,
     kernel_size: Sizes,
@@ -106,7 +64,7 @@ def max_pool2d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> jax.Array | tuple[jax.Array, jax.Array]:
+) -> Any:
     """As `torch.nn.functional.max_pool2d`; see `jaxpool.max_pool`.
 
     Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), windows of only padding
@@ -121,27 +79,6 @@ def max_pool2d(
     return maxima(windows("max_pool2d", input, (kernel_size, stride, padding, ceil_mode), dilation), return_indices)
 
 
-@overload
-def max_pool3d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> jax.Array: ...
-@overload
-def max_pool3d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> tuple[jax.Array, jax.Array]: ...
 def max_pool3d(
     input: ArrayLike,
     kernel_size: Sizes,
@@ -150,7 +87,7 @@ def max_pool3d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> jax.Array | tuple[jax.Array, jax.Array]:
+) -> Any:
     """As `torch.nn.functional.max_pool3d`; see `max_pool2d`. Differs in the same ways."""
     return maxima(windows("max_pool3d", input, (kernel_size, stride, padding, ceil_mode), dilation), return_indices)
 
@@ -236,32 +173,12 @@ def lp_pool3d(
     return norms(windows("lp_pool3d", input, (kernel_size, stride, 0, ceil_mode)), norm_type, kernel_size)
 
 
-@overload
-def adaptive_max_pool1d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: Literal[False] = False
-) -> jax.Array: ...
-@overload
-def adaptive_max_pool1d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: Literal[True]
-) -> tuple[jax.Array, jax.Array]: ...
-def adaptive_max_pool1d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: bool = False
-) -> jax.Array | tuple[jax.Array, jax.Array]:
+def adaptive_max_pool1d(input: ArrayLike, output_size: OutputSizes, return_indices: bool = False) -> Any:
     """As `torch.nn.functional.adaptive_max_pool1d`; see `adaptive_max_pool2d`. Differs in the same ways."""
     return maxima(bins("adaptive_max_pool1d", input, output_size), return_indices)
 
 
-@overload
-def adaptive_max_pool2d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: Literal[False] = False
-) -> jax.Array: ...
-@overload
-def adaptive_max_pool2d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: Literal[True]
-) -> tuple[jax.Array, jax.Array]: ...
-def adaptive_max_pool2d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: bool = False
-) -> jax.Array | tuple[jax.Array, jax.Array]:
+def adaptive_max_pool2d(input: ArrayLike, output_size: OutputSizes, return_indices: bool = False) -> Any:
     """As `torch.nn.functional.adaptive_max_pool2d`; see `jaxpool.adaptive_max_pool`.
 
     Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), `output_size=0` (refused),
@@ -276,17 +193,7 @@ def adaptive_max_pool2d(
     return maxima(bins("adaptive_max_pool2d", input, output_size), return_indices)
 
 
-@overload
-def adaptive_max_pool3d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: Literal[False] = False
-) -> jax.Array: ...
-@overload
-def adaptive_max_pool3d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: Literal[True]
-) -> tuple[jax.Array, jax.Array]: ...
-def adaptive_max_pool3d(
-    input: ArrayLike, output_size: OutputSizes, return_indices: bool = False
-) -> jax.Array | tuple[jax.Array, jax.Array]:
+def adaptive_max_pool3d(input: ArrayLike, output_size: OutputSizes, return_indices: bool = False) -> Any:
     """As `torch.nn.functional.adaptive_max_pool3d`; see `adaptive_max_pool2d`. Differs in the same ways."""
     return maxima(bins("adaptive_max_pool3d", input, output_size), return_indices)
 
@@ -364,25 +271,6 @@ def max_unpool3d(
     return unpooled("max_unpool3d", input, indices, (kernel_size, stride, padding), output_size)
 
 
-@overload
-def fractional_max_pool2d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    output_size: Sizes | None = None,
-    output_ratio: Ratios | None = None,
-    return_indices: Literal[False] = False,
-    _random_samples: ArrayLike | None = None,
-) -> jax.Array: ...
-@overload
-def fractional_max_pool2d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    output_size: Sizes | None = None,
-    output_ratio: Ratios | None = None,
-    *,
-    return_indices: Literal[True],
-    _random_samples: ArrayLike | None = None,
-) -> tuple[jax.Array, jax.Array]: ...
 def fractional_max_pool2d(
     input: ArrayLike,
     kernel_size: Sizes,
@@ -390,7 +278,7 @@ def fractional_max_pool2d(
     output_ratio: Ratios | None = None,
     return_indices: bool = False,
     _random_samples: ArrayLike | None = None,
-) -> jax.Array | tuple[jax.Array, jax.Array]:
+) -> Any:
     """As `torch.nn.functional.fractional_max_pool2d`; see `jaxpool.fractional_max_pool`.
 
     Differs in indices (int32 unless `jax_enable_x64`), NaN (the first of several wins), `_random_samples` (required:
@@ -408,25 +296,6 @@ def fractional_max_pool2d(
     return maxima_at_random("fractional_max_pool2d", input, given, return_indices, _random_samples)
 
 
-@overload
-def fractional_max_pool3d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    output_size: Sizes | None = None,
-    output_ratio: Ratios | None = None,
-    return_indices: Literal[False] = False,
-    _random_samples: ArrayLike | None = None,
-) -> jax.Array: ...
-@overload
-def fractional_max_pool3d(
-    input: ArrayLike,
-    kernel_size: Sizes,
-    output_size: Sizes | None = None,
-    output_ratio: Ratios | None = None,
-    *,
-    return_indices: Literal[True],
-    _random_samples: ArrayLike | None = None,
-) -> tuple[jax.Array, jax.Array]: ...
 def fractional_max_pool3d(
     input: ArrayLike,
     kernel_size: Sizes,
@@ -434,7 +303,7 @@ def fractional_max_pool3d(
     output_ratio: Ratios | None = None,
     return_indices: bool = False,
     _random_samples: ArrayLike | None = None,
-) -> jax.Array | tuple[jax.Array, jax.Array]:
+) -> Any:
     """As `torch.nn.functional.fractional_max_pool3d`; see `fractional_max_pool2d`. Differs in the same ways."""
     given = (kernel_size, output_size, output_ratio)
     return maxima_at_random("fractional_max_pool3d", input, given, return_indices, _random_samples)
