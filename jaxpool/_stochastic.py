@@ -13,15 +13,15 @@ from jax.typing import ArrayLike
 
 from jaxpool._call import core, extended, sliding, widened
 from jaxpool._checks import Rule, check_key
-from jaxpool._jax.linear_map import apply_linear_map, custom_rule, with_rule
+from jaxpool._jax.linear_map import apply_linear_map, with_rule
 from jaxpool._jax.stages import materialize
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
+from jaxpool._weighted import means_by_weights
 from jaxpool._window import Window
 from jaxpool._windows.cells import fold_offsets, pad_windows
 from jaxpool._windows.choices import ReadChosen, on_every_platform, reduce_windows
 from jaxpool._windows.operations import Arrays, accumulation_dtype, identity, is_infinite
-from jaxpool._windows.pairs import Product, reciprocal, sum_over_cells
 from jaxpool._windows.select import no_offset
 
 
@@ -63,8 +63,8 @@ def stochastic_pool(
         With a key, ∂y/∂x[i] = 1 for the cell drawn, else 0: the draw is held fixed. Without a key, ∂y/∂x[i] = (2·x[i] -
         y)/Σ x₊ for positive cells. Zeros and negative cells have derivative 0, and a window without a positive cell,
         such as one of padding or one that `where` empties, is 0 with derivative 0. Ties are equally likely. Of infinite
-        cells, one is drawn; the mean is then infinite, with derivative 0, as where Σ x₊ overflows. NaN: y is NaN; with
-        a key, the first NaN is drawn.
+        cells, one is drawn; the mean is then infinite, with derivative 0. NaN: y is NaN; with a key, the first NaN is
+        drawn.
 
     Example:
         >>> x = jnp.array([1.0, 3.0, -2.0, 0.0, 5.0, 5.0])
@@ -83,56 +83,15 @@ def stochastic_pool(
     return _draws(array, mask, check_key("stochastic_pool", key), window, rule)
 
 
-# Notation: x₊ = max(x, 0), S = Σ x₊ and y = Σ x₊²/S of a window; a dot marks a tangent. Then
-#
-#     ẏ = Σ (2·x(i) - y)/S·ẋ(i)    over the cells where x(i) > 0
-#
-# Where S is 0 or y is infinite, 1/S counts as 0, so that every derivative is 0.
-
-
 @core
 def _mean_draws(x: jax.Array, mask: jax.Array | None, window: Window, rule: str) -> jax.Array:
+    """Means of the positive parts, weighted by themselves; infinite where one is."""
     x, mask, window, dtype = widened(x, mask, window)
-    # A cell in no window has the cotangent 0, whose product with NaN is NaN.
-    for present in (*window.covered(x.ndim), *([] if mask is None else [mask])):
-        x = jnp.where(present, x, 0)
-    return with_rule(rule, lambda x: _mean(window, x, *sum_over_cells(_POSITIVE, (x,), (), window)))(x).astype(dtype)
-
-
-@custom_rule((0,))
-def _mean(window: Window, x: jax.Array, total: jax.Array) -> jax.Array:
-    """Y of every window, given S."""
-    positive = _positive(x)
-    squares = reduce_windows(positive * positive, window, lax.add)
-    is_quotient = (total != 0) & ~is_infinite(total)
-    return jnp.where(is_quotient, squares / jnp.where(is_quotient, total, 1), total)
-
-
-@_mean.defjvp
-def _mean_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (x, total), (x_dot, _) = primals, tangents
-    y = _mean(window, x, total)
-    passes = ~is_infinite(y)
-    windows = jnp.where(passes, reciprocal(total), 0), jnp.where(passes, y, 0)
-    (y_dot,) = sum_over_cells(_SLOPE, (x, x_dot), windows, window, linear=(1,))
-    return y, y_dot
-
-
-def _positive(x: jax.Array) -> jax.Array:
-    return jnp.where(x <= 0, 0, x)
-
-
-def _if_finite(x: jax.Array) -> jax.Array:
-    return jnp.where(is_infinite(x), 0, _positive(x))
-
-
-_POSITIVE = Product(lambda x: (_positive(x),), lambda x: (_positive(x),), lambda sums, x: sums)
-_SLOPE = Product(
-    lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, _if_finite(x) * (2 * share) - y * share) * x_dot,),
-    # A share may be NaN, of which cells without weight get nothing.
-    lambda x, x_dot, share, y: (jnp.where(x <= 0, 0, _if_finite(x) * x_dot), jnp.where(x <= 0, 0, x_dot)),
-    lambda sums, x, x_dot, share, y: (2 * share * sums[0] - share * y * sums[1],),
-)
+    positive = jnp.where((x <= 0) | (False if mask is None else ~mask), 0, x)
+    finite = jnp.where(is_infinite(positive), 0, positive)
+    mean = with_rule(rule, lambda x: means_by_weights(x, x, None, window=window, exponents=False))(finite)
+    largest = reduce_windows(lax.stop_gradient(positive), window, lax.max)
+    return jnp.where(is_infinite(largest), largest, mean).astype(dtype)
 
 
 @partial(jax.jit, static_argnums=(3, 4))

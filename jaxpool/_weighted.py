@@ -164,13 +164,14 @@ def _means(
     weights, _, _, _ = in_floats(jnp.broadcast_to(weights, x.shape), None, window)
     # Logits may be far apart only in their own dtype.
     wide = np.promote_types(*(accumulation_dtype(each.dtype) for each in (cells, weights)))
-    pool = with_rule(rule, partial(_values, window=windows, exponents=exponents))
+    pool = with_rule(rule, partial(means_by_weights, window=windows, exponents=exponents))
     return pool(cells.astype(wide), weights.astype(wide), mask).astype(dtype)
 
 
-def _values(
+def means_by_weights(
     x: jax.Array, weights: jax.Array, present: jax.Array | None, *, window: Window, exponents: bool
 ) -> jax.Array:
+    """The mean of every window, by weights or, if they are `exponents`, by their exponentials."""
     for part in in_turn(window):
         if exponents:
             logits = lax.stop_gradient(weights if present is None else jnp.where(present, weights, -jnp.inf))
