@@ -30,9 +30,6 @@ from jaxpool._windows.choices import on_every_platform, read_at_offsets, reduce_
 from jaxpool._windows.operations import Arrays, identity, keys_of, pad, values_of
 from jaxpool._windows.select import winner_positions
 
-# The most ranks that are found one by one; the program loops over more.
-_MOST_UNROLLED = 8
-
 
 def top_k_pool(
     x: ArrayLike,
@@ -217,7 +214,7 @@ class _Largest(CellSelector):
         _, offsets = self._lowest(keys, mask)
         return self.read.forward(x, offsets), (offsets,)
 
-    def _lowest(self, keys: jax.Array, mask: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+    def _lowest(self, keys: jax.Array, mask: jax.Array | None) -> Arrays:
         """The lowest keys of every window and their offsets; the last key and that of no cell beyond the cells."""
         if mask is not None:
             keys = jnp.where(mask, keys, identity(lax.min, keys.dtype))
@@ -243,41 +240,31 @@ class _ReadCells(LinearMap):
             def add_rank(total: jax.Array, rank: Arrays) -> tuple[jax.Array, None]:
                 return total + route_to_chosen([rank[0]], [rank[1]], self.window), None
 
-            few, rest = slice(_MOST_UNROLLED), slice(_MOST_UNROLLED, None)
-            total = route_to_chosen([*cotangents[few]], [*offsets[few]], self.window)
-            if len(offsets) > _MOST_UNROLLED:
-                total, _ = lax.scan(add_rank, total, (cotangents[rest], offsets[rest]))
-            return total.astype(cotangents.dtype)
+            total = route_to_chosen([cotangents[0]], [offsets[0]], self.window)
+            return lax.scan(add_rank, total, (cotangents[1:], offsets[1:]))[0].astype(cotangents.dtype)
 
         return on_every_platform(partial(stage, route), cotangents, offsets)
 
 
-def _lowest_keys(keys: jax.Array, mask: jax.Array | None, window: Window, k: int) -> tuple[jax.Array, jax.Array]:
+def _lowest_keys(keys: jax.Array, mask: jax.Array | None, window: Window, k: int) -> Arrays:
     """The k lowest keys of every window, with a first axis of ranks, and the offsets of their cells."""
     present = present_cells(mask, window, keys.ndim)
     filled = [(keys, identity(lax.min, keys.dtype)), *([] if present is None else [(present, False)])]
     padded, windows = pad_in_tiles(filled, window)
 
-    def next_one(found: Arrays, rank: Any) -> tuple[Arrays, Arrays]:
-        key = same_or_next(padded[0], windows, found[0], rank)
-        number = jnp.where(key == found[0], found[1] + 1, 0)
-        return (key, number), (key, offset_of(key, number))
-
     def offset_of(key: jax.Array, number: jax.Array) -> jax.Array:
         (offset,) = offsets_of_equal(padded, (key,), (number,), windows)
         return offset.astype(np.min_scalar_type(window.cells))
 
+    def next_one(last: Arrays, rank: jax.Array) -> tuple[Arrays, Arrays]:
+        key = same_or_next(padded[0], windows, last[0], rank)
+        number = jnp.where(key == last[0], last[1] + 1, 0)
+        return (key, number), (key, offset_of(key, number))
+
+    # A key, and the number of a cell among those that have it.
     key = materialize(reduce_windows(keys, window, lax.min))
-    last = tuple(vary_with(each, *padded) for each in (key, jnp.zeros(key.shape, np.int32)))
-    found: list[Arrays] = [(key, offset_of(*last))]
-    for rank in range(1, min(k, _MOST_UNROLLED)):
-        last, one = next_one(last, rank)
-        found.append(one)
-    lowest = jax.tree.map(lambda *each: jnp.stack(each), *found)
-    if k > _MOST_UNROLLED:
-        _, rest = lax.scan(next_one, last, np.arange(_MOST_UNROLLED, k, dtype=np.int32))
-        lowest = jax.tree.map(lambda *each: jnp.concatenate(each), lowest, rest)
-    return lowest
+    first = tuple(vary_with(each, *padded) for each in (key, jnp.full(key.shape, -1, np.int32)))
+    return lax.scan(next_one, first, jnp.arange(k, dtype=np.int32))[1]
 
 
 def _descending_keys(x: jax.Array) -> jax.Array:
