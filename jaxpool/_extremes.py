@@ -130,9 +130,8 @@ def min_pool(
         ValueError: arguments do not fit x, `rule` is unknown, or a window holds only padding.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 if i is the winner of window o, else 0; higher derivatives are 0. Ties: the first winner in
-        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Padding and masked cells never win,
-        not even against +inf. A window that `where` empties is 0 with derivative 0.
+        That of `max_pool`, with the smallest cell as the winner. NaN wins over numbers; padding and masked cells never
+        win, not even against +inf. A window that `where` empties is 0 with derivative 0.
 
     Example:
         >>> jaxpool.min_pool(jnp.arange(16.0).reshape(4, 4), (2, 2))
@@ -173,9 +172,8 @@ def max_pool_with_indices(
         ValueError: arguments do not fit x, `rule` is unknown, a window holds only padding, or indices exceed int32.
 
     Derivative:
-        That of `max_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first winner in
-        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window that `where` empties has
-        the value 0, the index -1 and derivative 0.
+        That of `max_pool` for the values: 1 at the cell that the index names, else 0; none for the indices. A window
+        that `where` empties has the value 0, the index -1 and derivative 0.
 
     Example:
         >>> jaxpool.max_pool_with_indices(jnp.array([3.0, 1.0, 2.0, 2.0]), (2,))
@@ -216,9 +214,8 @@ def min_pool_with_indices(
         ValueError: arguments do not fit x, `rule` is unknown, a window holds only padding, or indices exceed int32.
 
     Derivative:
-        That of `min_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first winner in
-        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window that `where` empties has
-        the value 0, the index -1 and derivative 0.
+        That of `min_pool` for the values: 1 at the cell that the index names, else 0; none for the indices. A window
+        that `where` empties has the value 0, the index -1 and derivative 0.
 
     Example:
         >>> values, indices = jaxpool.min_pool_with_indices(jnp.array([1.0, 3.0, 2.0, 2.0]), (2,))
@@ -263,9 +260,8 @@ def adaptive_max_pool(
         ValueError: arguments do not fit x, or `rule` is unknown.
 
     Derivative:
-        ∂y[o]/∂x[i] = 1 if i is the winner of bin o, else 0; higher derivatives are 0. Ties: the first winner in
-        row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Masked cells never win, not even
-        against -inf. A bin that `where` empties is 0 with derivative 0.
+        That of `max_pool`, over the cells of each bin: 1 at the first winner in row-major order, else 0. A cell that
+        wins two bins gets both cotangents. A bin that `where` empties is 0 with derivative 0.
 
     Example:
         >>> jaxpool.adaptive_max_pool(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,))
@@ -300,9 +296,8 @@ def adaptive_max_pool_with_indices(
         ValueError: arguments do not fit x, `rule` is unknown, or indices exceed int32.
 
     Derivative:
-        That of `adaptive_max_pool` for the values: 1 at the winner, else 0; none for the indices. Ties: the first
-        winner in row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A bin that `where`
-        empties has the value 0, the index -1 and derivative 0.
+        That of `adaptive_max_pool` for the values: 1 at the cell that the index names, else 0; none for the indices. A
+        bin that `where` empties has the value 0, the index -1 and derivative 0.
 
     Example:
         >>> jaxpool.adaptive_max_pool_with_indices(jnp.array([1.0, 2.0, 5.0, 4.0, 3.0]), (3,))
@@ -341,9 +336,8 @@ def global_max_pool(
         ValueError: arguments do not fit x, a pooled axis has no cells, or `rule` is unknown.
 
     Derivative:
-        ∂y/∂x[i] = 1 if i is the winner, else 0; higher derivatives are 0. Ties: the first winner in row-major order
-        takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. Masked cells never win, not even against -inf.
-        Where `where` leaves no cell, y is 0 with derivative 0.
+        That of `max_pool`, over all cells along `axis`: 1 at the first winner in row-major order, else 0. Where `where`
+        leaves no cell, y is 0 with derivative 0.
 
     Example:
         >>> x = jnp.array([[1.0, 4.0], [3.0, 4.0]])

@@ -123,9 +123,8 @@ def fractional_max_pool_with_indices(
             not between 0 and 1, arguments do not fit x, `rule` is unknown, or indices exceed int32.
 
     Derivative:
-        That of `fractional_max_pool` for the values: 1 at the winner, else 0; none for the indices and the samples.
-        Ties: the first winner in row-major order takes all. NaN wins over numbers; NaNs tie, as +0 and -0 do. A window
-        that `where` empties has the value 0, the index -1 and derivative 0.
+        That of `fractional_max_pool` for the values: 1 at the cell that the index names, else 0; none for the indices
+        and the samples. A window that `where` empties has the value 0, the index -1 and derivative 0.
 
     Example:
         >>> x = jnp.array([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 6.0, 2.0, 1.0])

@@ -7,6 +7,7 @@ that any of them reads, and one map back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -268,33 +269,23 @@ def _ranks_around(q: float, method: str, counts: Any, most: int) -> tuple[Any, A
 
 
 def _place(counts: Any, most: int, slope: Fraction, shift: float, xp: Any) -> tuple[Any, Any]:
-    """⌊h⌋ and h - ⌊h⌋ for h = slope·n + shift, in integers, as float32 has no digits for the h of a million cells.
+    """⌊h⌋ and h - ⌊h⌋ for h = slope·n + shift, as float32 has no digits for the h of a million cells.
 
-    Fractions have the bits of half an integer. slope·n is a sum over the bits of n, with a carry after every one.
+    slope·n is a sum over the bits of n: of integers, and of fractions with a carry after every one.
     """
-    bits = 8 * jax.dtypes.canonicalize_dtype(np.int64).itemsize - 2
-    integers = np.dtype(f"int{bits + 2}")
-
-    def fixed(number: Fraction) -> tuple[Any, Any]:
-        whole, part = divmod(round(number * 2**bits), 2**bits)
-        return np.array(whole, integers)[()], np.array(part, integers)[()]
-
-    counts = counts.astype(integers)
-    first, part = (xp.full_like(counts, each) for each in fixed(Fraction(shift)))
+    floats = jax.dtypes.canonicalize_dtype(np.float64)
+    first, part = math.floor(shift), xp.full(counts.shape, shift % 1, floats)
     for bit in range(most.bit_length()):
-        whole, fraction = fixed(slope * 2**bit)
+        whole, fraction = divmod(slope * 2**bit, 1)
         is_set = (counts >> bit) & 1
-        part = part + is_set * fraction
-        first = first + is_set * whole + (part >> bits)
-        part = part & (2**bits - 1)
+        part = part + is_set.astype(floats) * floats.type(fraction)
+        carry = xp.floor(part)
+        first, part = first + is_set * np.int32(whole) + carry.astype(np.int32), part - carry
     # 0.14·50 must be 7, not the next number, which "higher" would round to 8; "nearest" rounds halves as well.
-    half = 2 ** (bits - 1)
-    # 1e-12 of the numbers that there are, and the rounding of the sum.
-    near = counts * (2**bits // 10**12) + counts // (10**12 // 2**bits + 1) + 2 * most.bit_length()
-    nearest = (part + half // 2) // half * half
-    part = xp.where(abs(part - nearest) <= near, nearest, part)
-    first, part = first + (part >> bits), part & (2**bits - 1)
-    return first.astype(np.int32), part.astype(np.float64 if bits > 32 else np.float32) / 2**bits
+    nearest = xp.round(part * 2) / 2
+    part = xp.where(abs(part - nearest) <= float(jnp.finfo(floats).eps) ** (2 / 3), nearest, part)
+    carry = xp.floor(part)
+    return first + carry.astype(np.int32), part - carry
 
 
 # Where quantiles are among the cells of every window: at one rank or between two, depending on the number of cells.

@@ -117,10 +117,8 @@ def top_k_pool_with_indices(
             exceed int32.
 
     Derivative:
-        That of `top_k_pool` for the values: 1 at the cell of each rank, 0 elsewhere; none for the indices. Ties: equal
-        cells are sorted in row-major order, the first cell first. +0 and -0 tie. NaN comes before every number, the
-        first NaN first. A rank that a window does not have has the value 0, the index -1 and derivative 0, as has every
-        rank of a window that `where` empties.
+        That of `top_k_pool` for the values: 1 at the cell that the index names, 0 elsewhere; none for the indices. A
+        rank that a window does not have has the value 0, the index -1 and derivative 0.
 
     Example:
         >>> x = jnp.array([3.0, 1.0, 2.0, 5.0, 7.0, 7.0])
