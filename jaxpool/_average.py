@@ -13,16 +13,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._call import (
-    binned,
-    core,
-    extended,
-    in_floats,
-    keep_axes,
-    over_whole_axes,
-    padding_counts,
-    sliding,
-)
+from jaxpool._call import binned, core, extended, in_floats, keep_axes, over_whole_axes, padding_counts, sliding
 from jaxpool._checks import Rule, check_divisor
 from jaxpool._jax.linear_map import LinearMap, apply_linear_map, with_rule
 from jaxpool._jax.stages import materialize
@@ -175,12 +166,7 @@ def adaptive_avg_pool(
 
 
 def global_avg_pool(
-    x: ArrayLike,
-    *,
-    axis: Axes,
-    keepdims: bool = True,
-    where: ArrayLike | None = None,
-    rule: Rule = "jvp",
+    x: ArrayLike, *, axis: Axes, keepdims: bool = True, where: ArrayLike | None = None, rule: Rule = "jvp"
 ) -> jax.Array:
     """Global average pooling: the average of the cells of whole axes.
 

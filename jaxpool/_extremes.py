@@ -310,12 +310,7 @@ def adaptive_max_pool_with_indices(
 
 
 def global_max_pool(
-    x: ArrayLike,
-    *,
-    axis: Axes,
-    keepdims: bool = True,
-    where: ArrayLike | None = None,
-    rule: Rule = "jvp",
+    x: ArrayLike, *, axis: Axes, keepdims: bool = True, where: ArrayLike | None = None, rule: Rule = "jvp"
 ) -> jax.Array:
     """Global max pooling: the largest cell of whole axes.
 

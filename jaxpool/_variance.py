@@ -165,13 +165,7 @@ def _pool(
 
 @core
 def _variances(
-    x: jax.Array,
-    mask: jax.Array | None,
-    window: Window,
-    include_pad: bool,
-    correction: float,
-    root: bool,
-    rule: str,
+    x: jax.Array, mask: jax.Array | None, window: Window, include_pad: bool, correction: float, root: bool, rule: str
 ) -> jax.Array:
     x, mask, window, dtype = widened(x, mask, window)
     if include_pad and window.has_padding:

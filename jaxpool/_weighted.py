@@ -125,13 +125,7 @@ def attention_pool(
 
 
 def _pool(
-    function: str,
-    x: ArrayLike,
-    name: str,
-    weights: ArrayLike,
-    sizes: Sequence[Any],
-    where: ArrayLike | None,
-    rule: str,
+    function: str, x: ArrayLike, name: str, weights: ArrayLike, sizes: Sequence[Any], where: ArrayLike | None, rule: str
 ) -> jax.Array:
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=LESS_PADDING)
     given = check_array(function, weights, name)

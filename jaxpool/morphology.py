@@ -265,13 +265,7 @@ Element = Sizes | Footprint | jax.Array | np.ndarray
 
 
 def _under_element(
-    function: str,
-    x: ArrayLike,
-    element: Element,
-    op: Operation,
-    axis: Axes | None,
-    where: ArrayLike | None,
-    rule: str,
+    function: str, x: ArrayLike, element: Element, op: Operation, axis: Axes | None, where: ArrayLike | None, rule: str
 ) -> jax.Array:
     """The dilation (`lax.max`) or the erosion (`lax.min`), in the name of a function."""
     element = as_jax_takes(function, "element", element)
