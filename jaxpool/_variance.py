@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jaxpool._window import Window
 from jaxpool._windows.cells import with_zeros_in_padding
 from jaxpool._windows.choices import reduce_windows
 from jaxpool._windows.operations import Arrays, is_infinite
-from jaxpool._windows.pairs import finite, in_turn, reciprocal, sum_over_cells
+from jaxpool._windows.pairs import Term, finite, in_turn, reciprocal, sum_over_cells
 
 
 def var_pool(
@@ -195,17 +195,19 @@ def _root_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
 def _squares_about_mean(x: jax.Array, present: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array]:
     """S and n of every window."""
     first, *others = in_turn(window)
-    count = None if present is None else present.astype(x.dtype)
-    number = _count(count, first, x)
+    if present is None:
+        number = jnp.asarray(first.counts(x.ndim, padding=False), x.dtype)
+    else:
+        number = reduce_windows(present.astype(x.dtype), first, lax.add)
     top = _one_cell(lax.stop_gradient(x), present, first)
-    mean = _mean(sum_over_cells(_gap, (x,), (top,), first, present)[0], number)
+    mean = _mean(sum_over_cells(_OF_CELLS.gap, (x,), (top,), first, present)[0], number)
     squares = _squares(first, (x,), top, mean, present)
     for part in others:
         inner = jnp.broadcast_to(number, squares.shape)
         number = reduce_windows(inner, part, lax.add)
         near, top = top, finite(reduce_windows(top, part, lax.max))
         cells = near, mean, inner
-        mean = _mean(sum_over_cells(_gap_of_part, cells, (top,), part)[0], number)
+        mean = _mean(sum_over_cells(_OF_PARTS.gap, cells, (top,), part)[0], number)
         squares = _squares(part, (*cells, squares), top, mean, None)
     return squares, number
 
@@ -228,62 +230,42 @@ def _one_cell(x: jax.Array, present: jax.Array | None, window: Window) -> jax.Ar
     return x
 
 
-def _count(count: jax.Array | None, window: Window, x: jax.Array) -> jax.Array:
-    if count is None:
-        return jnp.asarray(window.counts(x.ndim, padding=False), x.dtype)
-    return reduce_windows(count, window, lax.add)
-
-
-def _gap(x: jax.Array, top: jax.Array) -> Arrays:
-    return (x - top,)
-
-
-def _gap_of_part(near: jax.Array, mean: jax.Array, count: jax.Array, top: jax.Array) -> Arrays:
-    return (count * (near - top + mean),)
-
-
 @custom_rule((0,))
 def _squares(window: Window, cells: Arrays, top: jax.Array, mean: jax.Array, present: jax.Array | None) -> jax.Array:
     """S of every window, of cells, or of parts with C, R, n and S."""
-    term = _square if len(cells) == 1 else _square_of_part
-    return sum_over_cells(term, cells, (top, mean), window, present)[0]
+    terms = _OF_CELLS if len(cells) == 1 else _OF_PARTS
+    return sum_over_cells(terms.square, cells, (top, mean), window, present)[0]
 
 
 @_squares.defjvp
 def _squares_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (cells, top, mean, present), (dots, *_) = primals, tangents
     if len(cells) == 1:
-        term, arrays, linear = _square_dot, (*cells, *dots), (1,)
+        term, arrays, linear = _OF_CELLS.tangent, (*cells, *dots), (1,)
     else:
         (near, excess, count, _), (_, excess_dot, _, squares_dot) = cells, dots
-        term, arrays, linear = _square_of_part_dot, (near, excess, count, excess_dot, squares_dot), (3, 4)
+        term, arrays, linear = _OF_PARTS.tangent, (near, excess, count, excess_dot, squares_dot), (3, 4)
     (squares_dot,) = sum_over_cells(term, arrays, (top, mean), window, present, linear=linear)
     return _squares(window, *primals), squares_dot
 
 
-def _square(x: jax.Array, top: jax.Array, mean: jax.Array) -> Arrays:
-    deviation = x - top - mean
-    return (deviation * deviation,)
+class _Terms(NamedTuple):
+    """The terms of n·R, of S, and of Ṡ."""
+
+    gap: Term
+    square: Term
+    tangent: Term
 
 
-def _square_dot(x: jax.Array, x_dot: jax.Array, top: jax.Array, mean: jax.Array) -> Arrays:
-    return (2 * (x - top - mean) * x_dot,)
-
-
-def _square_of_part(
-    near: jax.Array, excess: jax.Array, count: jax.Array, squares: jax.Array, top: jax.Array, mean: jax.Array
-) -> Arrays:
-    deviation = near - top + excess - mean
-    return (squares + count * deviation * deviation,)
-
-
-def _square_of_part_dot(
-    near: jax.Array,
-    excess: jax.Array,
-    count: jax.Array,
-    excess_dot: jax.Array,
-    squares_dot: jax.Array,
-    top: jax.Array,
-    mean: jax.Array,
-) -> Arrays:
-    return (squares_dot + 2 * count * (near - top + excess - mean) * excess_dot,)
+_OF_CELLS = _Terms(
+    lambda x, top: (x - top,),
+    lambda x, top, mean: (jnp.square(x - top - mean),),
+    lambda x, x_dot, top, mean: (2 * (x - top - mean) * x_dot,),
+)
+_OF_PARTS = _Terms(
+    lambda near, mean, count, top: (count * (near - top + mean),),
+    lambda near, excess, count, squares, top, mean: (squares + count * jnp.square(near - top + excess - mean),),
+    lambda near, excess, count, excess_dot, squares_dot, top, mean: (
+        squares_dot + 2 * count * (near - top + excess - mean) * excess_dot,
+    ),
+)
