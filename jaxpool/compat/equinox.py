@@ -1,19 +1,11 @@
 """The pooling layers of `equinox.nn`, evaluated by jaxpool; Equinox is not imported.
 
 Arguments, defaults (including a stride of 1), layouts, bins, output shapes and dtypes are Equinox's, and so are values
-and gradients, to rounding. They differ mostly where Equinox is wrong or fails, on the CPU at least:
+and gradients, to rounding. They differ where Equinox is wrong or fails, as `jaxpool.compat` lists for all of them, and:
 
-- Windows without overlap drop NaN on arrays of 4096 elements or more, and adaptive maxima may. Here NaN wins.
-- Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
-  Here padding takes no part.
+- Adaptive maxima may drop NaN, too. Here NaN wins.
 - Adaptive maxima share the gradient among ties. Here the first cell in row-major order gets it, as in other maxima.
-- float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
-- Sums of integers wrap: the average of uint8 200s is 8. Here it is 200, as cells become floats before they are added,
-  which rounds integers beyond 2²⁴. bool has averages too.
-- Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - `use_ceil` fails where it enlarges padding beyond the kernel. Here it works.
-- Some arguments are not accepted: complex numbers under maxima, since they have no order, 8-bit floats and 4-bit
-  integers, and symbolic sizes along pooled axes.
 - Errors are TypeError and ValueError, and a layer that fits no array raises when it is created.
 - The layers are dataclasses, not Equinox modules, but can be used wherever those can: in a model, in
   `eqx.nn.Sequential`, under `eqx.filter_jit`, in `eqx.tree_deserialise_leaves` of a checkpoint of Equinox's layers.

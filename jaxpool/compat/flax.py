@@ -3,19 +3,11 @@
 The functions of `flax.linen.pooling` are the same.
 
 Arguments, defaults (including a stride of 1), layouts, output shapes and dtypes are Flax's, and so are values and
-gradients, to rounding. They differ mostly where Flax is wrong or fails, on the CPU at least:
+gradients, to rounding. They differ where Flax is wrong or fails, as `jaxpool.compat` lists for all of them, and:
 
-- Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
-- Padding of -inf ties with cells of -inf, and of +inf with +inf in `min_pool`. It can take their gradient, and forward
-  mode disagrees with reverse mode. Here padding takes no part.
-- float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
-- Sums of integers wrap: the average of uint8 200s is 8. Here it is 200, as cells become floats before they are added,
-  which rounds integers beyond 2²⁴.
-- Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - (low, high) pairs fail with two batch axes and more, negative ones have no gradient of `max_pool`, and a window that
   is a list fails. All work here.
-- Some arguments are not accepted: complex numbers under `max_pool` and `min_pool`, since they have no order, 8-bit
-  floats and 4-bit integers, symbolic sizes along pooled axes, and an empty `window_shape`.
+- An empty `window_shape` is not accepted.
 
 As in Flax, a window that holds only padding is -inf under `max_pool`, +inf under `min_pool`, and 0 under `avg_pool`
 (NaN without `count_include_pad`), and passes no gradient. A window larger than the array gives an empty output, and

@@ -1,18 +1,10 @@
 """`max_pool`, `avg_pool`, `MaxPool` and `AvgPool` of Haiku, evaluated by jaxpool; Haiku is not imported.
 
 Arguments, defaults, the sizes that are inferred where fewer are given, output shapes and dtypes are Haiku's, and so are
-values and gradients, to rounding. They differ mostly where Haiku is wrong, on the CPU at least:
+values and gradients, to rounding. They differ where Haiku is wrong, as `jaxpool.compat` lists for all of them, and:
 
-- Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
-- Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
-  Here padding takes no part.
-- float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
-- Sums of integers wrap: the average of uint8 200s is 8. Here it is 200, as cells become floats before they are added,
-  which rounds integers beyond 2²⁴.
 - "SAME" counts cells in the dtype of the value: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is 0.5.
-- Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
-- Some arguments are not accepted: complex numbers under maxima, since they have no order, 8-bit floats and 4-bit
-  integers, symbolic sizes along pooled axes, and empty sizes.
+- Empty sizes are not accepted.
 - The classes are not Haiku modules: they also work outside `hk.transform`, and tables of modules do not list them.
 
 As in Haiku, a window larger than the array gives an empty output, and an int in place of sizes gives a warning: it

@@ -2,23 +2,15 @@
 
 Arguments, defaults, layouts, output shapes and dtypes are those of Keras on the JAX backend, and so are values and
 gradients, to rounding. The default of `data_format` is that of `keras.config` if Keras has been imported, and channels
-last otherwise. They differ mostly where Keras is wrong or fails, on the CPU at least:
+last otherwise. They differ where Keras is wrong or fails, as `jaxpool.compat` lists for all of them, and:
 
 - `strides=None` and lists fail in Keras 3.15. Here `strides=None` means `pool_size`, as its documentation says.
-- Windows without overlap drop NaN on arrays of 4096 elements or more. Here NaN wins in its window.
-- Padding of -inf ties with cells of -inf and can take their gradient, and forward mode disagrees with reverse mode.
-  Here padding takes no part.
-- float16 and bfloat16 are summed in their own dtype: the average of 961 ones is 0.27. Here they are summed in float32.
 - "same" counts cells in the dtype of the inputs: of 480 zeros and 480 ones in bfloat16 the average is 1. Here it is
   0.5.
-- Sums of integers wrap: the average of uint8 200s is 8. Here it is 200, as cells become floats before they are added,
-  which rounds integers beyond 2²⁴. bool has averages too.
-- Division multiplies by a rounded reciprocal: the average of seven 3s is 3.0000002. Here it is 3.
 - Adaptive maxima resolve a tie by the first column of a bin. Here the first cell in row-major order wins.
 - Edges of adaptive bins are computed in float32: for 14 cells in 7 bins the last average is NaN. Here it is right.
-- Some arguments are not accepted: complex numbers under maxima, since they have no order, 8-bit floats and 4-bit
-  integers, arrays without axes to pool, symbolic sizes along pooled axes, and the tensors of a functional model that is
-  being built: there, put the pool into a `keras.layers.Lambda` or the `call` of a layer.
+- Arrays without axes to pool are not accepted, nor the tensors of a functional model that is being built: there, put
+  the pool into a `keras.layers.Lambda` or the `call` of a layer.
 - Errors are TypeError and ValueError.
 
 As in Keras, a window larger than the array gives an empty output under "valid", and the default is no padding.
