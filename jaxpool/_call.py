@@ -24,8 +24,8 @@ from jaxpool._jax.primitives import by_platform
 from jaxpool._jax.stages import materialize
 from jaxpool._kernels import VALUES, make_windows
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Axes, OutputSizes, copied_cells, pooled_axes
-from jaxpool._window import Window, WindowAxis, make_bins, make_window, within_reach
+from jaxpool._sizes import Axes, OutputSizes, pooled_axes
+from jaxpool._window import Window, WindowAxis, make_bins, make_window
 from jaxpool._windows.cells import take
 from jaxpool._windows.operations import accumulation_dtype
 
@@ -49,18 +49,16 @@ def sliding(
     values: tuple[type, ...] = VALUES,
     name: str = "kernel_size",
 ) -> Call:
-    """Parse the call of a sliding-window pool; `sizes` are those of `make_window`, or of `make_windows`.
+    """Parse the call of a sliding-window pool; `sizes`, `name` and `remedies` are those of `make_window`.
 
     `only_padding` is the advice for a window that holds only padding; None if such a window is allowed. `values` are
-    the kinds of values in place of sizes, and `name` is the caller's name for the sizes.
+    the kinds of values in place of sizes.
     """
     array = check_array(function, x, complex_allowed=complex_allowed)
-    if isinstance(sizes[0], values):
-        window = make_windows(function, array.shape, *sizes, name=name, remedies=remedies)
-    else:
-        window = within_reach(make_window(function, array.shape, *sizes, name=name, remedies=remedies))
+    make = make_windows if isinstance(sizes[0], values) else partial(make_window, crops=True)
+    window = make(function, array.shape, sizes, name, remedies)
     if only_padding is not None:
-        window.check_no_window_of_padding(function, only_padding)
+        window.after_copies().check_no_window_of_padding(function, only_padding)
     return _with_mask(function, array, window, where, rule)
 
 
@@ -117,7 +115,7 @@ def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.
 
     16-bit floats become float32, so that the cotangents of the copies of a cell are added in float32 and rounded once.
     """
-    if not window.is_extended:
+    if not any(axis.extension for axis in window.axes):
         return x, mask, window
     x = extend(x.astype(accumulation_dtype(x.dtype)), window)
     return x, None if mask is None else extend(mask, window), window.after_copies()
@@ -163,16 +161,14 @@ def _copy_jvp(axis: WindowAxis, primals: Any, tangents: Any) -> tuple[jax.Array,
 
 
 def _read(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
-    assert axis.extension is not None
     places = lax.iota(np.int32, axis.low + axis.size + axis.high) - axis.low
-    return take(array, copied_cells(places, axis.size, axis.extension), axis.axis, 0, inside=True)
+    return take(array, axis.copied(places), axis.axis, 0, inside=True)
 
 
 def _concatenate(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
-    assert axis.extension is not None
     ends = np.arange(-axis.low, 0), np.arange(axis.size, axis.size + axis.high)
     # The array is one operand: the transpose then adds narrow slices to a wide one, and pads no wide ones.
-    before, after = (_stretches(array, axis.axis, copied_cells(each, axis.size, axis.extension)) for each in ends)
+    before, after = (_stretches(array, axis.axis, axis.copied(each)) for each in ends)
     array = lax.concatenate([*before, array, *after], axis.axis)
     # Otherwise every cell of every window would be looked up in the stretches again.
     return materialize(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array

@@ -44,8 +44,6 @@ PADDINGS = (
     "'SYMMETRIC', 'REFLECT' or 'EDGE'"
 )
 SEQUENCES = (Sequence, np.ndarray, jax.Array)
-# The most cells that int32 can number along an axis, or count in a window.
-MOST_CELLS = 2**31 - 1
 
 
 def axes_and_sizes(
@@ -91,11 +89,13 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
         raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
     if size == 0:
         raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
-    if size > MOST_CELLS:
-        raise ValueError(
-            f"{function}: axis {axis} is pooled and has {size} cells, but int32 numbers {MOST_CELLS} at most; pool the "
-            f"array in parts"
-        )
+    check_int32(function, f"axis {axis} is pooled and has", size)
+
+
+def check_int32(function: str, holder: str, cells: int, fix: str = "pool the array in parts") -> None:
+    """Raise if there are more cells than int32 can number or count; `holder` says what has them."""
+    if cells > 2**31 - 1:
+        raise ValueError(f"{function}: {holder} {cells} cells, but int32 indices number {2**31 - 1} at most; {fix}")
 
 
 def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x") -> tuple[int, ...]:
@@ -337,20 +337,3 @@ def _known(given: str) -> str | None:
     """The word that is meant; None if there is none."""
     word = _SYNONYMS.get(given.upper(), given.upper())
     return word if word in PADDING_WORDS else None
-
-
-def copied_cells(positions: Any, size: int, word: str) -> Any:
-    """The cells of an axis of this size that its extension holds at these positions, counted from the first cell.
-
-    Outside, cells continue from the other end ("WRAP"), repeat the outermost one ("EDGE"), or are mirrored repeatedly,
-    with the outermost one ("SYMMETRIC") or without it ("REFLECT"). Positions are a NumPy or JAX array.
-    """
-    if word == "WRAP":
-        return positions % size
-    if word == "EDGE":
-        return positions.clip(0, size - 1)
-    last = size - 1
-    if word == "SYMMETRIC":
-        # The distance from the middle of a period, in half cells: both cells beside it have 1.
-        return last - abs(2 * size - 1 - 2 * (positions % (2 * size))) // 2
-    return last - abs(last - positions % max(1, 2 * last))

@@ -24,14 +24,12 @@ from jax import lax
 from jaxpool._checks import check_flag
 from jaxpool._sizes import (
     EXTENSIONS,
-    MOST_CELLS,
     Axes,
     OutputSizes,
-    Padding,
-    Sizes,
     axes_and_sizes,
     cells_added,
     channels_last,
+    check_int32,
     paddings,
     sizes,
 )
@@ -70,11 +68,6 @@ class WindowAxis:
         """Cells that the last window needs above the real ones; negative if real cells are left over."""
         return (self.output - 1) * self.stride + self.extent - self.low - self.size
 
-    @property
-    def is_full(self) -> bool:
-        """Whether all cells of all windows are real."""
-        return not self.low and self.overhang <= 0
-
     def start(self, window: Any) -> Any:
         """The number of the first cell of these windows; negative in the low padding."""
         return window * self.stride - self.low
@@ -89,7 +82,7 @@ class WindowAxis:
 
     def starts(self, rank: int) -> Any:
         """The number of the first cell of each window, along this axis of an array of `rank` axes."""
-        return self.start(self._numbers(self.output, rank))
+        return self.start(self._numbers(self.output, rank)).astype(np.int32)
 
     def held_by(self, window: Any, *, padding: bool) -> Any:
         """The number of cells in these windows that are real or, with `padding`, in the declared padding."""
@@ -104,11 +97,11 @@ class WindowAxis:
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """The same for every window along this axis of an array of `rank` axes; an int if all have as many."""
-        if self.overhang <= (self.high if padding else 0) and (padding or not self.low):
+        if not self.is_bins and self.overhang <= (self.high if padding else 0) and (padding or not self.low):
             return self.kernel
         if self.output == 1:
             return int(self.held_by(0, padding=padding))
-        return self.held_by(self._numbers(self.output, rank), padding=padding)
+        return self.held_by(self._numbers(self.output, rank), padding=padding).astype(np.int32)
 
     def kinds(self) -> np.ndarray:
         """The windows that meet padding, and one of those that do not: those beside it are like it."""
@@ -123,9 +116,8 @@ class WindowAxis:
 
     def _full(self) -> tuple[int, int]:
         """The first window without low padding, and the first one behind it that reaches beyond the real cells."""
-        before = min(-(-self.low // self.stride), self.output)
-        after = (self.size - self.extent + self.low) // self.stride + 1
-        return before, min(max(before, after), self.output)
+        before = self.first_from(0)
+        return before, max(before, self.first_from(self.size - self.extent + 1))
 
     def covered(self, rank: int) -> Any:
         """Which cells windows hold, not those in gaps or left over, as in `starts`; True if they hold all."""
@@ -158,6 +150,21 @@ class WindowAxis:
         """0, 1, … along this axis of an array of `rank` axes."""
         return numbers([count if axis == self.axis else 1 for axis in range(rank)], self.axis)
 
+    def copied(self, positions: Any) -> Any:
+        """The cells that the extended axis holds at these positions, counted from the first cell, in an array.
+
+        Outside, cells continue from the other end ("WRAP"), repeat the outermost one ("EDGE"), or are mirrored
+        repeatedly, with the outermost one ("SYMMETRIC") or without it ("REFLECT").
+        """
+        if self.extension == "WRAP":
+            return positions % self.size
+        if self.extension == "EDGE":
+            return positions.clip(0, self.size - 1)
+        # Places from the first cell to the last one and back.
+        last = 2 * self.size - (1 if self.extension == "SYMMETRIC" else 2)
+        places = positions % (last + 1 if self.extension == "SYMMETRIC" else max(1, last))
+        return _of(places).minimum(places, last - places)
+
     def along(self, values: Any, rank: int) -> Any:
         """One value per window or cell of this axis, in a shape that broadcasts against an array of `rank` axes."""
         shape = [1] * rank
@@ -188,9 +195,7 @@ def _of(array: Any) -> Any:
 
 def _steps(distance: Any, step: int) -> Any:
     """How many steps it takes to cover at least this distance, 0 if it is negative."""
-    reach = _of(distance).maximum(distance, 0) + (step - 1)
-    # In one instruction, as it is not negative.
-    return lax.div(reach, np.int32(step)) if isinstance(reach, jax.Array) else reach // step
+    return (_of(distance).maximum(distance, 0) + step - 1) // step
 
 
 @dataclass(frozen=True)
@@ -233,19 +238,9 @@ class Window:
         return any(axis.low or axis.high for axis in self.axes)
 
     @property
-    def is_extended(self) -> bool:
-        """Whether the padding of any axis holds copies of its cells."""
-        return any(axis.extension is not None for axis in self.axes)
-
-    @property
     def has_bins(self) -> bool:
         """Whether any axis has bins of unequal sizes."""
         return any(axis.is_bins for axis in self.axes)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether there is only one window."""
-        return all(axis.output == 1 for axis in self.axes)
 
     @property
     def tiles(self) -> bool:
@@ -287,7 +282,7 @@ class Window:
     @property
     def is_full(self) -> bool:
         """Whether all cells of all windows are real."""
-        return all(axis.is_full for axis in self.axes)
+        return all(not axis.low and axis.overhang <= 0 and not axis.is_bins for axis in self.axes)
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """Cells of each window that are real or, with `padding`, in the padding; an int if all windows have as many.
@@ -309,14 +304,14 @@ class Window:
         return tuple(covered for covered in along if covered is not True)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
-        """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""
+        """Raise if some window holds no real cell, with the axis and the `fix` in the message."""
         for axis in self.axes:
             if not (axis.low or axis.overhang > 0):
                 continue
             # Between a window that starts in the array and another there is a cell, unless dilation steps over it.
             ends = np.unique([0, min(axis.first_from(axis.size), axis.output - 1)])
             windows = ends if axis.dilation <= axis.size else axis.kinds()
-            counts = axis.held_by(windows, padding=axis.extension is not None)
+            counts = axis.held_by(windows, padding=False)
             if not counts.all():
                 raise ValueError(
                     f"{function}: window {int(windows[np.argmin(counts)])} along axis {axis.axis} holds only padding "
@@ -327,37 +322,29 @@ class Window:
     def check_positions_fit(self, function: str) -> None:
         """Raise if the pooled axes hold more cells than an int32 index can number."""
         pooled = tuple(axis.size for axis in self.axes)
-        if math.prod(pooled) > MOST_CELLS:
-            raise ValueError(
-                f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
-                f"{MOST_CELLS} at most; pool the array in parts"
-            )
+        check_int32(function, f"the pooled axes {pooled} hold", math.prod(pooled))
 
     def check_counts_fit(self, function: str) -> None:
         """Raise if a window holds more cells than an int32 can count."""
-        if self.held > MOST_CELLS:
-            raise ValueError(
-                f"{function}: a window holds {self.held} cells, but masks and ranks are counted in int32, up to "
-                f"{MOST_CELLS}; pool the array in parts"
-            )
+        check_int32(function, "a masked or ranked window holds", self.held)
 
 
 def make_window(
     function: str,
     shape: Sequence[int],
-    kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Padding,
-    dilation: Sizes,
-    ceil_mode: bool,
-    axis: Axes | None,
+    given: Sequence[Any],
     name: str = "kernel_size",
     remedies: Sequence[str] = ("padding", "ceil_mode"),
+    *,
+    crops: bool = False,
 ) -> Window:
-    """Parse the size arguments that every fixed-window function shares; `function` names the caller.
+    """Parse the sizes `given` to a function: kernel_size, stride, padding, dilation, ceil_mode and axis.
 
-    `name` is the caller's name for `kernel_size`; `remedies` are arguments of the caller that help if nothing fits.
+    `name` is the function's name for `kernel_size`; `remedies` are its arguments that help if nothing fits. If it
+    `crops`, windows lack the offsets that are beyond the declared padding, whose cells count in no pool. Only a single
+    window under `ceil_mode` has them, which may be far larger than the array.
     """
+    kernel_size, stride, padding, dilation, ceil_mode, axis = given
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
     axes, kernels = axes_and_sizes(function, shape, name, kernel_size, axis)
     count = len(axes)
@@ -368,46 +355,32 @@ def make_window(
     for a, kernel, step, gap, (word, amounts) in zip(axes, kernels, strides, dilations, pads, strict=True):
         size, extent = shape[a], gap * (kernel - 1) + 1
         low, high = amounts or cells_added(word, size, extent, step)
-        if low + size + high > MOST_CELLS:
-            raise ValueError(
-                f"{function}: axis {a} has {low + size + high} cells with its padding ({low}, {high}), but int32 "
-                f"numbers {MOST_CELLS} at most; use less padding"
-            )
+        padded = low + size + high
+        check_int32(function, f"axis {a} with its padding {(low, high)} has", padded, "use less padding")
         # A word that adds no cells, as for windows of one cell, makes no difference.
         extension = word if word in EXTENSIONS and (low or high) else None
-        room = low + size + high - extent
+        room = padded - extent
         output = (-(-room // step) if ceil_mode else room // step) + 1
         if ceil_mode and (output - 1) * step >= low + size + (0 if extension is None else high):
             output -= 1
         if output < 1:
             spans = f"spans {extent} cells" + (f" with dilation {gap}" if gap > 1 else "")
-            padded, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
+            pads, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
             if "ceil_mode" in remedies and not ceil_mode and -(-room // step) == 0:
                 fix += " or ceil_mode=True"
             # If a last axis that was not named is too short for a window, it is often that of the channels.
             if axis is None and count <= a == len(shape) - 1:
                 fix += f", or {channels_last(len(shape), count)} where channels are last"
             raise ValueError(
-                f"{function}: {name} {kernel} along axis {a} {spans} but the input has {size}{padded}; "
+                f"{function}: {name} {kernel} along axis {a} {spans} but the input has {size}{pads}; "
                 f"use a smaller window{fix}"
             )
-        # A single window counts as one of a row without overlap, which is evaluated in one step.
-        made.append(WindowAxis(a, size, kernel, extent if output == 1 else step, gap, low, high, output, extension))
+        if output == 1:
+            # It counts as one of a row without overlap, which is evaluated in one step.
+            kernel = min(kernel, -(-padded // gap)) if crops else kernel
+            step = gap * (kernel - 1) + 1
+        made.append(WindowAxis(a, size, kernel, step, 1 if kernel == 1 else gap, low, high, output, extension))
     return Window(tuple(sorted(made, key=lambda one: one.axis)))
-
-
-def within_reach(window: Window) -> Window:
-    """The same windows without offsets that are beyond the declared padding, whose cells count in no pool.
-
-    Only a single window under `ceil_mode` has them, which may be far larger than the array.
-    """
-    axes = []
-    for axis in window.axes:
-        padded = axis.low + axis.size + axis.high
-        kernel = min(axis.kernel, -(-padded // axis.dilation)) if axis.output == 1 else axis.kernel
-        made = replace(axis, kernel=kernel, dilation=1 if kernel == 1 else axis.dilation)
-        axes.append(replace(made, stride=made.extent) if axis.output == 1 else made)
-    return replace(window, axes=tuple(axes))
 
 
 @dataclass(frozen=True)
@@ -425,11 +398,6 @@ class BinAxis(WindowAxis):
         """No bin needs cells beyond the axis."""
         return 0
 
-    @property
-    def is_full(self) -> bool:
-        """A smaller bin lacks the last cell of the largest one."""
-        return False
-
     def start(self, window: Any) -> Any:
         """floor(i·size/bins), the first cell, for bins i, which are ints or a NumPy array."""
         return window * self.size // self.output
@@ -438,33 +406,22 @@ class BinAxis(WindowAxis):
         """ceil((i + 1)·size/bins), the first cell after them."""
         return -(-(window + 1) * self.size // self.output)
 
-    def first_from(self, cell: int) -> int:
-        """The first bin that starts at this cell or later, `output` if there is none."""
-        return min(max(0, -(-cell * self.output // self.size)), self.output)
-
-    def starts(self, rank: int) -> Any:
-        """The first cell of every bin: a table, as products of sizes may be too large for the device."""
-        return self.along(self.start(np.arange(self.output)).astype(np.int32), rank)
-
     def held_by(self, window: Any, *, padding: bool) -> Any:
         """The number of cells in these bins."""
         return self.end(window) - self.start(window)
-
-    def counts(self, rank: int, *, padding: bool) -> Any:
-        """The number of cells in each bin."""
-        return self.along(self.held_by(np.arange(self.output), padding=padding).astype(np.int32), rank)
 
     def kinds(self) -> np.ndarray:
         """All bins."""
         return np.arange(self.output)
 
+    def _numbers(self, count: int, rank: int) -> Any:
+        """The same in a table of int64, as products of sizes may be too large for the device."""
+        return self.along(np.arange(count), rank)
+
     def cells(self) -> Any:
         """The cells of each bin, of shape (bins, kernel); `size` where a bin has fewer."""
-        bins = np.arange(self.output)
-        starts, counts = (
-            each.astype(np.int32)[:, None] for each in (self.start(bins), self.held_by(bins, padding=False))
-        )
-        places = numbers((1, self.kernel), 1)
+        bins, places = np.arange(self.output)[:, None], numbers((1, self.kernel), 1)
+        starts, counts = (each.astype(np.int32) for each in (self.start(bins), self.held_by(bins, padding=False)))
         return _of(places).where(places < counts, starts + places, np.int32(self.size))
 
     def holders(self) -> tuple[Any, Any, Any]:
@@ -495,16 +452,13 @@ class BinAxis(WindowAxis):
 
 
 def make_bins(
-    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Axes | None, name: str = "output_size"
+    function: str, shape: Sequence[int], given: OutputSizes, axis: Axes | None, name: str = "output_size"
 ) -> Window:
-    """Parse the size arguments of adaptive pooling; `function` names the caller.
-
-    `name` is the caller's name for `output_size`.
-    """
-    axes, bins = axes_and_sizes(function, shape, name, output_size, axis, none_allowed=True)
+    """Parse the numbers of bins `given` to a function as `name`, and its `axis`."""
+    axes, bins = axes_and_sizes(function, shape, name, given, axis, none_allowed=True)
     made = []
-    for a, given in zip(axes, bins, strict=True):
-        size, count = shape[a], shape[a] if given is None else given
+    for a, bins_or_none in zip(axes, bins, strict=True):
+        size, count = shape[a], bins_or_none or shape[a]
         # Bin i has ⌈(n + i·n mod m)/m⌉ cells, and of i·n mod m, a multiple of gcd(n, m), the largest is m - gcd(n, m).
         kernel = -(-(size + count - math.gcd(size, count)) // count)
         made.append((WindowAxis if size % count == 0 else BinAxis)(a, size, kernel, kernel, 1, 0, 0, count))
