@@ -61,6 +61,18 @@ def check_no_mask(function: str, name: str, given: Any) -> None:
         )
 
 
+def check_static(function: str, name: str, given: Any, kind: str) -> None:
+    """Raise if what is given is traced where it must be `kind`, or masked."""
+    check_no_mask(function, name, given)
+    if isinstance(given, jax.core.Tracer):
+        # For an entry such as levels[0], the argument that contains it.
+        argument = name.partition("[")[0]
+        raise TypeError(
+            f"{function}: {name} must be {kind}, got a traced value; it must be known while tracing, so pass it as a "
+            f"static argument (jax.jit(..., static_argnames={argument!r}))"
+        )
+
+
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
     x = as_array(function, name, x)
@@ -106,23 +118,26 @@ def fit_to_cells(
     function: str, name: str, array: jax.Array, shape: tuple[int, ...], pooled: Sequence[int], each: str
 ) -> jax.Array:
     """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x."""
-    if not broadcasts_to(array.shape, shape):
-        do = "do" if name.endswith("s") else "does"
-        raise ValueError(
-            f"{function}: {name} of shape {array.shape} {do} not broadcast to x {shape}; give {each} for every cell, "
-            f"or an array with 1 along the axes that share them{reshaped(name, array.shape, shape)}"
-        )
+    _check_broadcasts(function, name, array.shape, "x", shape, f"{each} for every cell")
     full = (1,) * (len(shape) - array.ndim) + array.shape
     return jnp.broadcast_to(array.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
 
 
-def broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
+def _check_broadcasts(
+    function: str, name: str, shape: tuple[int, ...], target: str, full: tuple[int, ...], each: str
+) -> None:
+    """Raise if an array of this shape does not broadcast to the target, whose shape is `full`."""
     # Not with NumPy, which does not support symbolic sizes.
-    pairs = zip(reversed(shape), reversed(output_shape), strict=False)
-    return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
+    pairs = zip(reversed(shape), reversed(full), strict=False)
+    if len(shape) > len(full) or not all(size in (1, whole) for size, whole in pairs):
+        do = "do" if name.endswith("s") else "does"
+        raise ValueError(
+            f"{function}: {name} of shape {shape} {do} not broadcast to {target} {full}; give {each}, or an array "
+            f"with 1 along the axes that share a value{_reshaped(name, shape, full)}"
+        )
 
 
-def reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
+def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
     """How to reshape an array so that it broadcasts to `full`; empty if its axes cannot be matched uniquely."""
     choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
     if len(choices) != 1 or not shape:
@@ -142,12 +157,7 @@ def check_rule(function: str, rule: Any) -> str:
 
 def check_flag(function: str, name: str, value: Any) -> bool:
     """Return a flag as a bool, or raise if it is something else."""
-    check_no_mask(function, name, value)
-    if isinstance(value, jax.core.Tracer):
-        raise TypeError(
-            f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "
-            f"(jax.jit(..., static_argnames={name!r}))"
-        )
+    check_static(function, name, value, "True or False")
     if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, int) and value in (0, 1)):
         raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
     return bool(value)
@@ -208,20 +218,16 @@ def check_parameter(
     """
     value = as_jax_takes(function, name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
-        sequence = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
-        given = type(value).__name__ if sequence else f"{value!r} of type {type(value).__name__}"
-        fix = f"; convert it with jnp.asarray({name})" if sequence else ""
-        raise TypeError(f"{function}: {name} must be a number or an array, got {given}{fix}")
+        given = type(value).__name__
+        converts = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
+        given = f"{given}; convert it with jnp.asarray({name})" if converts else f"{value!r} of type {given}"
+        raise TypeError(f"{function}: {name} must be a number or an array, got {given}")
     if isinstance(value, (int, float)):
         value = _float(function, name, value)
     elif not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
         raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
-    elif not broadcasts_to(value.shape, output_shape):
-        raise ValueError(
-            f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
-            f"give a number, or an array with 1 along the axes that share a value"
-            f"{reshaped(name, value.shape, output_shape)}"
-        )
+    else:
+        _check_broadcasts(function, name, value.shape, "the output", output_shape, "a number")
     traced = isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not value.is_fully_addressable)
     if not traced:
         known = np.asarray(value)
@@ -237,24 +243,16 @@ def check_parameter(
     return None, float(value)
 
 
-def check_least(function: str, name: str, number: Any) -> float | None:
-    """Return a lower bound as a float, or None, or raise if it is negative, not finite or not a number."""
-    fix = "; use None for no bound"
-    return check_number(function, name, number, lambda least: least >= 0, "finite and not negative", fix)
-
-
 def check_number(
-    function: str, name: str, given: Any, allowed: Callable[[float], bool], words: str, fix: str = ""
-) -> float | None:
-    """Return a Python number as a float, or None, or raise if it is something else or not `allowed`."""
-    if given is None:
-        return None
-    check_no_mask(function, name, given)
+    function: str, name: str, given: Any, allowed: Callable[[float], bool], words: str, fix: str, kind: str
+) -> float:
+    """Return a Python number as a float, or raise if it is something else or not `allowed`, which `words` describe."""
+    check_static(function, name, given, kind)
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{function}: {name} must be a Python number or None, got {given!r}")
+        raise TypeError(f"{function}: {name} must be {kind}, got {given!r}; {fix}")
     number = _float(function, name, given)
     if not (math.isfinite(number) and allowed(number)):
-        raise ValueError(f"{function}: {name} must be {words}, got {given}{fix}")
+        raise ValueError(f"{function}: {name} must be {words}, got {given}; {fix}")
     return number
 
 
@@ -272,8 +270,9 @@ def check_divisor(function: str, divisor: Any) -> float | None:
     check_no_mask(function, "divisor_override", divisor)
     if isinstance(divisor, (jax.Array, np.ndarray)):
         given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
-        raise TypeError(
-            f"{function}: divisor_override must be a Python number, got {given}; "
-            f"divide the result of sum_pool by it instead"
-        )
-    return check_number(function, "divisor_override", divisor, lambda number: number != 0, "finite and not 0")
+        fix = "divide the result of sum_pool by it instead"
+        raise TypeError(f"{function}: divisor_override must be a Python number, got {given}; {fix}")
+    if divisor is None:
+        return None
+    words, fix, kind = "finite and not 0", "use None for the number of cells", "a Python number or None"
+    return check_number(function, "divisor_override", divisor, lambda number: number != 0, words, fix, kind)

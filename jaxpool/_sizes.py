@@ -20,7 +20,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._checks import check_no_mask
+from jaxpool._checks import check_no_mask, check_number, check_static
 
 Sizes = int | Sequence[int]
 # Axes by their numbers, or a letter for every axis of the array.
@@ -37,12 +37,9 @@ OutputSizes = int | Sequence[int | None]
 Ratios = float | Sequence[float]
 
 # The words for copies of the array's own cells, and all words.
-EXTENSIONS = ("WRAP", "REFLECT", "SYMMETRIC", "EDGE")
+EXTENSIONS = ("WRAP", "SYMMETRIC", "REFLECT", "EDGE")
 PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", "CAUSAL", "SEMICAUSAL", *EXTENSIONS)
-PADDINGS = (
-    "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'CAUSAL', 'SEMICAUSAL', 'WRAP', "
-    "'SYMMETRIC', 'REFLECT' or 'EDGE'"
-)
+PADDINGS = f"an int, ints per axis, (low, high) pairs per axis, {', '.join(map(repr, PADDING_WORDS[:-1]))} or 'EDGE'"
 SEQUENCES = (Sequence, np.ndarray, jax.Array)
 
 
@@ -178,41 +175,34 @@ def sizes(
 def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, ...]:
     """One float between 0 and 1 for each of `count` axes."""
     entries: tuple[Any, ...] = (given,) * count if is_scalar(given) else entries_of(function, name, given, count, 0.5)
-    for one in entries:
-        check_no_mask(function, name, one)
-        if isinstance(one, jax.core.Tracer):
-            raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes are static")
-        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, float, np.integer, np.floating)):
-            raise TypeError(f"{function}: {name} must be a float, got {one!r} of type {type(one).__name__}")
-        if not 0 < one < 1:
-            raise ValueError(f"{function}: {name} must be between 0 and 1, got {one}; write 0.5 for half the cells")
-    return tuple(float(one) for one in entries)
+    words, fix, kind = "between 0 and 1", "write 0.5 for half the cells", "a Python float"
+    return tuple(check_number(function, name, one, lambda ratio: 0 < ratio < 1, words, fix, kind) for one in entries)
 
 
 def entries_of(function: str, name: str, given: Any, count: int | None, example: float = 2) -> tuple[Any, ...]:
     """The entries of a sequence of numbers, of the type of `example`; `count` of them unless it is None."""
     number, one = type(example).__name__, f"{'an' if isinstance(example, int) else 'a'} {type(example).__name__}"
     check_no_mask(function, name, given)
-    axes = given.ndim if isinstance(given, (np.ndarray, jax.Array)) else 1
-    if isinstance(given, str) or not isinstance(given, SEQUENCES) or axes > (2 if name == "padding" else 1):
-        if name == "padding":
-            raise TypeError(f"{function}: padding must be {PADDINGS}, got {_shown(given)}")
-        fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
+    axes, is_padding = getattr(given, "ndim", 1), name == "padding"
+    if isinstance(given, str) or not isinstance(given, SEQUENCES) or axes > (2 if is_padding else 1):
+        fix = f"; write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
         if isinstance(given, str) and given.upper() in PADDING_WORDS:
-            fix = f"write padding={given.upper()!r}"
+            fix = f"; write padding={given.upper()!r}"
         elif isinstance(given, str) and given == "whole":
-            fix = "write jaxpool.whole"
+            fix = "; write jaxpool.whole"
         elif name == "kernel_size" and getattr(given, "dtype", None) == np.bool_:
-            fix = "write kernel_size=jaxpool.footprint(cells) for windows of the cells that are True"
-        raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {_shown(given)}; {fix}")
+            fix = "; write kernel_size=jaxpool.footprint(cells) for windows of the cells that are True"
+        allowed, fix = (PADDINGS, "") if is_padding else (f"{one} or a sequence of {number}s", fix)
+        shown = type(given).__name__ if hasattr(given, "__jax_array__") else repr(given)
+        shown = f"an array of shape {given.shape}" if isinstance(given, (jax.Array, np.ndarray)) else shown
+        raise TypeError(f"{function}: {name} must be {allowed}, got {shown}{fix}")
     entries = tuple(given)
     if not entries:
         raise ValueError(f"{function}: {name} () is empty; give one entry per pooled axis")
     if count is not None and len(entries) != count:
         pooled = "axis is" if count == 1 else "axes are"
         fix = f"give one {number} for all axes or {_counted(count, 'entry')}"
-        if name == "padding":
-            fix += _paddings_like(entries, count)
+        fix += _paddings_like(entries, count) if is_padding else ""
         raise ValueError(
             f"{function}: {name} {entries} has {_counted(len(entries), 'entry')} but {count} {pooled} pooled; {fix}"
         )
@@ -233,35 +223,23 @@ def _counted(number: int, one: Literal["axis", "entry"]) -> str:
     return f"{number} {one if number == 1 else {'axis': 'axes', 'entry': 'entries'}[one]}"
 
 
-def _shown(given: Any) -> str:
-    if isinstance(given, (jax.Array, np.ndarray)):
-        return f"an array of shape {given.shape}"
-    return type(given).__name__ if hasattr(given, "__jax_array__") else repr(given)
-
-
 def is_scalar(given: Any) -> bool:
     return isinstance(given, (int, float, np.generic, np.ndarray, jax.Array)) and np.ndim(given) == 0
 
 
 def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
-    check_no_mask(function, name, given)
-    if isinstance(given, jax.core.Tracer):
-        # For an entry such as levels[0], the argument that contains it.
-        argument = name.partition("[")[0]
-        raise TypeError(
-            f"{function}: {name} must be a Python int, got a traced value; sizes must be known while tracing, so pass "
-            f"them as static arguments (jax.jit(..., static_argnames={argument!r}))"
-        )
-    if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
+    check_static(function, name, given, "a Python int")
+    try:
+        # Python takes True for an int.
+        value = operator.index(given) if not isinstance(given, bool) else None
+    except TypeError:
+        value = None
+    if value is None:
         if isinstance(given, jax.Array) and jnp.issubdtype(given.dtype, jax.dtypes.prng_key):
             raise TypeError(f"{function}: {name} must be an int, got a key of jax.random; write key=key")
         whole = f"write {int(given)}, or " if isinstance(given, float) and given.is_integer() else ""
         fix = f"; {whole}divide with //" if isinstance(given, (float, np.floating)) else ""
         raise TypeError(f"{function}: {name} must be an int, got {given!r} of type {type(given).__name__}{fix}")
-    try:
-        value = operator.index(given)
-    except TypeError:
-        raise TypeError(f"{function}: {name} must be an int, got {given!r}") from None
     if least is not None and value < least:
         raise ValueError(f"{function}: {name} must be at least {least}, got {value}")
     return value
@@ -277,9 +255,8 @@ AxisPadding = tuple[str | None, tuple[int, int] | None]
 
 def paddings(function: str, padding: Padding, count: int) -> tuple[AxisPadding, ...]:
     """The padding of each of `count` axes."""
-    if isinstance(padding, str):
-        return ((_word(function, padding), None),) * count
-    entries = (padding,) * count if is_scalar(padding) else entries_of(function, "padding", padding, count)
+    is_one = isinstance(padding, str) or is_scalar(padding)
+    entries = (padding,) * count if is_one else entries_of(function, "padding", padding, count)
     return tuple(_of_axis(function, entry) for entry in entries)
 
 
@@ -296,28 +273,25 @@ def cells_added(word: str | None, size: int, extent: int, stride: int) -> tuple[
 
 
 def _of_axis(function: str, entry: Any) -> AxisPadding:
-    if isinstance(entry, str) and _known(entry) is not None:
+    if isinstance(entry, str):
         return _word(function, entry), None
-    if isinstance(entry, Sequence) and not isinstance(entry, str) and entry and isinstance(entry[0], str):
-        word = _word(function, entry[0])
-        if word not in EXTENSIONS:
-            raise ValueError(
-                f"{function}: padding entry {entry!r}: {word!r} itself says how many cells it adds; write {word!r}, or "
-                f"its amounts alone"
-            )
-        if len(entry) != 2:
-            raise ValueError(
-                f"{function}: padding entry {entry!r} must be a word and its amounts, an int or a (low, high) pair, as "
-                f"in {(word, (2, 1))}"
-            )
-        return word, _amounts(function, entry[1])
-    return None, _amounts(function, entry)
+    if not (isinstance(entry, Sequence) and entry and isinstance(entry[0], str)):
+        return None, _amounts(function, entry)
+    word = _word(function, entry[0])
+    start = f"{function}: padding entry {entry!r}"
+    if word not in EXTENSIONS:
+        raise ValueError(f"{start}: {word!r} itself says how many cells it adds; write {word!r}, or its amounts alone")
+    if len(entry) != 2:
+        raise ValueError(
+            f"{start} must be a word and its amounts, an int or a (low, high) pair, as in {(word, (2, 1))}"
+        )
+    return word, _amounts(function, entry[1])
 
 
 def _amounts(function: str, given: Any) -> tuple[int, int]:
     pair: Any = (given, given) if is_scalar(given) else given
     if isinstance(pair, str) or not isinstance(pair, SEQUENCES):
-        raise TypeError(f"{function}: padding entry {given!r} must be an int or a (low, high) pair, or a known word")
+        raise TypeError(f"{function}: padding entry {given!r} must be an int or a (low, high) pair")
     pair = tuple(integer(function, "padding", one, least=0) for one in pair)
     if len(pair) != 2:
         raise ValueError(f"{function}: padding entry {pair} must be an int or a (low, high) pair")
@@ -326,14 +300,8 @@ def _amounts(function: str, given: Any) -> tuple[int, int]:
 
 def _word(function: str, given: str) -> str:
     """The word in upper case, or raise if there is none."""
-    word = _known(given)
-    if word is not None and word == given.upper():
+    word = given.upper()
+    if word in PADDING_WORDS:
         return word
-    fix = f"use {PADDINGS}" if word is None else f"write padding={word!r}"
+    fix = f"write padding={_SYNONYMS[word]!r}" if word in _SYNONYMS else f"use {PADDINGS}"
     raise ValueError(f"{function}: padding {given!r} is unknown; {fix}")
-
-
-def _known(given: str) -> str | None:
-    """The word that is meant; None if there is none."""
-    word = _SYNONYMS.get(given.upper(), given.upper())
-    return word if word in PADDING_WORDS else None
