@@ -58,7 +58,7 @@ def sliding(
     make = make_windows if isinstance(sizes[0], values) else partial(make_window, crops=True)
     window = make(function, array.shape, sizes, name, remedies)
     if only_padding is not None:
-        window.after_copies().check_no_window_of_padding(function, only_padding)
+        window.after_padding(copies=True).check_no_window_of_padding(function, only_padding)
     return _with_mask(function, array, window, where, rule)
 
 
@@ -118,7 +118,7 @@ def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.
     if not any(axis.extension for axis in window.axes):
         return x, mask, window
     x = extend(x.astype(accumulation_dtype(x.dtype)), window)
-    return x, None if mask is None else extend(mask, window), window.after_copies()
+    return x, None if mask is None else extend(mask, window), window.after_padding(copies=True)
 
 
 def in_floats(

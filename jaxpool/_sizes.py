@@ -185,17 +185,18 @@ def entries_of(function: str, name: str, given: Any, count: int | None, example:
     check_no_mask(function, name, given)
     axes, is_padding = getattr(given, "ndim", 1), name == "padding"
     if isinstance(given, str) or not isinstance(given, SEQUENCES) or axes > (2 if is_padding else 1):
-        fix = f"; write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
-        if isinstance(given, str) and given.upper() in PADDING_WORDS:
-            fix = f"; write padding={given.upper()!r}"
-        elif isinstance(given, str) and given == "whole":
-            fix = "; write jaxpool.whole"
-        elif name == "kernel_size" and getattr(given, "dtype", None) == np.bool_:
-            fix = "; write kernel_size=jaxpool.footprint(cells) for windows of the cells that are True"
-        allowed, fix = (PADDINGS, "") if is_padding else (f"{one} or a sequence of {number}s", fix)
         shown = type(given).__name__ if hasattr(given, "__jax_array__") else repr(given)
         shown = f"an array of shape {given.shape}" if isinstance(given, (jax.Array, np.ndarray)) else shown
-        raise TypeError(f"{function}: {name} must be {allowed}, got {shown}{fix}")
+        if is_padding:
+            raise TypeError(f"{function}: padding must be {PADDINGS}, got {shown}")
+        fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
+        if isinstance(given, str) and given.upper() in PADDING_WORDS:
+            fix = f"write padding={given.upper()!r}"
+        elif isinstance(given, str) and given == "whole":
+            fix = "write jaxpool.whole"
+        elif name == "kernel_size" and getattr(given, "dtype", None) == np.bool_:
+            fix = "write kernel_size=jaxpool.footprint(cells) for windows of the cells that are True"
+        raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {shown}; {fix}")
     entries = tuple(given)
     if not entries:
         raise ValueError(f"{function}: {name} () is empty; give one entry per pooled axis")

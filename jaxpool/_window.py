@@ -88,12 +88,9 @@ class WindowAxis:
         """The number of cells in these windows that are real or, with `padding`, in the declared padding."""
         low, high = (self.low, self.high) if padding else (0, 0)
         start = self.start(window)
-        first = _steps(-start - low, self.dilation) if self.low > low else 0
-        end = self.kernel
-        if self.overhang > high:
-            reached = _steps(self.size + high - start, self.dilation)
-            end = _of(reached).minimum(reached, self.kernel)
-        return _of(end - first).maximum(end - first, 0)
+        first, end = (_steps(cell - start, self.dilation) for cell in (-low, self.size + high))
+        of = _of(first)
+        return of.maximum(of.minimum(end, self.kernel) - first, 0)
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """The same for every window along this axis of an array of `rank` axes; an int if all have as many."""
@@ -170,10 +167,6 @@ class WindowAxis:
         shape = [1] * rank
         shape[self.axis] = -1
         return values.reshape(shape)
-
-    def after_padding(self) -> "WindowAxis":
-        """The same windows, on the axis that already has the declared padding."""
-        return replace(self, size=self.low + self.size + self.high, low=0, high=0, extension=None)
 
 
 # What there is to know of all windows is computed from their numbers: in NumPy, as tables in the program, along short
@@ -264,13 +257,14 @@ class Window:
             axes.append(replace(axis, size=size, stride=1, output=axis.size, low=low, high=axis.extent - 1))
         return Window(tuple(axes))
 
-    def after_padding(self) -> "Window":
-        """The same windows, on the array that already has the declared padding."""
-        return replace(self, axes=tuple(a.after_padding() for a in self.axes))
-
-    def after_copies(self) -> "Window":
-        """The same windows, on the array that already has the copies; padding without copies remains."""
-        return replace(self, axes=tuple(a if a.extension is None else a.after_padding() for a in self.axes))
+    def after_padding(self, *, copies: bool = False) -> "Window":
+        """The same windows, on the array that already has the declared padding or, of `copies`, only that with them."""
+        axes = list(self.axes)
+        for number, axis in enumerate(axes):
+            if axis.extension or not copies:
+                size = axis.low + axis.size + axis.high
+                axes[number] = replace(axis, size=size, low=0, high=0, extension=None)
+        return replace(self, axes=tuple(axes))
 
     def output_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of the output for an array of this shape."""
