@@ -9,7 +9,7 @@ tangent map, which adds up the cotangents of the copies of each cell.
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -110,20 +110,19 @@ def core(function: Callable[..., Any]) -> Callable[..., Any]:
     return shardable(jax.jit(function, static_argnums=tuple(range(names.index("window"), len(names)))))
 
 
-def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
+def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> Call:
     """The array and the mask with their copied cells, and the window on them; unchanged without a word for copies.
 
     16-bit floats become float32, so that the cotangents of the copies of a cell are added in float32 and rounded once.
     """
-    if not any(axis.extension for axis in window.axes):
+    axes = [axis for axis in window.axes if axis.extension]
+    if not axes:
         return x, mask, window
-    x = extend(x.astype(accumulation_dtype(x.dtype)), window)
-    return x, None if mask is None else extend(mask, window), window.after_padding(copies=True)
+    x = reduce(_copy, axes, x.astype(accumulation_dtype(x.dtype)))
+    return x, None if mask is None else reduce(_copy, axes, mask), window.after_padding(copies=True)
 
 
-def in_floats(
-    x: jax.Array, mask: jax.Array | None, window: Window
-) -> tuple[jax.Array, jax.Array | None, Window, np.dtype]:
+def in_floats(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[*Call, np.dtype]:
     """The array with its copied cells, as floats, for maps that widen it; the mask; the windows; the result's dtype.
 
     That dtype is x's own, or float32 for integers. Callers round to it once, at the end.
@@ -132,20 +131,10 @@ def in_floats(
     return *extended(x.astype(dtype), mask, window), dtype
 
 
-def widened(
-    x: jax.Array, mask: jax.Array | None, window: Window
-) -> tuple[jax.Array, jax.Array | None, Window, np.dtype]:
+def widened(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[*Call, np.dtype]:
     """The results of `in_floats`, with the array in the dtype of its sums."""
     x, mask, window, dtype = in_floats(x, mask, window)
     return x.astype(accumulation_dtype(dtype)), mask, window, dtype
-
-
-def extend(array: jax.Array, window: Window) -> jax.Array:
-    """The array with the copies that the words of its axes ask for."""
-    for axis in window.axes:
-        if axis.extension is not None:
-            array = _copy(array, axis)
-    return array
 
 
 @custom_rule((1,))
