@@ -26,10 +26,7 @@ _COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 
 def as_jax_takes(function: str, name: str, given: Any) -> Any:
-    """An array of JAX or NumPy for what JAX takes as one; anything else, numbers included, as it is.
-
-    Raise if it is a masked array, whose mask NumPy and JAX would drop.
-    """
+    """An array of JAX or NumPy for what JAX takes as one, and anything else as it is; raise if it is masked."""
     check_no_mask(function, name, given)
     if not isinstance(given, (jax.Array, np.ndarray)) and hasattr(given, "__jax_array__"):
         given = given.__jax_array__()
@@ -98,26 +95,22 @@ def _conversion(name: str, dtype: Any) -> str:
 
 
 def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
-    """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
-
-    The other axes keep their given sizes, so that what they share is evaluated once.
-    """
+    """Return a mask as `fit_to_cells` does, or None, or raise if it is not a mask of x."""
     if where is None:
         return None
-    where = as_jax_takes(function, "where", where)
-    if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
-        raise TypeError(
-            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"
-        )
-    if not isinstance(where, bool) and where.dtype != np.bool_:
-        raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
-    return fit_to_cells(function, "where", jnp.asarray(where), shape, pooled, "a bool")
+    mask = np.asarray(where) if isinstance(where, bool) else as_array(function, "where", where)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"{function}: where must be bool, got dtype {mask.dtype}; compare it first, as in where != 0")
+    return fit_to_cells(function, "where", jnp.asarray(mask), shape, pooled, "a bool")
 
 
 def fit_to_cells(
     function: str, name: str, array: jax.Array, shape: tuple[int, ...], pooled: Sequence[int], each: str
 ) -> jax.Array:
-    """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x."""
+    """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x.
+
+    The other axes keep their sizes, so that what they share is evaluated once.
+    """
     _check_broadcasts(function, name, array.shape, "x", shape, f"{each} for every cell")
     full = (1,) * (len(shape) - array.ndim) + array.shape
     return jnp.broadcast_to(array.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
@@ -217,30 +210,29 @@ def check_parameter(
     Raise if it is neither, or if a value known while tracing is not `allowed`, which `words` describe.
     """
     value = as_jax_takes(function, name, value)
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        number = _float(function, name, value)
+        if not allowed(np.asarray(number)):
+            raise ValueError(f"{function}: {name} must be {words}, got {number}; {fix}")
+        return None, number
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (np.generic, np.ndarray, jax.Array)):
         given = type(value).__name__
         converts = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
         given = f"{given}; convert it with jnp.asarray({name})" if converts else f"{value!r} of type {given}"
         raise TypeError(f"{function}: {name} must be a number or an array, got {given}")
-    if isinstance(value, (int, float)):
-        value = _float(function, name, value)
-    elif not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
+    if not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
         raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
-    else:
-        _check_broadcasts(function, name, value.shape, "the output", output_shape, "a number")
-    traced = isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not value.is_fully_addressable)
-    if not traced:
+    _check_broadcasts(function, name, value.shape, "the output", output_shape, "a number")
+    if not isinstance(value, jax.core.Tracer) and getattr(value, "is_fully_addressable", True):
         known = np.asarray(value)
-        is_array = isinstance(value, jax.Array) or known.ndim > 0
-        wrong = known[~(allowed(known) & (np.isfinite(known) | (not is_array)))]
+        wrong = known[~(allowed(known) & np.isfinite(known))]
         if wrong.size:
-            words = f"{words}, and finite in an array" if is_array else words
-            raise ValueError(f"{function}: {name} must be {words}, got {wrong[0]}; {fix}")
-    if isinstance(value, jax.Array) or np.ndim(value) > 0:
-        # Beyond the range of the dtype that JAX gives it; families take the nearest number that they can use.
-        with np.errstate(over="ignore"):
-            return jnp.asarray(value), None
-    return None, float(value)
+            raise ValueError(f"{function}: {name} must be {words}, and finite in an array, got {wrong[0]}; {fix}")
+    # Beyond the range of the dtype that JAX gives it; families take the nearest number that they can use.
+    with np.errstate(over="ignore"):
+        return jnp.asarray(value), None
 
 
 def check_number(

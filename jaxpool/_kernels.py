@@ -1,9 +1,8 @@
 """What goes in the place of a `kernel_size`, besides sizes: bins, whole axes and footprints, and the windows they make.
 
 They are small frozen values, so that a call with one is compiled once. A footprint says which cells of a box are in a
-window, for windows of any shape, such as disks and crosses. The offsets of cells, and their row-major numbers, are
-those in the box. Where a cell of it is real depends on one axis at a time, so what there is to know of all windows are
-sums of products of one matrix for each axis.
+window. The offsets of cells, and their row-major numbers, are those in the box. Where a cell of it is real depends on
+one axis at a time, so what there is to know of all windows are sums of products of one matrix for each axis.
 """
 
 from __future__ import annotations
@@ -169,12 +168,9 @@ def make_footprint(cells: Any, function: str = "footprint", name: str = "cells")
     try:
         array = np.asarray(cells)
     except ValueError:
-        raise ValueError(
-            f"{function}: {name} has rows of different lengths; give an array, with False to fill them"
-        ) from None
+        raise ValueError(f"{function}: {name} has rows of different lengths; fill them with False") from None
     if array.dtype != np.bool_:
-        fix = f"compare it first, as in {name} != 0"
-        raise TypeError(f"{function}: {name} must be bool, got dtype {array.dtype}; {fix}")
+        raise TypeError(f"{function}: {name} must be bool, got dtype {array.dtype}; compare it, as in {name} != 0")
     if not array.ndim:
         raise ValueError(f"{function}: {name} has no axes; give an array with an axis for each pooled axis")
     if not array.any():

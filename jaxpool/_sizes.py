@@ -1,8 +1,5 @@
 """The size arguments of pooling functions as they are given: ints, or one entry per axis, the axes, and the padding.
 
-Every error is a TypeError or ValueError, raised while the program is traced, that names the function, the argument,
-what was given and what is allowed.
-
 The padding is given as amounts, or by words that say how many cells are added to an axis and whether they are copies.
 "VALID" adds no cells; "SAME" and "SAME_LOWER" add enough for ⌈n/stride⌉ windows along n cells. With "CAUSAL" a window
 ends at its cell, and with "SEMICAUSAL" with the stride that starts there, so that later cells do not matter. "WRAP",
@@ -250,8 +247,8 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 _SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE", "NEAREST": "EDGE", "MIRROR": "REFLECT"}
 
 
-# A word that determines the cells below and above an axis, or these amounts, or a word for copies with amounts.
-AxisPadding = tuple[str | None, tuple[int, int] | None]
+# A word, and the cells below and above an axis if they are given.
+AxisPadding = tuple[str, tuple[int, int] | None]
 
 
 def paddings(function: str, padding: Padding, count: int) -> tuple[AxisPadding, ...]:
@@ -261,23 +258,27 @@ def paddings(function: str, padding: Padding, count: int) -> tuple[AxisPadding, 
     return tuple(_of_axis(function, entry) for entry in entries)
 
 
-def cells_added(word: str | None, size: int, extent: int, stride: int) -> tuple[int, int]:
-    """The cells that a word adds below and above an axis of `size` cells, for windows of this extent and stride."""
-    if word in EXTENSIONS:
-        return (extent - 1) // 2, extent // 2
-    if word in ("CAUSAL", "SEMICAUSAL"):
-        low = extent - 1 if word == "CAUSAL" else max(extent - stride, 0)
-        return low, extent - 1 - low
-    total = 0 if word == "VALID" else max((-(-size // stride) - 1) * stride + extent - size, 0)
-    half = total // 2
-    return (total - half, half) if word == "SAME_LOWER" else (half, total - half)
+def cells_added(padding: AxisPadding, size: int, extent: int, stride: int) -> tuple[int, int, str | None]:
+    """The cells added below and above an axis, and the word for copies, for windows of this extent and stride."""
+    word, amounts = padding
+    same, before = max((-(-size // stride) - 1) * stride + extent - size, 0), max(extent - stride, 0)
+    of_words = {
+        "VALID": (0, 0),
+        "SAME": (same // 2, same - same // 2),
+        "SAME_LOWER": (same - same // 2, same // 2),
+        "CAUSAL": (extent - 1, 0),
+        "SEMICAUSAL": (before, extent - 1 - before),
+    }
+    low, high = amounts or of_words.get(word, ((extent - 1) // 2, extent // 2))
+    # Copies of no cells, as for windows of one cell, make no difference.
+    return low, high, word if word in EXTENSIONS and (low or high) else None
 
 
 def _of_axis(function: str, entry: Any) -> AxisPadding:
     if isinstance(entry, str):
         return _word(function, entry), None
     if not (isinstance(entry, Sequence) and entry and isinstance(entry[0], str)):
-        return None, _amounts(function, entry)
+        return "VALID", _amounts(function, entry)
     word = _word(function, entry[0])
     start = f"{function}: padding entry {entry!r}"
     if word not in EXTENSIONS:

@@ -1,13 +1,10 @@
 """The geometry of fixed windows and of bins, and the errors of impossible sizes.
 
 A `Window` describes how a kernel slides along the pooled axes of one array shape. It is frozen and hashable, so it can
-be a static argument of compiled functions, and it holds the output-shape formula and the errors about sizes. All sizes
-are in cells, which are numbered from the first real one of an axis: padding is below 0 and from `size` upwards.
-
-In adaptive pooling axes are cut into a given number of bins, whose sizes may differ by one or two cells. Bin i of m,
-along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m). If m divides n these are plain windows;
-otherwise neighbours sometimes share a cell, which a `BinAxis` describes. Everything is computed in Python and NumPy
-integers: floating point would put cells into the wrong bin.
+be a static argument of compiled functions. Cells are numbered from the first real one of an axis: padding is below 0
+and from `size` upwards. Bin i of m, along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m). If m
+divides n these are plain windows; otherwise neighbours sometimes share a cell, which a `BinAxis` describes. Everything
+is computed in integers: floating point would put cells into the wrong bin.
 """
 
 import math
@@ -22,17 +19,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._checks import check_flag
-from jaxpool._sizes import (
-    EXTENSIONS,
-    Axes,
-    OutputSizes,
-    axes_and_sizes,
-    cells_added,
-    channels_last,
-    check_int32,
-    paddings,
-    sizes,
-)
+from jaxpool._sizes import Axes, OutputSizes, axes_and_sizes, cells_added, channels_last, check_int32, paddings, sizes
 
 # The longest axis of which the program holds tables.
 MOST_IN_TABLE = 1024
@@ -40,10 +27,7 @@ MOST_IN_TABLE = 1024
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """One pooled axis: `size` cells, and the windows that slide along them.
-
-    With a word for `extension`, explained in `_sizes`, its padding holds copies of its cells.
-    """
+    """One pooled axis: `size` cells, and the windows along them; with a word for `extension` its padding is copies."""
 
     axis: int
     size: int
@@ -148,11 +132,7 @@ class WindowAxis:
         return numbers([count if axis == self.axis else 1 for axis in range(rank)], self.axis)
 
     def copied(self, positions: Any) -> Any:
-        """The cells that the extended axis holds at these positions, counted from the first cell, in an array.
-
-        Outside, cells continue from the other end ("WRAP"), repeat the outermost one ("EDGE"), or are mirrored
-        repeatedly, with the outermost one ("SYMMETRIC") or without it ("REFLECT").
-        """
+        """The cells that the extended axis holds at these positions, an array, as in `np.pad`."""
         if self.extension == "WRAP":
             return positions % self.size
         if self.extension == "EDGE":
@@ -279,10 +259,7 @@ class Window:
         return all(not axis.low and axis.overhang <= 0 and not axis.is_bins for axis in self.axes)
 
     def counts(self, rank: int, *, padding: bool) -> Any:
-        """Cells of each window that are real or, with `padding`, in the padding; an int if all windows have as many.
-
-        An array broadcasts against an output of `rank` axes.
-        """
+        """The same as for an axis, of windows."""
         return math.prod(axis.counts(rank, padding=padding) for axis in self.axes)
 
     def possible_counts(self) -> tuple[int, ...]:
@@ -332,11 +309,10 @@ def make_window(
     *,
     crops: bool = False,
 ) -> Window:
-    """Parse the sizes `given` to a function: kernel_size, stride, padding, dilation, ceil_mode and axis.
+    """Parse the sizes `given` to a function: kernel_size, which it calls `name`, and the following arguments.
 
-    `name` is the function's name for `kernel_size`; `remedies` are its arguments that help if nothing fits. If it
-    `crops`, windows lack the offsets that are beyond the declared padding, whose cells count in no pool. Only a single
-    window under `ceil_mode` has them, which may be far larger than the array.
+    `remedies` are its arguments that help if nothing fits. If it `crops`, a single window under `ceil_mode`, which may
+    be far larger than the array, lacks the offsets beyond the declared padding, whose cells count in no pool.
     """
     kernel_size, stride, padding, dilation, ceil_mode, axis = given
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
@@ -346,28 +322,26 @@ def make_window(
     dilations = sizes(function, "dilation", dilation, count, least=1)
     pads = paddings(function, padding, count)
     made = []
-    for a, kernel, step, gap, (word, amounts) in zip(axes, kernels, strides, dilations, pads, strict=True):
+    for a, kernel, step, gap, pad in zip(axes, kernels, strides, dilations, pads, strict=True):
         size, extent = shape[a], gap * (kernel - 1) + 1
-        low, high = amounts or cells_added(word, size, extent, step)
+        low, high, extension = cells_added(pad, size, extent, step)
         padded = low + size + high
         check_int32(function, f"axis {a} with its padding {(low, high)} has", padded, "use less padding")
-        # A word that adds no cells, as for windows of one cell, makes no difference.
-        extension = word if word in EXTENSIONS and (low or high) else None
         room = padded - extent
         output = (-(-room // step) if ceil_mode else room // step) + 1
-        if ceil_mode and (output - 1) * step >= low + size + (0 if extension is None else high):
+        if ceil_mode and (output - 1) * step >= (padded if extension else low + size):
             output -= 1
         if output < 1:
             spans = f"spans {extent} cells" + (f" with dilation {gap}" if gap > 1 else "")
-            pads, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
+            also, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
             if "ceil_mode" in remedies and not ceil_mode and -(-room // step) == 0:
                 fix += " or ceil_mode=True"
             # If a last axis that was not named is too short for a window, it is often that of the channels.
             if axis is None and count <= a == len(shape) - 1:
                 fix += f", or {channels_last(len(shape), count)} where channels are last"
             raise ValueError(
-                f"{function}: {name} {kernel} along axis {a} {spans} but the input has {size}{pads}; "
-                f"use a smaller window{fix}"
+                f"{function}: {name} {kernel} along axis {a} {spans} but the input has {size}{also}; use a "
+                f"smaller window{fix}"
             )
         if output == 1:
             # It counts as one of a row without overlap, which is evaluated in one step.
@@ -379,11 +353,7 @@ def make_window(
 
 @dataclass(frozen=True)
 class BinAxis(WindowAxis):
-    """One axis in bins of unequal sizes: windows of `kernel` cells, the last of which are absent in a smaller bin.
-
-    `kernel` and `stride` are the size of the largest bin: on an array with a separate copy of each bin, `as_tiles`, the
-    bins are ordinary windows.
-    """
+    """One axis in bins of unequal sizes: windows of `kernel` cells, the last of which are absent in a smaller bin."""
 
     is_bins = True
 
@@ -436,7 +406,7 @@ class BinAxis(WindowAxis):
         return of.minimum(bins, np.int32(self.output - 1)), held, of.where(held, places, np.int32(0))
 
     def as_tiles(self) -> WindowAxis:
-        """The bins as windows of one size, on an axis where they share no cells."""
+        """The bins as windows of one size, on an axis with a separate copy of each bin."""
         return WindowAxis(self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output)
 
     def period(self) -> "BinAxis":

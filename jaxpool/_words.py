@@ -16,28 +16,25 @@ from jaxpool._sizes import letters_meant
 
 # An argument, and what others call it. Where a function has two of these arguments, the first is meant.
 RENAMED = {
-    "x": ("input", "inputs", "array", "image", "images"),
-    "where": ("mask",),
-    "key": ("rng", "seed"),
-    "axis": ("dim", "dims", "axes", "data_format"),
-    "keepdims": ("keepdim",),
-    "correction": ("ddof",),
-    "norm_type": ("p",),
-    "beta": ("temperature",),
-    "logits": ("scores",),
-    "q": ("quantile", "percentile"),
-    "boxes": ("rois",),
-    "element": ("size", "footprint", "structure", "kernel", "selem"),
-    "output_size": ("size", "target_shape"),
-    "blur_size": ("filt_size",),
-    "kernel_size": (
-        *("window_shape", "pool_size", "window", "kernel", "ksize", "size", "filt_size", "footprint"),
-        "window_dimensions",
-    ),
-    "stride": ("strides", "window_strides"),
-    "padding": ("pad",),
-    "dilation": ("dilations", "window_dilation"),
-    "ceil_mode": ("use_ceil",),
+    "x": "input inputs array image images",
+    "where": "mask",
+    "key": "rng seed",
+    "axis": "dim dims axes data_format",
+    "keepdims": "keepdim",
+    "correction": "ddof",
+    "norm_type": "p",
+    "beta": "temperature",
+    "logits": "scores",
+    "q": "quantile percentile",
+    "boxes": "rois",
+    "element": "size footprint structure kernel selem",
+    "output_size": "size target_shape",
+    "blur_size": "filt_size",
+    "kernel_size": "window_shape pool_size window kernel ksize size filt_size footprint window_dimensions",
+    "stride": "strides window_strides",
+    "padding": "pad",
+    "dilation": "dilations window_dilation",
+    "ceil_mode": "use_ceil",
 }
 # Whole arguments for what is given under some of these words, if it is an array.
 ARRAYS = {f"element {word}": f"{word} != 0" for word in ("footprint", "kernel", "selem")}
@@ -160,7 +157,9 @@ def _arguments_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: 
             sentence = SENTENCES.get(f"{name} {word}", SENTENCES.get(word))
             if sentence and not (word == "data_format" and isinstance(kwargs[word], str)):
                 return sentence.format(value=_shown(word, kwargs[word]))
-        called = [next((one for one in RENAMED if word in RENAMED[one] and one in parameters), None) for word in words]
+        called = [
+            next((one for one in RENAMED if word in RENAMED[one].split() and one in parameters), None) for word in words
+        ]
         written = (f"{one}={_shown(word, kwargs[word], x, one)}" for one, word in zip(called, words, strict=True))
         return None if None in called else f"write {', '.join(written)} in place of {', '.join(words)}"
     by_name = [one for one in parameters if parameters[one].kind is inspect.Parameter.KEYWORD_ONLY]

@@ -50,12 +50,12 @@ RULES: list[Row] = [
 ]
 MASKS: list[Row] = [
     *(
-        wrong_type(f"where must be a bool array, got {type(given).__name__}; convert it with jnp", where=given)
-        for given in ([True] * 8, (True, False), 1, 0, 1.0, np.float32(1), "True")
+        wrong_type(NO_ARRAY.format("where", type(given).__name__), where=given)
+        for given in ([True] * 8, (True, False), 1, 0, 1.0, "True")
     ),
     *(
         wrong_type(f"where must be bool, got dtype {re.escape(str(given.dtype))}; compare it first", where=given)
-        for given in (zeros(8), np.ones(8, int), np.ones(8, np.uint8), np.array("a"), np.array(None))
+        for given in (zeros(8), np.ones(8, int), np.ones(8, np.uint8), np.array("a"), np.array(None), np.float32(1))
     ),
     wrong_type("where must be bool, got dtype key<fry>; compare it", where=jax.random.split(jax.random.key(0), 8)),
     wrong_type("where must be bool, got dtype float32; compare .*, as in where != 0", where=Traced(zeros(8))),
