@@ -1,16 +1,15 @@
 """What all pools have in common: how a call is parsed and compiled, and the copies that padding words ask for.
 
 A public function consists of a prologue, which checks the common arguments and determines the windows, and a core,
-which is compiled once for every window and every other static argument. Where a call gives "WRAP", "REFLECT",
-"SYMMETRIC" or "EDGE", the core first extends its array and mask by copies of their own cells. The copies are real
-cells, so an axis with such a word becomes one without padding. Copying is linear. JAX derives the transpose of its
-tangent map, which adds up the cotangents of the copies of each cell.
+which is compiled once for every window and every other static argument. Where a word asks for copies of cells, the core
+first extends its array and mask. The copies are real cells, so the axis becomes one without padding. Copying is linear:
+JAX derives the transpose of its tangent map, which adds up the cotangents of the copies of each cell.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from jaxpool._checks import check_array, check_flag, check_mask, check_rule
 from jaxpool._jax.linear_map import custom_rule
 from jaxpool._jax.primitives import by_platform
 from jaxpool._jax.stages import materialize
-from jaxpool._kernels import VALUES, make_windows
+from jaxpool._kernels import VALUES, Whole, make_windows
 from jaxpool._sharding import shardable
 from jaxpool._sizes import Axes, OutputSizes, pooled_axes
 from jaxpool._window import Window, WindowAxis, make_bins, make_window
@@ -65,25 +64,18 @@ def sliding(
 def binned(
     function: str,
     x: ArrayLike,
-    output_size: OutputSizes,
+    output_size: OutputSizes | Whole,
     axis: Axes | None,
     where: ArrayLike | None,
     rule: str,
     *,
     complex_allowed: bool = False,
 ) -> Call:
-    """Parse the call of a pool with a given number of bins along each axis."""
+    """Parse the call of a pool with a given number of bins along each axis, or one that holds all cells of an axis."""
     array = check_array(function, x, complex_allowed=complex_allowed)
+    if isinstance(output_size, Whole):
+        output_size, axis = 1, pooled_axes(function, array.shape, cast(Axes, axis))
     return _with_mask(function, array, make_bins(function, array.shape, output_size, axis), where, rule)
-
-
-def over_whole_axes(
-    function: str, x: ArrayLike, axis: Axes, where: ArrayLike | None, rule: str, *, complex_allowed: bool = False
-) -> Call:
-    """Parse the call of a pool with a single window, or bin, that holds all cells along some axes."""
-    array = check_array(function, x, complex_allowed=complex_allowed)
-    axes = pooled_axes(function, array.shape, axis)
-    return binned(function, array, 1, axes, where, rule, complex_allowed=complex_allowed)
 
 
 def keep_axes(function: str, values: jax.Array, window: Window, keepdims: bool) -> jax.Array:

@@ -201,7 +201,7 @@ def check_parameter(
     name: str,
     value: Any,
     output_shape: tuple[int, ...],
-    allowed: Callable[[np.ndarray], np.ndarray],
+    allowed: Callable[[Any], Any],
     words: str,
     fix: str,
 ) -> tuple[jax.Array | None, float | None]:
@@ -213,10 +213,7 @@ def check_parameter(
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value[()]
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-        number = _float(function, name, value)
-        if not allowed(np.asarray(number)):
-            raise ValueError(f"{function}: {name} must be {words}, got {number}; {fix}")
-        return None, number
+        return None, check_number(function, name, value, allowed, words, fix, "a number or an array")
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (np.generic, np.ndarray, jax.Array)):
         given = type(value).__name__
         converts = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
@@ -236,35 +233,36 @@ def check_parameter(
 
 
 def check_number(
-    function: str, name: str, given: Any, allowed: Callable[[float], bool], words: str, fix: str, kind: str
+    function: str, name: str, given: Any, allowed: Callable[[Any], Any], words: str, fix: str, kind: str
 ) -> float:
     """Return a Python number as a float, or raise if it is something else or not `allowed`, which `words` describe."""
     check_static(function, name, given, kind)
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
         raise TypeError(f"{function}: {name} must be {kind}, got {given!r}; {fix}")
-    number = _float(function, name, given)
-    if not (math.isfinite(number) and allowed(number)):
+    try:
+        number = float(given)
+    except OverflowError:
+        raise ValueError(f"{function}: {name} must be finite, got an int of {int(given).bit_length()} bits; {fix}") from None
+    if not allowed(number):
         raise ValueError(f"{function}: {name} must be {words}, got {given}; {fix}")
     return number
 
 
-def _float(function: str, name: str, number: Any) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        raise ValueError(
-            f"{function}: {name} must be finite as a float, got an int of {number.bit_length()} bits"
-        ) from None
+def check_not_negative(function: str, name: str, given: Any, fix: str, kind: str) -> float:
+    """Return a finite Python number as a float, or raise if it is negative or something else."""
+    words = "finite and not negative"
+    return check_number(function, name, given, lambda number: 0 <= number < math.inf, words, fix, kind)
 
 
 def check_divisor(function: str, divisor: Any) -> float | None:
     """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
-    check_no_mask(function, "divisor_override", divisor)
+    name = "divisor_override"
+    check_no_mask(function, name, divisor)
     if isinstance(divisor, (jax.Array, np.ndarray)):
         given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
         fix = "divide the result of sum_pool by it instead"
-        raise TypeError(f"{function}: divisor_override must be a Python number, got {given}; {fix}")
+        raise TypeError(f"{function}: {name} must be a Python number, got {given}; {fix}")
     if divisor is None:
         return None
     words, fix, kind = "finite and not 0", "use None for the number of cells", "a Python number or None"
-    return check_number(function, "divisor_override", divisor, lambda number: number != 0, words, fix, kind)
+    return check_number(function, name, divisor, lambda number: 0 < abs(number) < math.inf, words, fix, kind)

@@ -10,6 +10,7 @@ size at a stride of 1, or by given amounts.
 import operator
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal, cast
 
 import jax
@@ -50,10 +51,7 @@ def axes_and_sizes(
     *,
     none_allowed: bool = False,
 ) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """The pooled axes, counted from 0, and the sizes `given` for them under `name`, in the order given.
-
-    `array` is the caller's name for the array of this shape. With `none_allowed` a size may be None.
-    """
+    """The pooled axes of the array of this name, counted from 0, and the sizes `given` for them, in the order given."""
     ndim = len(shape)
     axes = None if axis is None else pooled_axes(function, shape, axis, array)
     if axes is None and is_scalar(given):
@@ -105,10 +103,8 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x
     for a in axes:
         if not -ndim <= a < ndim:
             allowed = f"; allowed are {-ndim} to {ndim - 1}" if ndim else ""
-            raise ValueError(
-                f"{function}: axis {a} is out of range for {array} with {_counted(ndim, 'axis')} {tuple(shape)}"
-                f"{allowed}"
-            )
+            given = f"{function}: axis {a} is out of range for {array} with"
+            raise ValueError(f"{given} {_counted(ndim, 'axis')} {tuple(shape)}{allowed}")
     positions = tuple(a % ndim for a in axes)
     if len(set(positions)) < len(positions):
         raise ValueError(f"{function}: axis {axes} names an axis of {array} {tuple(shape)} twice; name each axis once")
@@ -128,9 +124,8 @@ def letters_meant(axis: str, ndim: int) -> str:
     if word in ("FIRST", "LAST"):
         spatial = "DHW"[5 - ndim :] if 3 <= ndim <= 5 else "HW"
         return f"N{spatial}C" if word == "LAST" else f"NC{spatial}"
-    return (
-        "".join(word[0] for word in words).replace("B", "N") if len(words) > 1 and all(map(str.isalpha, words)) else ""
-    )
+    is_spaced = len(words) > 1 and all(map(str.isalpha, words))
+    return "".join(word[0] for word in words).replace("B", "N") if is_spaced else ""
 
 
 def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -> tuple[int, ...]:
@@ -155,9 +150,7 @@ def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -
         raise ValueError(f"{given} would pool axis {letters.index('B')}, B, of {of_array}; {fix}, as {why}")
     axes = tuple(number for number, letter in enumerate(letters) if letter not in "NC")
     if not axes:
-        raise ValueError(
-            f"{given} leaves no axis of {of_array} to pool, as N and C are not; use other letters, as in 'NWC'"
-        )
+        raise ValueError(f"{given} leaves no axis of {of_array} to pool, as N and C are not; use others, as in 'NWC'")
     return axes
 
 
@@ -227,11 +220,10 @@ def is_scalar(given: Any) -> bool:
 
 def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
     check_static(function, name, given, "a Python int")
-    try:
-        # Python takes True for an int.
-        value = operator.index(given) if not isinstance(given, bool) else None
-    except TypeError:
-        value = None
+    value = None
+    with suppress(TypeError):
+        # Not True, which Python takes for an int.
+        value = None if isinstance(given, bool) else operator.index(given)
     if value is None:
         if isinstance(given, jax.Array) and jnp.issubdtype(given.dtype, jax.dtypes.prng_key):
             raise TypeError(f"{function}: {name} must be an int, got a key of jax.random; write key=key")
@@ -245,8 +237,6 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 
 # The names of words elsewhere.
 _SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE", "NEAREST": "EDGE", "MIRROR": "REFLECT"}
-
-
 # A word, and the cells below and above an axis if they are given.
 AxisPadding = tuple[str, tuple[int, int] | None]
 
@@ -284,9 +274,7 @@ def _of_axis(function: str, entry: Any) -> AxisPadding:
     if word not in EXTENSIONS:
         raise ValueError(f"{start}: {word!r} itself says how many cells it adds; write {word!r}, or its amounts alone")
     if len(entry) != 2:
-        raise ValueError(
-            f"{start} must be a word and its amounts, an int or a (low, high) pair, as in {(word, (2, 1))}"
-        )
+        raise ValueError(f"{start} must be a word and its amounts, an int or a pair, as in {(word, (2, 1))}")
     return word, _amounts(function, entry[1])
 
 

@@ -39,9 +39,6 @@ class WindowAxis:
     output: int
     extension: str | None = None
 
-    # Whether the windows are bins, whose sizes may differ.
-    is_bins: ClassVar[bool] = False
-
     @property
     def extent(self) -> int:
         """Cells from the first to the last cell of a window, including the gaps of dilation."""
@@ -78,10 +75,9 @@ class WindowAxis:
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """The same for every window along this axis of an array of `rank` axes; an int if all have as many."""
-        if not self.is_bins and self.overhang <= (self.high if padding else 0) and (padding or not self.low):
-            return self.kernel
-        if self.output == 1:
-            return int(self.held_by(0, padding=padding))
+        of_kinds = self.held_by(self.kinds(), padding=padding)
+        if (of_kinds == of_kinds[0]).all():
+            return int(of_kinds[0])
         return self.held_by(self._numbers(self.output, rank), padding=padding).astype(np.int32)
 
     def kinds(self) -> np.ndarray:
@@ -213,7 +209,7 @@ class Window:
     @property
     def has_bins(self) -> bool:
         """Whether any axis has bins of unequal sizes."""
-        return any(axis.is_bins for axis in self.axes)
+        return any(isinstance(axis, BinAxis) for axis in self.axes)
 
     @property
     def tiles(self) -> bool:
@@ -256,7 +252,7 @@ class Window:
     @property
     def is_full(self) -> bool:
         """Whether all cells of all windows are real."""
-        return all(not axis.low and axis.overhang <= 0 and not axis.is_bins for axis in self.axes)
+        return not self.has_bins and all(not axis.low and axis.overhang <= 0 for axis in self.axes)
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """The same as for an axis, of windows."""
@@ -354,8 +350,6 @@ def make_window(
 @dataclass(frozen=True)
 class BinAxis(WindowAxis):
     """One axis in bins of unequal sizes: windows of `kernel` cells, the last of which are absent in a smaller bin."""
-
-    is_bins = True
 
     @property
     def overhang(self) -> int:

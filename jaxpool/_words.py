@@ -157,11 +157,9 @@ def _arguments_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: 
             sentence = SENTENCES.get(f"{name} {word}", SENTENCES.get(word))
             if sentence and not (word == "data_format" and isinstance(kwargs[word], str)):
                 return sentence.format(value=_shown(word, kwargs[word]))
-        called = [
-            next((one for one in RENAMED if word in RENAMED[one].split() and one in parameters), None) for word in words
-        ]
-        written = (f"{one}={_shown(word, kwargs[word], x, one)}" for one, word in zip(called, words, strict=True))
-        return None if None in called else f"write {', '.join(written)} in place of {', '.join(words)}"
+        meant = {word: one for one in reversed(RENAMED) if one in parameters for word in RENAMED[one].split()}
+        written = (f"{meant[word]}={_shown(word, kwargs[word], x, meant[word])}" for word in words)
+        return f"write {', '.join(written)} in place of {', '.join(words)}" if {*words} <= {*meant} else None
     by_name = [one for one in parameters if parameters[one].kind is inspect.Parameter.KEYWORD_ONLY]
     surplus = args[len(parameters) - len(by_name) :]
     if len(surplus) > len(by_name):
@@ -247,10 +245,7 @@ def _call(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str,
 
 
 def _shown(name: str, value: Any, x: Any = None, argument: str | None = None) -> str:
-    """What is written for a value under this name: itself if it is short, such as sizes, a layout in letters, a name.
-
-    `argument` is what the name is called here.
-    """
+    """What is written for a value under this name, or `argument` here: itself if it is short, or else the name."""
     if isinstance(value, (Bins, Whole)):
         return f"jaxpool.{value}"
     if name in ("axis", "data_format") and isinstance(value, str):

@@ -238,7 +238,7 @@ OWN: dict[str, list[Row]] = {
         ),
     ],
     "global_gem_pool": [
-        wrong_value(r"norm_type must be positive, got -1\.0; use 1 for the mean", norm_type=-1),
+        wrong_value(r"norm_type must be positive, got -1; use 1 for the mean", norm_type=-1),
         wrong_value(r"eps must be finite and not negative, got -0\.5; use None for no bound", eps=-0.5),
         *(wrong_type(f"eps must be a Python number or None, got {e!r}", eps=e) for e in ("1", True)),
     ],
