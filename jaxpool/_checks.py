@@ -242,7 +242,7 @@ def check_number(
     try:
         number = float(given)
     except OverflowError:
-        raise ValueError(f"{function}: {name} must be finite, got an int of {int(given).bit_length()} bits; {fix}") from None
+        raise ValueError(f"{function}: {name} must be finite, got an int of {int(given).bit_length()} bits") from None
     if not allowed(number):
         raise ValueError(f"{function}: {name} must be {words}, got {given}; {fix}")
     return number

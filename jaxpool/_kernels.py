@@ -231,8 +231,12 @@ class FootprintWindow(Window):
         return FootprintWindow(super().holders().axes, footprint=self.footprint.mirrored())
 
     def counts(self, rank: int, *, padding: bool) -> Any:
-        counts = self._counts_of_kinds(padding)
-        return int(counts.flat[0]) if (counts == counts.flat[0]).all() else self._of_windows(counts, rank)
+        counts = self._counts_of_kinds(padding).astype(np.int32)
+        if (counts == counts.flat[0]).all():
+            return int(counts.flat[0])
+        kinds = tuple(axis.kind(rank) for axis in self.axes)
+        on_device = any(isinstance(each, jax.Array) for each in kinds)
+        return jnp.asarray(counts).at[kinds].get(mode="clip") if on_device else counts[kinds]
 
     def possible_counts(self) -> tuple[int, ...]:
         return tuple(np.unique(self._counts_of_kinds(False)).tolist())
@@ -255,18 +259,8 @@ class FootprintWindow(Window):
         covered = np.zeros([axis.size for axis in self.axes], bool)
         for offsets in np.argwhere(self.footprint.held).tolist():
             covered[tuple(axis.cells_at(offset) for axis, offset in zip(self.axes, offsets, strict=True))] = True
-        shape = [1] * rank
-        for axis in self.axes:
-            shape[axis.axis] = axis.size
-        return () if covered.all() else (covered.reshape(shape),)
-
-    def _of_windows(self, values: np.ndarray, rank: int) -> Any:
-        """The values of all windows, from those of each kind along the pooled axes."""
-        number: Any = 0
-        for axis, kinds in zip(self.axes, values.shape, strict=True):
-            number = number * kinds + axis.kind(rank)
-        table = values.ravel().astype(np.int32)
-        return jnp.take(table, number, mode="clip") if isinstance(number, jax.Array) else table[number]
+        sizes = {axis.axis: axis.size for axis in self.axes}
+        return () if covered.all() else (covered.reshape([sizes.get(axis, 1) for axis in range(rank)]),)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         counts = self._counts_of_kinds(False)

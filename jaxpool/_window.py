@@ -273,8 +273,6 @@ class Window:
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
         """Raise if some window holds no real cell, with the axis and the `fix` in the message."""
         for axis in self.axes:
-            if not (axis.low or axis.overhang > 0):
-                continue
             # Between a window that starts in the array and another there is a cell, unless dilation steps over it.
             ends = np.unique([0, min(axis.first_from(axis.size), axis.output - 1)])
             windows = ends if axis.dilation <= axis.size else axis.kinds()

@@ -124,12 +124,9 @@ def answer_calls(module: str) -> None:
 
 def _own(module: str) -> dict[str, Any]:
     """The public names of a module, without what it imports for itself."""
-
-    def home(value: Any) -> str:
-        return value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "")
-
-    names = vars(sys.modules[module])
-    return {name: one for name, one in names.items() if name[0] != "_" and home(one).startswith(module)}
+    names = {name: one for name, one in vars(sys.modules[module]).items() if name[0] != "_"}
+    homes = {name: getattr(one, "__module__", getattr(one, "__name__", "")) for name, one in names.items()}
+    return {name: one for name, one in names.items() if homes[name].startswith(module)}
 
 
 def _answering(function: Callable[..., Any]) -> Callable[..., Any]:
