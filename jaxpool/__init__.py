@@ -73,4 +73,4 @@ if _typing.TYPE_CHECKING:
     from jaxpool import compat as compat
 
 _answer_calls(__name__)
-_answer_names(__name__)
+_answer_names(__name__, "compat")

@@ -48,10 +48,9 @@ def sliding(
     values: tuple[type, ...] = VALUES,
     name: str = "kernel_size",
 ) -> Call:
-    """Parse the call of a sliding-window pool; `sizes`, `name` and `remedies` are those of `make_window`.
+    """Parse the call of a sliding-window pool, as `make_window` does, or with one of `values` in place of sizes.
 
-    `only_padding` is the advice for a window that holds only padding; None if such a window is allowed. `values` are
-    the kinds of values in place of sizes.
+    `only_padding` is the advice for a window that holds only padding; None if such a window is allowed.
     """
     array = check_array(function, x, complex_allowed=complex_allowed)
     make = make_windows if isinstance(sizes[0], values) else partial(make_window, crops=True)
@@ -103,22 +102,17 @@ def core(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> Call:
-    """The array and the mask with their copied cells, and the window on them; unchanged without a word for copies.
-
-    16-bit floats become float32, so that the cotangents of the copies of a cell are added in float32 and rounded once.
-    """
+    """The array and the mask with their copied cells, and the window on them; unchanged without a word for copies."""
     axes = [axis for axis in window.axes if axis.extension]
     if not axes:
         return x, mask, window
+    # The cotangents of the copies of a cell are added in this dtype and rounded once.
     x = reduce(_copy, axes, x.astype(accumulation_dtype(x.dtype)))
     return x, None if mask is None else reduce(_copy, axes, mask), window.after_padding(copies=True)
 
 
 def in_floats(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[*Call, np.dtype]:
-    """The array with its copied cells, as floats, for maps that widen it; the mask; the windows; the result's dtype.
-
-    That dtype is x's own, or float32 for integers. Callers round to it once, at the end.
-    """
+    """The results of `extended` for floats, integers as float32, and the dtype to which callers round at the end."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     return *extended(x.astype(dtype), mask, window), dtype
 

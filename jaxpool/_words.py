@@ -71,8 +71,7 @@ NAMES = {
     "lsepool": "write jaxpool.smooth_max_pool(x, 1.0, (2, 2)) for log-sum-exp, mellowmax_pool for log-mean-exp",
     "kmaxpool": "write jaxpool.top_k_pool(x, 2, (2, 2)), which sorts the k largest cells of each window",
     "blockreduce": "for full blocks write jaxpool.max_pool(x, (2, 2)) for np.max, jaxpool.avg_pool for np.mean",
-    "nn": "pools are functions, as in jaxpool.max_pool(x, (2, 2)); those of torch.nn.functional are in "
-    "jaxpool.compat.torch",
+    "nn": "pools are functions, as in jaxpool.max_pool(x, (2, 2)); jaxpool.compat.torch has those of PyTorch",
 }
 _FILTERS = {"median": "median_pool", "uniform": "avg_pool", "maximum": "max_pool", "minimum": "min_pool"}
 NAMES |= {
@@ -94,22 +93,20 @@ EXAMPLES = {
 }
 # The layouts that an array with this many axes may have.
 LAYOUTS = {2: ("TC", "HW"), 3: ("NTC", "NCT"), 4: ("NHWC", "NCHW"), 5: ("NDHWC", "NCDHW")}
-# Modules that are imported when they are first used, so that `import jaxpool` takes no longer.
-LAZY = {"jaxpool": ("compat",), "jaxpool.compat": ("equinox", "flax", "haiku", "keras", "torch")}
 
 
-def answer_names(module: str) -> None:
-    """Make a module answer names that it does not have, import those that are lazy, and list only its own."""
+def answer_names(module: str, *lazy: str) -> None:
+    """Make a module answer names that it does not have, list only its own, and import the lazy ones at first use."""
 
     def answer(name: str) -> Any:
-        if name in LAZY.get(module, ()):
+        if name in lazy:
             return import_module(f"{module}.{name}")
         message, fix = f"module {module!r} has no attribute {name!r}", name[0] != "_" and _name_meant(module, name)
         raise AttributeError(f"{message}; {fix}" if fix else message, name=name, obj=sys.modules[module])
 
     names = vars(sys.modules[module])
     names["__getattr__"] = answer
-    names["__dir__"] = lambda: sorted({*_own(module), *LAZY.get(module, ()), *(n for n in names if n[:2] == "__")})
+    names["__dir__"] = lambda: sorted({*_own(module), *lazy, *(n for n in names if n[:2] == "__")})
 
 
 def answer_calls(module: str) -> None:
