@@ -52,10 +52,8 @@ def as_array(function: str, name: str, given: Any) -> jax.Array | np.ndarray:
 def check_no_mask(function: str, name: str, given: Any) -> None:
     """Raise if what is given is a masked array of NumPy."""
     if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(
-            f"{function}: {name} is a masked array, whose mask would be lost; give {name}.data, and to ignore masked "
-            f"cells of x where=~np.ma.getmaskarray(x)"
-        )
+        fix = f"give {name}.data, and to ignore masked cells of x where=~np.ma.getmaskarray(x)"
+        raise TypeError(f"{function}: {name} is a masked array, whose mask would be lost; {fix}")
 
 
 def check_static(function: str, name: str, given: Any, kind: str) -> None:
@@ -64,26 +62,19 @@ def check_static(function: str, name: str, given: Any, kind: str) -> None:
     if isinstance(given, jax.core.Tracer):
         # For an entry such as levels[0], the argument that contains it.
         argument = name.partition("[")[0]
-        raise TypeError(
-            f"{function}: {name} must be {kind}, got a traced value; it must be known while tracing, so pass it as a "
-            f"static argument (jax.jit(..., static_argnames={argument!r}))"
-        )
+        fix = f"pass it as a static argument, known while tracing (jax.jit(..., static_argnames={argument!r}))"
+        raise TypeError(f"{function}: {name} must be {kind}, got a traced value; {fix}")
 
 
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
     x = as_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
-        raise TypeError(
-            f"{function}: {name} is {x.dtype}, and complex numbers are not supported; pool {name}.real, {name}.imag or "
-            f"abs({name})"
-        )
+        parts = f"{name}.real, {name}.imag or abs({name})"
+        raise TypeError(f"{function}: {name} is {x.dtype}, and complex numbers are not supported; pool {parts}")
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
-        allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
-        raise TypeError(
-            f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}"
-            f"{_conversion(name, x.dtype)}"
-        )
+        allowed = f"{_ORDERED}{', complex64, complex128' if complex_allowed else ''}{_conversion(name, x.dtype)}"
+        raise TypeError(f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}")
     return jnp.asarray(x)
 
 
