@@ -75,4 +75,4 @@ if _typing.TYPE_CHECKING:
 
 _complete_docstrings(__name__)
 _answer_calls(__name__)
-_answer_names(__name__)
+_answer_names(__name__, "compat")

@@ -13,11 +13,11 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._call import binned, core, extended, in_floats, keep_axes, over_whole_axes, padding_counts, sliding
+from jaxpool._call import binned, core, extended, in_floats, keep_axes, padding_counts, sliding
 from jaxpool._checks import Rule, check_divisor
 from jaxpool._jax.linear_map import LinearMap, apply_linear_map, with_rule
 from jaxpool._jax.stages import materialize
-from jaxpool._kernels import KernelSize
+from jaxpool._kernels import KernelSize, whole
 from jaxpool._sizes import Axes, OutputSizes, Padding, Sizes
 from jaxpool._window import Window
 from jaxpool._windows.choices import reduce_windows, spread
@@ -194,7 +194,7 @@ def global_avg_pool(
         >>> jaxpool.global_avg_pool(x, axis=-1, keepdims=False, where=jnp.arange(3) < lengths[:, None])
         Array([1.5, 3. ], dtype=float32)
     """
-    array, mask, window = over_whole_axes("global_avg_pool", x, axis, where, rule, complex_allowed=True)
+    array, mask, window = binned("global_avg_pool", x, whole, axis, where, rule, complex_allowed=True)
     values = averages(array, mask, window, True, None, rule)
     return keep_axes("global_avg_pool", values, window, keepdims)
 

@@ -138,7 +138,7 @@ def max_blur_pool(
     blurs = sizes(function, "blur_size", blur_size, len(maxima.axes), least=1)
     shape = maxima.output_shape(array.shape)
     strides = kernel_size if stride is None else stride
-    window = make_window(function, shape, blurs, strides, padding, 1, ceil_mode, axis, "blur_size")
+    window = make_window(function, shape, (blurs, strides, padding, 1, ceil_mode, axis), "blur_size")
     return _max_blurred(array, mask, window, maxima, rule)
 
 

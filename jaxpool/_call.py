@@ -1,18 +1,17 @@
 """What all pools have in common: arguments and their documentation, compilation, and copies for words of padding.
 
 A public function consists of a prologue, which checks the common arguments and determines the windows, and a core,
-which is compiled once for every window and every other static argument. Where a call gives "WRAP", "REFLECT",
-"SYMMETRIC" or "EDGE", the core first extends its array and mask by copies of their own cells. The copies are real
-cells, so an axis with such a word becomes one without padding. Copying is linear. JAX derives the transpose of its
-tangent map, which adds up the cotangents of the copies of each cell.
+which is compiled once for every window and every other static argument. Where a word asks for copies of cells, the core
+first extends its array and mask. The copies are real cells, so the axis becomes one without padding. Copying is linear:
+JAX derives the transpose of its tangent map, which adds up the cotangents of the copies of each cell.
 """
 
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +23,10 @@ from jaxpool._checks import check_array, check_flag, check_mask, check_rule
 from jaxpool._jax.linear_map import custom_rule
 from jaxpool._jax.primitives import by_platform
 from jaxpool._jax.stages import materialize
-from jaxpool._kernels import VALUES, make_windows
+from jaxpool._kernels import VALUES, Whole, make_windows
 from jaxpool._sharding import shardable
-from jaxpool._sizes import Axes, OutputSizes, copied_cells, pooled_axes
-from jaxpool._window import Window, WindowAxis, make_bins, make_window, within_reach
+from jaxpool._sizes import Axes, OutputSizes, pooled_axes
+from jaxpool._window import Window, WindowAxis, make_bins, make_window
 from jaxpool._windows.cells import take
 from jaxpool._windows.operations import accumulation_dtype
 
@@ -69,43 +68,33 @@ def sliding(
     values: tuple[type, ...] = VALUES,
     name: str = "kernel_size",
 ) -> Call:
-    """Parse the call of a sliding-window pool; `sizes` are those of `make_window`, or of `make_windows`.
+    """Parse the call of a sliding-window pool, as `make_window` does, or with one of `values` in place of sizes.
 
-    `only_padding` is the advice for a window that holds only padding; None if such a window is allowed. `values` are
-    the kinds of values in place of sizes, and `name` is the caller's name for the sizes.
+    `only_padding` is the advice for a window that holds only padding; None if such a window is allowed.
     """
     array = check_array(function, x, complex_allowed=complex_allowed)
-    if isinstance(sizes[0], values):
-        window = make_windows(function, array.shape, *sizes, name=name, remedies=remedies)
-    else:
-        window = within_reach(make_window(function, array.shape, *sizes, name=name, remedies=remedies))
+    make = make_windows if isinstance(sizes[0], values) else partial(make_window, crops=True)
+    window = make(function, array.shape, sizes, name, remedies)
     if only_padding is not None:
-        window.check_no_window_of_padding(function, only_padding)
+        window.after_padding(copies=True).check_no_window_of_padding(function, only_padding)
     return _with_mask(function, array, window, where, rule)
 
 
 def binned(
     function: str,
     x: ArrayLike,
-    output_size: OutputSizes,
+    output_size: OutputSizes | Whole,
     axis: Axes | None,
     where: ArrayLike | None,
     rule: str,
     *,
     complex_allowed: bool = False,
 ) -> Call:
-    """Parse the call of a pool with a given number of bins along each axis."""
+    """Parse the call of a pool with a given number of bins along each axis, or one that holds all cells of an axis."""
     array = check_array(function, x, complex_allowed=complex_allowed)
+    if isinstance(output_size, Whole):
+        output_size, axis = 1, pooled_axes(function, array.shape, cast(Axes, axis))
     return _with_mask(function, array, make_bins(function, array.shape, output_size, axis), where, rule)
-
-
-def over_whole_axes(
-    function: str, x: ArrayLike, axis: Axes, where: ArrayLike | None, rule: str, *, complex_allowed: bool = False
-) -> Call:
-    """Parse the call of a pool with a single window, or bin, that holds all cells along some axes."""
-    array = check_array(function, x, complex_allowed=complex_allowed)
-    axes = pooled_axes(function, array.shape, axis)
-    return binned(function, array, 1, axes, where, rule, complex_allowed=complex_allowed)
 
 
 def keep_axes(function: str, values: jax.Array, window: Window, keepdims: bool) -> jax.Array:
@@ -132,42 +121,26 @@ def core(function: Callable[..., Any]) -> Callable[..., Any]:
     return shardable(jax.jit(function, static_argnums=tuple(range(names.index("window"), len(names)))))
 
 
-def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[jax.Array, jax.Array | None, Window]:
-    """The array and the mask with their copied cells, and the window on them; unchanged without a word for copies.
-
-    16-bit floats become float32, so that the cotangents of the copies of a cell are added in float32 and rounded once.
-    """
-    if not window.is_extended:
+def extended(x: jax.Array, mask: jax.Array | None, window: Window) -> Call:
+    """The array and the mask with their copied cells, and the window on them; unchanged without a word for copies."""
+    axes = [axis for axis in window.axes if axis.extension]
+    if not axes:
         return x, mask, window
-    x = extend(x.astype(accumulation_dtype(x.dtype)), window)
-    return x, None if mask is None else extend(mask, window), window.after_copies()
+    # The cotangents of the copies of a cell are added in this dtype and rounded once.
+    x = reduce(_copy, axes, x.astype(accumulation_dtype(x.dtype)))
+    return x, None if mask is None else reduce(_copy, axes, mask), window.after_padding(copies=True)
 
 
-def in_floats(
-    x: jax.Array, mask: jax.Array | None, window: Window
-) -> tuple[jax.Array, jax.Array | None, Window, np.dtype]:
-    """The array with its copied cells, as floats, for maps that widen it; the mask; the windows; the result's dtype.
-
-    That dtype is x's own, or float32 for integers. Callers round to it once, at the end.
-    """
+def in_floats(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[*Call, np.dtype]:
+    """The results of `extended` for floats, integers as float32, and the dtype to which callers round at the end."""
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else np.dtype(np.float32)
     return *extended(x.astype(dtype), mask, window), dtype
 
 
-def widened(
-    x: jax.Array, mask: jax.Array | None, window: Window
-) -> tuple[jax.Array, jax.Array | None, Window, np.dtype]:
+def widened(x: jax.Array, mask: jax.Array | None, window: Window) -> tuple[*Call, np.dtype]:
     """The results of `in_floats`, with the array in the dtype of its sums."""
     x, mask, window, dtype = in_floats(x, mask, window)
     return x.astype(accumulation_dtype(dtype)), mask, window, dtype
-
-
-def extend(array: jax.Array, window: Window) -> jax.Array:
-    """The array with the copies that the words of its axes ask for."""
-    for axis in window.axes:
-        if axis.extension is not None:
-            array = _copy(array, axis)
-    return array
 
 
 @custom_rule((1,))
@@ -183,16 +156,14 @@ def _copy_jvp(axis: WindowAxis, primals: Any, tangents: Any) -> tuple[jax.Array,
 
 
 def _read(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
-    assert axis.extension is not None
     places = lax.iota(np.int32, axis.low + axis.size + axis.high) - axis.low
-    return take(array, copied_cells(places, axis.size, axis.extension), axis.axis, 0, inside=True)
+    return take(array, axis.copied(places), axis.axis, 0, inside=True)
 
 
 def _concatenate(array: jax.Array, *, axis: WindowAxis) -> jax.Array:
-    assert axis.extension is not None
     ends = np.arange(-axis.low, 0), np.arange(axis.size, axis.size + axis.high)
     # The array is one operand: the transpose then adds narrow slices to a wide one, and pads no wide ones.
-    before, after = (_stretches(array, axis.axis, copied_cells(each, axis.size, axis.extension)) for each in ends)
+    before, after = (_stretches(array, axis.axis, axis.copied(each)) for each in ends)
     array = lax.concatenate([*before, array, *after], axis.axis)
     # Otherwise every cell of every window would be looked up in the stretches again.
     return materialize(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array

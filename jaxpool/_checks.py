@@ -26,10 +26,7 @@ _COMPLEX_DTYPES = {np.dtype(np.complex64), np.dtype(np.complex128)}
 
 
 def as_jax_takes(function: str, name: str, given: Any) -> Any:
-    """An array of JAX or NumPy for what JAX takes as one; anything else, numbers included, as it is.
-
-    Raise if it is a masked array, whose mask NumPy and JAX would drop.
-    """
+    """An array of JAX or NumPy for what JAX takes as one, and anything else as it is; raise if it is masked."""
     check_no_mask(function, name, given)
     if not isinstance(given, (jax.Array, np.ndarray)) and hasattr(given, "__jax_array__"):
         given = given.__jax_array__()
@@ -55,26 +52,29 @@ def as_array(function: str, name: str, given: Any) -> jax.Array | np.ndarray:
 def check_no_mask(function: str, name: str, given: Any) -> None:
     """Raise if what is given is a masked array of NumPy."""
     if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(
-            f"{function}: {name} is a masked array, whose mask would be lost; give {name}.data, and to ignore masked "
-            f"cells of x where=~np.ma.getmaskarray(x)"
-        )
+        fix = f"give {name}.data, and to ignore masked cells of x where=~np.ma.getmaskarray(x)"
+        raise TypeError(f"{function}: {name} is a masked array, whose mask would be lost; {fix}")
+
+
+def check_static(function: str, name: str, given: Any, kind: str) -> None:
+    """Raise if what is given is traced where it must be `kind`, or masked."""
+    check_no_mask(function, name, given)
+    if isinstance(given, jax.core.Tracer):
+        # For an entry such as levels[0], the argument that contains it.
+        argument = name.partition("[")[0]
+        fix = f"pass it as a static argument, known while tracing (jax.jit(..., static_argnames={argument!r}))"
+        raise TypeError(f"{function}: {name} must be {kind}, got a traced value; {fix}")
 
 
 def check_array(function: str, x: Any, name: str = "x", *, complex_allowed: bool = False) -> jax.Array:
     """Return x as a JAX array, or raise if it is not an array or its dtype cannot be pooled."""
     x = as_array(function, name, x)
     if x.dtype in _COMPLEX_DTYPES and not complex_allowed:
-        raise TypeError(
-            f"{function}: {name} is {x.dtype}, and complex numbers are not supported; pool {name}.real, {name}.imag or "
-            f"abs({name})"
-        )
+        parts = f"{name}.real, {name}.imag or abs({name})"
+        raise TypeError(f"{function}: {name} is {x.dtype}, and complex numbers are not supported; pool {parts}")
     if x.dtype not in _ORDERED_DTYPES | _COMPLEX_DTYPES:
-        allowed = _ORDERED + (", complex64, complex128" if complex_allowed else "")
-        raise TypeError(
-            f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}"
-            f"{_conversion(name, x.dtype)}"
-        )
+        allowed = f"{_ORDERED}{', complex64, complex128' if complex_allowed else ''}{_conversion(name, x.dtype)}"
+        raise TypeError(f"{function}: {name} has dtype {x.dtype}, which cannot be pooled; allowed are {allowed}")
     return jnp.asarray(x)
 
 
@@ -86,43 +86,42 @@ def _conversion(name: str, dtype: Any) -> str:
 
 
 def check_mask(function: str, where: Any, shape: tuple[int, ...], pooled: Sequence[int]) -> jax.Array | None:
-    """Return a mask of the rank of x, of full size along the `pooled` axes, or raise if it is not a mask of x.
-
-    The other axes keep their given sizes, so that what they share is evaluated once.
-    """
+    """Return a mask as `fit_to_cells` does, or None, or raise if it is not a mask of x."""
     if where is None:
         return None
-    where = as_jax_takes(function, "where", where)
-    if not isinstance(where, (bool, np.bool_, jax.Array, np.ndarray)):
-        raise TypeError(
-            f"{function}: where must be a bool array, got {type(where).__name__}; convert it with jnp.asarray(where)"
-        )
-    if not isinstance(where, bool) and where.dtype != np.bool_:
-        raise TypeError(f"{function}: where must be bool, got dtype {where.dtype}; compare it first, as in where != 0")
-    return fit_to_cells(function, "where", jnp.asarray(where), shape, pooled, "a bool")
+    mask = np.asarray(where) if isinstance(where, bool) else as_array(function, "where", where)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"{function}: where must be bool, got dtype {mask.dtype}; compare it first, as in where != 0")
+    return fit_to_cells(function, "where", jnp.asarray(mask), shape, pooled, "a bool")
 
 
 def fit_to_cells(
     function: str, name: str, array: jax.Array, shape: tuple[int, ...], pooled: Sequence[int], each: str
 ) -> jax.Array:
-    """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x."""
-    if not broadcasts_to(array.shape, shape):
-        do = "do" if name.endswith("s") else "does"
-        raise ValueError(
-            f"{function}: {name} of shape {array.shape} {do} not broadcast to x {shape}; give {each} for every cell, "
-            f"or an array with 1 along the axes that share them{reshaped(name, array.shape, shape)}"
-        )
+    """Return an array of the rank of x, of full size along the pooled axes, or raise if it does not broadcast to x.
+
+    The other axes keep their sizes, so that what they share is evaluated once.
+    """
+    _check_broadcasts(function, name, array.shape, "x", shape, f"{each} for every cell")
     full = (1,) * (len(shape) - array.ndim) + array.shape
     return jnp.broadcast_to(array.reshape(full), [shape[a] if a in pooled else size for a, size in enumerate(full)])
 
 
-def broadcasts_to(shape: tuple[int, ...], output_shape: tuple[int, ...]) -> bool:
+def _check_broadcasts(
+    function: str, name: str, shape: tuple[int, ...], target: str, full: tuple[int, ...], each: str
+) -> None:
+    """Raise if an array of this shape does not broadcast to the target, whose shape is `full`."""
     # Not with NumPy, which does not support symbolic sizes.
-    pairs = zip(reversed(shape), reversed(output_shape), strict=False)
-    return len(shape) <= len(output_shape) and all(size in (1, output) for size, output in pairs)
+    pairs = zip(reversed(shape), reversed(full), strict=False)
+    if len(shape) > len(full) or not all(size in (1, whole) for size, whole in pairs):
+        do = "do" if name.endswith("s") else "does"
+        raise ValueError(
+            f"{function}: {name} of shape {shape} {do} not broadcast to {target} {full}; give {each}, or an array "
+            f"with 1 along the axes that share a value{_reshaped(name, shape, full)}"
+        )
 
 
-def reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
+def _reshaped(name: str, shape: tuple[int, ...], full: tuple[int, ...]) -> str:
     """How to reshape an array so that it broadcasts to `full`; empty if its axes cannot be matched uniquely."""
     choices = [axes for axes in combinations(range(len(full)), len(shape)) if tuple(full[a] for a in axes) == shape]
     if len(choices) != 1 or not shape:
@@ -142,12 +141,7 @@ def check_rule(function: str, rule: Any) -> str:
 
 def check_flag(function: str, name: str, value: Any) -> bool:
     """Return a flag as a bool, or raise if it is something else."""
-    check_no_mask(function, name, value)
-    if isinstance(value, jax.core.Tracer):
-        raise TypeError(
-            f"{function}: {name} must be True or False, got a traced value; pass it as a static argument "
-            f"(jax.jit(..., static_argnames={name!r}))"
-        )
+    check_static(function, name, value, "True or False")
     if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, int) and value in (0, 1)):
         raise TypeError(f"{function}: {name} must be True or False, got {value!r}")
     return bool(value)
@@ -198,7 +192,7 @@ def check_parameter(
     name: str,
     value: Any,
     output_shape: tuple[int, ...],
-    allowed: Callable[[np.ndarray], np.ndarray],
+    allowed: Callable[[Any], Any],
     words: str,
     fix: str,
 ) -> tuple[jax.Array | None, float | None]:
@@ -207,73 +201,59 @@ def check_parameter(
     Raise if it is neither, or if a value known while tracing is not `allowed`, which `words` describe.
     """
     value = as_jax_takes(function, name, value)
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
-        sequence = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
-        given = type(value).__name__ if sequence else f"{value!r} of type {type(value).__name__}"
-        fix = f"; convert it with jnp.asarray({name})" if sequence else ""
-        raise TypeError(f"{function}: {name} must be a number or an array, got {given}{fix}")
-    if isinstance(value, (int, float)):
-        value = _float(function, name, value)
-    elif not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        return None, check_number(function, name, value, allowed, words, fix, "a number or an array")
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (np.generic, np.ndarray, jax.Array)):
+        given = type(value).__name__
+        converts = isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and not isinstance(value, np.bool_))
+        given = f"{given}; convert it with jnp.asarray({name})" if converts else f"{value!r} of type {given}"
+        raise TypeError(f"{function}: {name} must be a number or an array, got {given}")
+    if not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
         raise TypeError(f"{function}: {name} must be real, got dtype {value.dtype}")
-    elif not broadcasts_to(value.shape, output_shape):
-        raise ValueError(
-            f"{function}: {name} of shape {value.shape} does not broadcast to the output {output_shape}; "
-            f"give a number, or an array with 1 along the axes that share a value"
-            f"{reshaped(name, value.shape, output_shape)}"
-        )
-    traced = isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not value.is_fully_addressable)
-    if not traced:
+    _check_broadcasts(function, name, value.shape, "the output", output_shape, "a number")
+    if not isinstance(value, jax.core.Tracer) and getattr(value, "is_fully_addressable", True):
         known = np.asarray(value)
-        is_array = isinstance(value, jax.Array) or known.ndim > 0
-        wrong = known[~(allowed(known) & (np.isfinite(known) | (not is_array)))]
+        wrong = known[~(allowed(known) & np.isfinite(known))]
         if wrong.size:
-            words = f"{words}, and finite in an array" if is_array else words
-            raise ValueError(f"{function}: {name} must be {words}, got {wrong[0]}; {fix}")
-    if isinstance(value, jax.Array) or np.ndim(value) > 0:
-        # Beyond the range of the dtype that JAX gives it; families take the nearest number that they can use.
-        with np.errstate(over="ignore"):
-            return jnp.asarray(value), None
-    return None, float(value)
-
-
-def check_least(function: str, name: str, number: Any) -> float | None:
-    """Return a lower bound as a float, or None, or raise if it is negative, not finite or not a number."""
-    fix = "; use None for no bound"
-    return check_number(function, name, number, lambda least: least >= 0, "finite and not negative", fix)
+            raise ValueError(f"{function}: {name} must be {words}, and finite in an array, got {wrong[0]}; {fix}")
+    # Beyond the range of the dtype that JAX gives it; families take the nearest number that they can use.
+    with np.errstate(over="ignore"):
+        return jnp.asarray(value), None
 
 
 def check_number(
-    function: str, name: str, given: Any, allowed: Callable[[float], bool], words: str, fix: str = ""
-) -> float | None:
-    """Return a Python number as a float, or None, or raise if it is something else or not `allowed`."""
-    if given is None:
-        return None
-    check_no_mask(function, name, given)
+    function: str, name: str, given: Any, allowed: Callable[[Any], Any], words: str, fix: str, kind: str
+) -> float:
+    """Return a Python number as a float, or raise if it is something else or not `allowed`, which `words` describe."""
+    check_static(function, name, given, kind)
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{function}: {name} must be a Python number or None, got {given!r}")
-    number = _float(function, name, given)
-    if not (math.isfinite(number) and allowed(number)):
-        raise ValueError(f"{function}: {name} must be {words}, got {given}{fix}")
+        raise TypeError(f"{function}: {name} must be {kind}, got {given!r}; {fix}")
+    try:
+        number = float(given)
+    except OverflowError:
+        raise ValueError(f"{function}: {name} must be finite, got an int of {int(given).bit_length()} bits") from None
+    if not allowed(number):
+        raise ValueError(f"{function}: {name} must be {words}, got {given}; {fix}")
     return number
 
 
-def _float(function: str, name: str, number: Any) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        raise ValueError(
-            f"{function}: {name} must be finite as a float, got an int of {number.bit_length()} bits"
-        ) from None
+def check_not_negative(function: str, name: str, given: Any, fix: str, kind: str) -> float:
+    """Return a finite Python number as a float, or raise if it is negative or something else."""
+    words = "finite and not negative"
+    return check_number(function, name, given, lambda number: 0 <= number < math.inf, words, fix, kind)
 
 
 def check_divisor(function: str, divisor: Any) -> float | None:
     """Return the divisor as a float, or None, or raise if it is 0, not finite or not a number."""
-    check_no_mask(function, "divisor_override", divisor)
+    name = "divisor_override"
+    check_no_mask(function, name, divisor)
     if isinstance(divisor, (jax.Array, np.ndarray)):
         given = "a traced value" if isinstance(divisor, jax.core.Tracer) else "an array"
-        raise TypeError(
-            f"{function}: divisor_override must be a Python number, got {given}; "
-            f"divide the result of sum_pool by it instead"
-        )
-    return check_number(function, "divisor_override", divisor, lambda number: number != 0, "finite and not 0")
+        fix = "divide the result of sum_pool by it instead"
+        raise TypeError(f"{function}: {name} must be a Python number, got {given}; {fix}")
+    if divisor is None:
+        return None
+    words, fix, kind = "finite and not 0", "use None for the number of cells", "a Python number or None"
+    return check_number(function, name, divisor, lambda number: 0 < abs(number) < math.inf, words, fix, kind)

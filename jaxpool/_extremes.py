@@ -17,11 +17,11 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jaxpool._call import LESS_PADDING, binned, core, extended, keep_axes, over_whole_axes, sliding
+from jaxpool._call import LESS_PADDING, binned, core, extended, keep_axes, sliding
 from jaxpool._checks import Rule
 from jaxpool._jax.linear_map import CellSelector, LinearMap, ValuesAndResiduals, selected_values, values_and_residuals
 from jaxpool._jax.platforms import default_platform
-from jaxpool._kernels import KernelSize
+from jaxpool._kernels import KernelSize, whole
 from jaxpool._sizes import Axes, OutputSizes, Padding, Sizes
 from jaxpool._window import Window
 from jaxpool._windows.choices import (
@@ -342,7 +342,7 @@ def global_max_pool(
         Array([[0., 1.],
                [0., 0.]], dtype=float32)
     """
-    array, mask, window = over_whole_axes("global_max_pool", x, axis, where, rule)
+    array, mask, window = binned("global_max_pool", x, whole, axis, where, rule)
     values = extremes(array, mask, window, lax.max, rule)
     return keep_axes("global_max_pool", values, window, keepdims)
 

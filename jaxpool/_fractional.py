@@ -153,7 +153,7 @@ def _evaluate(
     """Parse the call, and evaluate the values and, if the function's name says so, the indices."""
     array = check_array(function, x)
     axes, kernels = axes_and_sizes(function, array.shape, "kernel_size", kernel_size, axis)
-    window = make_window(function, array.shape, kernels, 1, 0, 1, False, axes, remedies=())
+    window = make_window(function, array.shape, (kernels, 1, 0, 1, False, axes), remedies=())
     if output_size is not None and output_ratio is None:
         counts = sizes(function, "output_size", output_size, len(axes), least=1)
     elif output_ratio is not None and output_size is None:

@@ -1,14 +1,12 @@
 """What goes in the place of a `kernel_size`, besides sizes: bins, whole axes and footprints, and the windows they make.
 
 They are small frozen values, so that a call with one is compiled once. A footprint says which cells of a box are in a
-window, for windows of any shape, such as disks and crosses. The offsets of cells, and their row-major numbers, are
-those in the box. Where a cell of it is real depends on one axis at a time, so what there is to know of all windows are
-sums of products of one matrix for each axis.
+window. The offsets of cells, and their row-major numbers, are those in the box. Where a cell of it is real depends on
+one axis at a time, so what there is to know of all windows are sums of products of one matrix for each axis.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,9 +19,9 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxpool._checks import as_jax_takes, check_no_mask
-from jaxpool._sizes import Axes, Padding, Sizes, pooled_axes
+from jaxpool._sizes import Sizes, pooled_axes
 from jaxpool._sizes import sizes as parse_sizes
-from jaxpool._window import Window, WindowAxis, make_bins, make_window
+from jaxpool._window import Window, make_bins, make_window
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,15 +80,6 @@ class Footprint:
     def numbers(self) -> tuple[int, ...]:
         """The row-major numbers, in the box, of the cells."""
         return tuple(np.flatnonzero(self.held).tolist())
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the whole box is in the window."""
-        return len(self.numbers) == math.prod(self.shape)
-
-    def in_order(self, axes: Sequence[int]) -> Footprint:
-        """The footprint whose axes are these of this one."""
-        return Footprint.of(self.held.transpose(axes))
 
     def mirrored(self) -> Footprint:
         """The footprint in the opposite direction along every axis."""
@@ -179,12 +168,9 @@ def make_footprint(cells: Any, function: str = "footprint", name: str = "cells")
     try:
         array = np.asarray(cells)
     except ValueError:
-        raise ValueError(
-            f"{function}: {name} has rows of different lengths; give an array, with False to fill them"
-        ) from None
+        raise ValueError(f"{function}: {name} has rows of different lengths; fill them with False") from None
     if array.dtype != np.bool_:
-        fix = f"compare it first, as in {name} != 0"
-        raise TypeError(f"{function}: {name} must be bool, got dtype {array.dtype}; {fix}")
+        raise TypeError(f"{function}: {name} must be bool, got dtype {array.dtype}; compare it, as in {name} != 0")
     if not array.ndim:
         raise ValueError(f"{function}: {name} has no axes; give an array with an axis for each pooled axis")
     if not array.any():
@@ -193,44 +179,32 @@ def make_footprint(cells: Any, function: str = "footprint", name: str = "cells")
 
 
 def make_windows(
-    function: str,
-    shape: Sequence[int],
-    kernel_size: Bins | Whole | Footprint,
-    stride: Sizes | None,
-    padding: Padding,
-    dilation: Sizes,
-    ceil_mode: bool,
-    axis: Axes | None,
-    name: str = "kernel_size",
-    remedies: Sequence[str] = ("padding", "ceil_mode"),
+    function: str, shape: Sequence[int], given: Sequence[Any], name: str, remedies: Sequence[str]
 ) -> Window:
-    """Parse the size arguments of a windowed pool with a value in place of sizes, as `make_window` parses sizes."""
+    """Parse sizes as `make_window` does, with a value of `VALUES` in place of kernel_size."""
+    kernel_size, *others, axis = given
     if isinstance(kernel_size, Footprint):
-        box = kernel_size.shape
-        window = make_window(function, shape, box, stride, padding, dilation, ceil_mode, axis, name, remedies)
+        window = make_window(function, shape, (kernel_size.shape, *others, axis), name, remedies)
+        if kernel_size.held.all():
+            return window
         if axis is not None:
             # Its axes in the order of the array's own.
-            kernel_size = kernel_size.in_order(np.argsort(pooled_axes(function, shape, axis)).tolist())
-        return window if kernel_size.is_full else FootprintWindow(window.axes, footprint=kernel_size)
-    arguments: tuple[tuple[str, Any, Any], ...] = (
-        ("stride", stride, None),
-        ("padding", padding, 0),
-        ("dilation", dilation, 1),
-        ("ceil_mode", ceil_mode, False),
-    )
-    for argument, given, default in arguments:
-        if type(given) is not type(default) or given != default:
+            order = np.argsort(pooled_axes(function, shape, axis))
+            kernel_size = Footprint.of(kernel_size.held.transpose(order))
+        return FootprintWindow(window.axes, footprint=kernel_size)
+    arguments = ("stride", "padding", "dilation", "ceil_mode")
+    for argument, value, default in zip(arguments, others, (None, 0, 1, False), strict=True):
+        if type(value) is not type(default) or value != default:
             raise ValueError(
-                f"{function}: {argument} {given!r} places windows of one size, but kernel_size {kernel_size} places "
+                f"{function}: {argument} {value!r} places windows of one size, but kernel_size {kernel_size} places "
                 f"its own; leave {argument} out"
             )
-    if isinstance(kernel_size, Bins):
-        numbers = kernel_size.sizes
-        one_for_all = numbers[0] if len(numbers) == 1 and axis is not None else None
-        return make_bins(function, shape, numbers if one_for_all is None else one_for_all, axis, "kernel_size")
-    if axis is None:
+    if isinstance(kernel_size, Whole) and axis is None:
         raise ValueError(f"{function}: kernel_size whole needs axis; name the pooled axes, as in axis=(-2, -1)")
-    return make_bins(function, shape, 1, pooled_axes(function, shape, axis), "kernel_size")
+    numbers: Any = (1,) if isinstance(kernel_size, Whole) else kernel_size.sizes
+    # A single int applies to every axis that is named.
+    numbers = numbers if axis is None or len(numbers) > 1 or numbers[0] is None else numbers[0]
+    return make_bins(function, shape, numbers, axis, "kernel_size")
 
 
 @dataclass(frozen=True)
@@ -257,38 +231,39 @@ class FootprintWindow(Window):
         return FootprintWindow(super().holders().axes, footprint=self.footprint.mirrored())
 
     def counts(self, rank: int, *, padding: bool) -> Any:
-        counts = self._counts_of_kinds([padding for _ in self.axes])
-        return int(counts.flat[0]) if (counts == counts.flat[0]).all() else self._of_windows(counts, rank)
+        counts = self._counts_of_kinds(padding).astype(np.int32)
+        if (counts == counts.flat[0]).all():
+            return int(counts.flat[0])
+        kinds = tuple(axis.kind(rank) for axis in self.axes)
+        on_device = any(isinstance(each, jax.Array) for each in kinds)
+        return jnp.asarray(counts).at[kinds].get(mode="clip") if on_device else counts[kinds]
 
     def possible_counts(self) -> tuple[int, ...]:
-        return tuple(np.unique(self._counts_of_kinds([False for _ in self.axes])).tolist())
+        return tuple(np.unique(self._counts_of_kinds(False)).tolist())
 
-    def _counts_of_kinds(self, padding: Sequence[bool]) -> np.ndarray:
-        """The cells in one window of each kind that are real or, along axes with `padding`, declared."""
+    # What differs between windows does so near the ends of an axis. So it is computed in NumPy for one of each kind,
+    # and looked up on the device by the number of the kind.
+
+    def _counts_of_kinds(self, padding: bool) -> np.ndarray:
+        """The cells in one window of each kind that are real or, with `padding`, in the declared padding."""
         total = self.footprint.held.astype(np.int64)
-        for axis, declared in zip(self.axes, padding, strict=True):
-            total = np.tensordot(total, _present(axis, padding=declared).astype(np.int64), (0, 0))
+        for axis in self.axes:
+            low, high = (axis.low, axis.high) if padding else (0, 0)
+            # At each offset (rows) of each kind of window (columns).
+            cells = np.arange(axis.kernel)[:, None] * axis.dilation + axis.start(axis.kinds())
+            present = (cells >= -low) & (cells < axis.size + high)
+            total = np.tensordot(total, present.astype(np.int64), (0, 0))
         return total
 
     def covered(self, rank: int) -> tuple[Any, ...]:
         covered = np.zeros([axis.size for axis in self.axes], bool)
         for offsets in np.argwhere(self.footprint.held).tolist():
             covered[tuple(axis.cells_at(offset) for axis, offset in zip(self.axes, offsets, strict=True))] = True
-        shape = [1] * rank
-        for axis in self.axes:
-            shape[axis.axis] = axis.size
-        return () if covered.all() else (covered.reshape(shape),)
-
-    def _of_windows(self, values: np.ndarray, rank: int) -> Any:
-        """The values of all windows, from those of each kind along the pooled axes."""
-        number: Any = 0
-        for axis, kinds in zip(self.axes, values.shape, strict=True):
-            number = number * kinds + axis.kind(rank)
-        table = values.ravel().astype(np.int32)
-        return jnp.take(table, number, mode="clip") if isinstance(number, jax.Array) else table[number]
+        sizes = {axis.axis: axis.size for axis in self.axes}
+        return () if covered.all() else (covered.reshape([sizes.get(axis, 1) for axis in range(rank)]),)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
-        counts = self._counts_of_kinds([axis.extension is not None for axis in self.axes])
+        counts = self._counts_of_kinds(False)
         if not counts.all():
             kinds = np.unravel_index(np.argmin(counts), counts.shape)
             place = tuple(int(axis.kinds()[kind]) for axis, kind in zip(self.axes, kinds, strict=True))
@@ -296,14 +271,3 @@ class FootprintWindow(Window):
                 f"{function}: window {place} along axes {self.pooled_axes} holds only padding with kernel_size "
                 f"{self.footprint}; {fix}"
             )
-
-
-# What differs between windows does so near the ends of an axis. So it is computed in NumPy for one of each kind, and
-# looked up on the device by the number of the kind.
-
-
-def _present(axis: WindowAxis, *, padding: bool) -> np.ndarray:
-    """Whether the cell at each offset (rows) of each kind of window (columns) is real or, with `padding`, declared."""
-    cells = np.arange(axis.kernel)[:, None] * axis.dilation + axis.start(axis.kinds())
-    low, high = (axis.low, axis.high) if padding else (0, 0)
-    return (cells >= -low) & (cells < axis.size + high)

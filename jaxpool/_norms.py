@@ -12,11 +12,11 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._average import cells_counted, divide
-from jaxpool._call import Call, core, keep_axes, over_whole_axes, padding_counts, sliding, widened
-from jaxpool._checks import Rule, check_least, check_parameter
+from jaxpool._call import Call, binned, core, keep_axes, padding_counts, sliding, widened
+from jaxpool._checks import Rule, check_not_negative, check_parameter
 from jaxpool._extremes import extremes
 from jaxpool._jax.linear_map import custom_rule, is_symbolic_zero, with_rule
-from jaxpool._kernels import KernelSize
+from jaxpool._kernels import KernelSize, whole
 from jaxpool._sizes import Axes, Padding, Sizes
 from jaxpool._window import Window
 from jaxpool._windows.choices import reduce_windows
@@ -176,10 +176,12 @@ def global_gem_pool(
 
     Source: Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2018.
     """
-    call = over_whole_axes("global_gem_pool", x, axis, where, rule)
-    least = check_least("global_gem_pool", "eps", eps)
-    means = _means("global_gem_pool", call, norm_type, True, least, rule)
-    return keep_axes("global_gem_pool", means, call[2], keepdims)
+    function = "global_gem_pool"
+    call = binned(function, x, whole, axis, where, rule)
+    fix, kind = "use None for no bound", "a Python number or None"
+    least = None if eps is None else check_not_negative(function, "eps", eps, fix, kind)
+    means = _means(function, call, norm_type, True, least, rule)
+    return keep_axes(function, means, call[2], keepdims)
 
 
 def _means(

@@ -1,8 +1,5 @@
 """The size arguments of pooling functions as they are given: ints, or one entry per axis, the axes, and the padding.
 
-Every error is a TypeError or ValueError, raised while the program is traced, that names the function, the argument,
-what was given and what is allowed.
-
 The padding is given as amounts, or by words that say how many cells are added to an axis and whether they are copies.
 "VALID" adds no cells; "SAME" and "SAME_LOWER" add enough for ⌈n/stride⌉ windows along n cells. With "CAUSAL" a window
 ends at its cell, and with "SEMICAUSAL" with the stride that starts there, so that later cells do not matter. "WRAP",
@@ -13,6 +10,7 @@ size at a stride of 1, or by given amounts.
 import operator
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal, cast
 
 import jax
@@ -20,7 +18,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpool._checks import check_no_mask
+from jaxpool._checks import check_no_mask, check_number, check_static
 
 Sizes = int | Sequence[int]
 # Axes by their numbers, or a letter for every axis of the array.
@@ -37,15 +35,10 @@ OutputSizes = int | Sequence[int | None]
 Ratios = float | Sequence[float]
 
 # The words for copies of the array's own cells, and all words.
-EXTENSIONS = ("WRAP", "REFLECT", "SYMMETRIC", "EDGE")
+EXTENSIONS = ("WRAP", "SYMMETRIC", "REFLECT", "EDGE")
 PADDING_WORDS = ("VALID", "SAME", "SAME_LOWER", "CAUSAL", "SEMICAUSAL", *EXTENSIONS)
-PADDINGS = (
-    "an int, ints per axis, (low, high) pairs per axis, 'VALID', 'SAME', 'SAME_LOWER', 'CAUSAL', 'SEMICAUSAL', 'WRAP', "
-    "'SYMMETRIC', 'REFLECT' or 'EDGE'"
-)
+PADDINGS = f"an int, ints per axis, (low, high) pairs per axis, {', '.join(map(repr, PADDING_WORDS[:-1]))} or 'EDGE'"
 SEQUENCES = (Sequence, np.ndarray, jax.Array)
-# The most cells that int32 can number along an axis, or count in a window.
-MOST_CELLS = 2**31 - 1
 
 
 def axes_and_sizes(
@@ -58,10 +51,7 @@ def axes_and_sizes(
     *,
     none_allowed: bool = False,
 ) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """The pooled axes, counted from 0, and the sizes `given` for them under `name`, in the order given.
-
-    `array` is the caller's name for the array of this shape. With `none_allowed` a size may be None.
-    """
+    """The pooled axes of the array of this name, counted from 0, and the sizes `given` for them, in the order given."""
     ndim = len(shape)
     axes = None if axis is None else pooled_axes(function, shape, axis, array)
     if axes is None and is_scalar(given):
@@ -91,11 +81,13 @@ def check_pooled_axis(function: str, axis: int, size: Any) -> None:
         raise TypeError(f"{function}: axis {axis} has the symbolic size {size}; a pooled axis needs a known size")
     if size == 0:
         raise ValueError(f"{function}: axis {axis} is pooled but has no cells; pool arrays with at least one cell")
-    if size > MOST_CELLS:
-        raise ValueError(
-            f"{function}: axis {axis} is pooled and has {size} cells, but int32 numbers {MOST_CELLS} at most; pool the "
-            f"array in parts"
-        )
+    check_int32(function, f"axis {axis} is pooled and has", size)
+
+
+def check_int32(function: str, holder: str, cells: int, fix: str = "pool the array in parts") -> None:
+    """Raise if there are more cells than int32 can number or count; `holder` says what has them."""
+    if cells > 2**31 - 1:
+        raise ValueError(f"{function}: {holder} {cells} cells, but int32 indices number {2**31 - 1} at most; {fix}")
 
 
 def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x") -> tuple[int, ...]:
@@ -111,10 +103,8 @@ def pooled_axes(function: str, shape: Sequence[int], axis: Axes, array: str = "x
     for a in axes:
         if not -ndim <= a < ndim:
             allowed = f"; allowed are {-ndim} to {ndim - 1}" if ndim else ""
-            raise ValueError(
-                f"{function}: axis {a} is out of range for {array} with {_counted(ndim, 'axis')} {tuple(shape)}"
-                f"{allowed}"
-            )
+            given = f"{function}: axis {a} is out of range for {array} with"
+            raise ValueError(f"{given} {_counted(ndim, 'axis')} {tuple(shape)}{allowed}")
     positions = tuple(a % ndim for a in axes)
     if len(set(positions)) < len(positions):
         raise ValueError(f"{function}: axis {axes} names an axis of {array} {tuple(shape)} twice; name each axis once")
@@ -134,9 +124,8 @@ def letters_meant(axis: str, ndim: int) -> str:
     if word in ("FIRST", "LAST"):
         spatial = "DHW"[5 - ndim :] if 3 <= ndim <= 5 else "HW"
         return f"N{spatial}C" if word == "LAST" else f"NC{spatial}"
-    return (
-        "".join(word[0] for word in words).replace("B", "N") if len(words) > 1 and all(map(str.isalpha, words)) else ""
-    )
+    is_spaced = len(words) > 1 and all(map(str.isalpha, words))
+    return "".join(word[0] for word in words).replace("B", "N") if is_spaced else ""
 
 
 def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -> tuple[int, ...]:
@@ -161,9 +150,7 @@ def _lettered_axes(function: str, shape: Sequence[int], axis: str, array: str) -
         raise ValueError(f"{given} would pool axis {letters.index('B')}, B, of {of_array}; {fix}, as {why}")
     axes = tuple(number for number, letter in enumerate(letters) if letter not in "NC")
     if not axes:
-        raise ValueError(
-            f"{given} leaves no axis of {of_array} to pool, as N and C are not; use other letters, as in 'NWC'"
-        )
+        raise ValueError(f"{given} leaves no axis of {of_array} to pool, as N and C are not; use others, as in 'NWC'")
     return axes
 
 
@@ -178,25 +165,20 @@ def sizes(
 def ratios(function: str, name: str, given: Ratios, count: int) -> tuple[float, ...]:
     """One float between 0 and 1 for each of `count` axes."""
     entries: tuple[Any, ...] = (given,) * count if is_scalar(given) else entries_of(function, name, given, count, 0.5)
-    for one in entries:
-        check_no_mask(function, name, one)
-        if isinstance(one, jax.core.Tracer):
-            raise TypeError(f"{function}: {name} must be a Python float, got a traced value; sizes are static")
-        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, float, np.integer, np.floating)):
-            raise TypeError(f"{function}: {name} must be a float, got {one!r} of type {type(one).__name__}")
-        if not 0 < one < 1:
-            raise ValueError(f"{function}: {name} must be between 0 and 1, got {one}; write 0.5 for half the cells")
-    return tuple(float(one) for one in entries)
+    words, fix, kind = "between 0 and 1", "write 0.5 for half the cells", "a Python float"
+    return tuple(check_number(function, name, one, lambda ratio: 0 < ratio < 1, words, fix, kind) for one in entries)
 
 
 def entries_of(function: str, name: str, given: Any, count: int | None, example: float = 2) -> tuple[Any, ...]:
     """The entries of a sequence of numbers, of the type of `example`; `count` of them unless it is None."""
     number, one = type(example).__name__, f"{'an' if isinstance(example, int) else 'a'} {type(example).__name__}"
     check_no_mask(function, name, given)
-    axes = given.ndim if isinstance(given, (np.ndarray, jax.Array)) else 1
-    if isinstance(given, str) or not isinstance(given, SEQUENCES) or axes > (2 if name == "padding" else 1):
-        if name == "padding":
-            raise TypeError(f"{function}: padding must be {PADDINGS}, got {_shown(given)}")
+    axes, is_padding = getattr(given, "ndim", 1), name == "padding"
+    if isinstance(given, str) or not isinstance(given, SEQUENCES) or axes > (2 if is_padding else 1):
+        shown = type(given).__name__ if hasattr(given, "__jax_array__") else repr(given)
+        shown = f"an array of shape {given.shape}" if isinstance(given, (jax.Array, np.ndarray)) else shown
+        if is_padding:
+            raise TypeError(f"{function}: padding must be {PADDINGS}, got {shown}")
         fix = f"write it as in {name}={'(-2, -1)' if name == 'axis' else (example, example)}"
         if isinstance(given, str) and given.upper() in PADDING_WORDS:
             fix = f"write padding={given.upper()!r}"
@@ -204,15 +186,14 @@ def entries_of(function: str, name: str, given: Any, count: int | None, example:
             fix = "write jaxpool.whole"
         elif name == "kernel_size" and getattr(given, "dtype", None) == np.bool_:
             fix = "write kernel_size=jaxpool.footprint(cells) for windows of the cells that are True"
-        raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {_shown(given)}; {fix}")
+        raise TypeError(f"{function}: {name} must be {one} or a sequence of {number}s, got {shown}; {fix}")
     entries = tuple(given)
     if not entries:
         raise ValueError(f"{function}: {name} () is empty; give one entry per pooled axis")
     if count is not None and len(entries) != count:
         pooled = "axis is" if count == 1 else "axes are"
         fix = f"give one {number} for all axes or {_counted(count, 'entry')}"
-        if name == "padding":
-            fix += _paddings_like(entries, count)
+        fix += _paddings_like(entries, count) if is_padding else ""
         raise ValueError(
             f"{function}: {name} {entries} has {_counted(len(entries), 'entry')} but {count} {pooled} pooled; {fix}"
         )
@@ -233,35 +214,22 @@ def _counted(number: int, one: Literal["axis", "entry"]) -> str:
     return f"{number} {one if number == 1 else {'axis': 'axes', 'entry': 'entries'}[one]}"
 
 
-def _shown(given: Any) -> str:
-    if isinstance(given, (jax.Array, np.ndarray)):
-        return f"an array of shape {given.shape}"
-    return type(given).__name__ if hasattr(given, "__jax_array__") else repr(given)
-
-
 def is_scalar(given: Any) -> bool:
     return isinstance(given, (int, float, np.generic, np.ndarray, jax.Array)) and np.ndim(given) == 0
 
 
 def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
-    check_no_mask(function, name, given)
-    if isinstance(given, jax.core.Tracer):
-        # For an entry such as levels[0], the argument that contains it.
-        argument = name.partition("[")[0]
-        raise TypeError(
-            f"{function}: {name} must be a Python int, got a traced value; sizes must be known while tracing, so pass "
-            f"them as static arguments (jax.jit(..., static_argnames={argument!r}))"
-        )
-    if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
+    check_static(function, name, given, "a Python int")
+    value = None
+    with suppress(TypeError):
+        # Not True, which Python takes for an int.
+        value = None if isinstance(given, bool) else operator.index(given)
+    if value is None:
         if isinstance(given, jax.Array) and jnp.issubdtype(given.dtype, jax.dtypes.prng_key):
             raise TypeError(f"{function}: {name} must be an int, got a key of jax.random; write key=key")
         whole = f"write {int(given)}, or " if isinstance(given, float) and given.is_integer() else ""
         fix = f"; {whole}divide with //" if isinstance(given, (float, np.floating)) else ""
         raise TypeError(f"{function}: {name} must be an int, got {given!r} of type {type(given).__name__}{fix}")
-    try:
-        value = operator.index(given)
-    except TypeError:
-        raise TypeError(f"{function}: {name} must be an int, got {given!r}") from None
     if least is not None and value < least:
         raise ValueError(f"{function}: {name} must be at least {least}, got {value}")
     return value
@@ -269,55 +237,51 @@ def integer(function: str, name: str, given: Any, *, least: int | None) -> int:
 
 # The names of words elsewhere.
 _SYNONYMS = {"CIRCULAR": "WRAP", "REPLICATE": "EDGE", "NEAREST": "EDGE", "MIRROR": "REFLECT"}
-
-
-# A word that determines the cells below and above an axis, or these amounts, or a word for copies with amounts.
-AxisPadding = tuple[str | None, tuple[int, int] | None]
+# A word, and the cells below and above an axis if they are given.
+AxisPadding = tuple[str, tuple[int, int] | None]
 
 
 def paddings(function: str, padding: Padding, count: int) -> tuple[AxisPadding, ...]:
     """The padding of each of `count` axes."""
-    if isinstance(padding, str):
-        return ((_word(function, padding), None),) * count
-    entries = (padding,) * count if is_scalar(padding) else entries_of(function, "padding", padding, count)
+    is_one = isinstance(padding, str) or is_scalar(padding)
+    entries = (padding,) * count if is_one else entries_of(function, "padding", padding, count)
     return tuple(_of_axis(function, entry) for entry in entries)
 
 
-def cells_added(word: str | None, size: int, extent: int, stride: int) -> tuple[int, int]:
-    """The cells that a word adds below and above an axis of `size` cells, for windows of this extent and stride."""
-    if word in EXTENSIONS:
-        return (extent - 1) // 2, extent // 2
-    if word in ("CAUSAL", "SEMICAUSAL"):
-        low = extent - 1 if word == "CAUSAL" else max(extent - stride, 0)
-        return low, extent - 1 - low
-    total = 0 if word == "VALID" else max((-(-size // stride) - 1) * stride + extent - size, 0)
-    half = total // 2
-    return (total - half, half) if word == "SAME_LOWER" else (half, total - half)
+def cells_added(padding: AxisPadding, size: int, extent: int, stride: int) -> tuple[int, int, str | None]:
+    """The cells added below and above an axis, and the word for copies, for windows of this extent and stride."""
+    word, amounts = padding
+    same, before = max((-(-size // stride) - 1) * stride + extent - size, 0), max(extent - stride, 0)
+    of_words = {
+        "VALID": (0, 0),
+        "SAME": (same // 2, same - same // 2),
+        "SAME_LOWER": (same - same // 2, same // 2),
+        "CAUSAL": (extent - 1, 0),
+        "SEMICAUSAL": (before, extent - 1 - before),
+    }
+    low, high = amounts or of_words.get(word, ((extent - 1) // 2, extent // 2))
+    # Copies of no cells, as for windows of one cell, make no difference.
+    return low, high, word if word in EXTENSIONS and (low or high) else None
 
 
 def _of_axis(function: str, entry: Any) -> AxisPadding:
-    if isinstance(entry, str) and _known(entry) is not None:
+    if isinstance(entry, str):
         return _word(function, entry), None
-    if isinstance(entry, Sequence) and not isinstance(entry, str) and entry and isinstance(entry[0], str):
-        word = _word(function, entry[0])
-        if word not in EXTENSIONS:
-            raise ValueError(
-                f"{function}: padding entry {entry!r}: {word!r} itself says how many cells it adds; write {word!r}, or "
-                f"its amounts alone"
-            )
-        if len(entry) != 2:
-            raise ValueError(
-                f"{function}: padding entry {entry!r} must be a word and its amounts, an int or a (low, high) pair, as "
-                f"in {(word, (2, 1))}"
-            )
-        return word, _amounts(function, entry[1])
-    return None, _amounts(function, entry)
+    if not (isinstance(entry, Sequence) and entry and isinstance(entry[0], str)):
+        return "VALID", _amounts(function, entry)
+    word = _word(function, entry[0])
+    start = f"{function}: padding entry {entry!r}"
+    if word not in EXTENSIONS:
+        raise ValueError(f"{start}: {word!r} itself says how many cells it adds; write {word!r}, or its amounts alone")
+    if len(entry) != 2:
+        raise ValueError(f"{start} must be a word and its amounts, an int or a pair, as in {(word, (2, 1))}")
+    return word, _amounts(function, entry[1])
 
 
 def _amounts(function: str, given: Any) -> tuple[int, int]:
     pair: Any = (given, given) if is_scalar(given) else given
     if isinstance(pair, str) or not isinstance(pair, SEQUENCES):
-        raise TypeError(f"{function}: padding entry {given!r} must be an int or a (low, high) pair, or a known word")
+        raise TypeError(f"{function}: padding entry {given!r} must be an int or a (low, high) pair")
     pair = tuple(integer(function, "padding", one, least=0) for one in pair)
     if len(pair) != 2:
         raise ValueError(f"{function}: padding entry {pair} must be an int or a (low, high) pair")
@@ -326,31 +290,8 @@ def _amounts(function: str, given: Any) -> tuple[int, int]:
 
 def _word(function: str, given: str) -> str:
     """The word in upper case, or raise if there is none."""
-    word = _known(given)
-    if word is not None and word == given.upper():
+    word = given.upper()
+    if word in PADDING_WORDS:
         return word
-    fix = f"use {PADDINGS}" if word is None else f"write padding={word!r}"
+    fix = f"write padding={_SYNONYMS[word]!r}" if word in _SYNONYMS else f"use {PADDINGS}"
     raise ValueError(f"{function}: padding {given!r} is unknown; {fix}")
-
-
-def _known(given: str) -> str | None:
-    """The word that is meant; None if there is none."""
-    word = _SYNONYMS.get(given.upper(), given.upper())
-    return word if word in PADDING_WORDS else None
-
-
-def copied_cells(positions: Any, size: int, word: str) -> Any:
-    """The cells of an axis of this size that its extension holds at these positions, counted from the first cell.
-
-    Outside, cells continue from the other end ("WRAP"), repeat the outermost one ("EDGE"), or are mirrored repeatedly,
-    with the outermost one ("SYMMETRIC") or without it ("REFLECT"). Positions are a NumPy or JAX array.
-    """
-    if word == "WRAP":
-        return positions % size
-    if word == "EDGE":
-        return positions.clip(0, size - 1)
-    last = size - 1
-    if word == "SYMMETRIC":
-        # The distance from the middle of a period, in half cells: both cells beside it have 1.
-        return last - abs(2 * size - 1 - 2 * (positions % (2 * size))) // 2
-    return last - abs(last - positions % max(1, 2 * last))

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from jaxpool._checks import check_array, check_indices
 from jaxpool._jax.linear_map import LinearMap, apply_linear_map
 from jaxpool._sharding import evaluate_sharded
-from jaxpool._sizes import Axes, Sizes, axes_and_sizes
+from jaxpool._sizes import Axes, Sizes, axes_and_sizes, check_int32
 
 
 def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axis: Axes | None = None) -> jax.Array:
@@ -59,11 +59,7 @@ def max_unpool(values: ArrayLike, indices: ArrayLike, output_size: Sizes, *, axi
     axes, sizes = axes_and_sizes(function, array.shape, "output_size", output_size, axis, "values")
     _check_sizes(array.shape, axes, sizes, is_named=axis is not None)
     cells = math.prod(sizes) + math.prod(array.shape[a] for a in axes)
-    if cells > 2**31 - 1:
-        raise ValueError(
-            f"{function}: output_size {sizes} and the values {array.shape} hold {cells} cells, but int32 indices "
-            f"number 2147483647 at most; unpool the array in parts"
-        )
+    check_int32(function, f"output_size {sizes} and the values {array.shape} hold", cells, "unpool the array in parts")
     axes, sizes = zip(*sorted(zip(axes, sizes, strict=True)), strict=True)
     shape = list(array.shape)
     for a, size in zip(axes, sizes, strict=True):

@@ -12,7 +12,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jaxpool._call import core, padding_counts, sliding, widened
-from jaxpool._checks import Rule, check_number
+from jaxpool._checks import Rule, check_not_negative
 from jaxpool._jax.linear_map import custom_rule, with_rule
 from jaxpool._kernels import KernelSize
 from jaxpool._sizes import Axes, Padding, Sizes
@@ -140,11 +140,8 @@ def _pool(
 ) -> jax.Array:
     include_pad, only_padding = padding_counts(function, count_include_pad)
     array, mask, window = sliding(function, x, sizes, where, rule, only_padding=only_padding)
-    if correction is None:
-        raise TypeError(f"{function}: correction must be a Python number, got None; use 0 for the variance itself")
-    words = "finite and not negative"
-    number = check_number(function, "correction", correction, lambda number: number >= 0, words, "; use 0 or 1")
-    return _variances(array, mask, window, include_pad, number or 0.0, function == "std_pool", rule)
+    number = check_not_negative(function, "correction", correction, "use 0 or 1", "a Python number")
+    return _variances(array, mask, window, include_pad, number, function == "std_pool", rule)
 
 
 # Notation: x(i) the n cells of one window, c the correction, C one of the cells, R the mean of the cells less C, e(i) =

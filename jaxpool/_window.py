@@ -1,13 +1,10 @@
 """The geometry of fixed windows and of bins, and the errors of impossible sizes.
 
 A `Window` describes how a kernel slides along the pooled axes of one array shape. It is frozen and hashable, so it can
-be a static argument of compiled functions, and it holds the output-shape formula and the errors about sizes. All sizes
-are in cells, which are numbered from the first real one of an axis: padding is below 0 and from `size` upwards.
-
-In adaptive pooling axes are cut into a given number of bins, whose sizes may differ by one or two cells. Bin i of m,
-along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m). If m divides n these are plain windows;
-otherwise neighbours sometimes share a cell, which a `BinAxis` describes. Everything is computed in Python and NumPy
-integers: floating point would put cells into the wrong bin.
+be a static argument of compiled functions. Cells are numbered from the first real one of an axis: padding is below 0
+and from `size` upwards. Bin i of m, along n cells, holds the cells u with floor(i·n/m) ≤ u < ceil((i+1)·n/m). If m
+divides n these are plain windows; otherwise neighbours sometimes share a cell, which a `BinAxis` describes. Everything
+is computed in integers: floating point would put cells into the wrong bin.
 """
 
 import math
@@ -22,19 +19,7 @@ import numpy as np
 from jax import lax
 
 from jaxpool._checks import check_flag
-from jaxpool._sizes import (
-    EXTENSIONS,
-    MOST_CELLS,
-    Axes,
-    OutputSizes,
-    Padding,
-    Sizes,
-    axes_and_sizes,
-    cells_added,
-    channels_last,
-    paddings,
-    sizes,
-)
+from jaxpool._sizes import Axes, OutputSizes, axes_and_sizes, cells_added, channels_last, check_int32, paddings, sizes
 
 # The longest axis of which the program holds tables.
 MOST_IN_TABLE = 1024
@@ -42,10 +27,7 @@ MOST_IN_TABLE = 1024
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """One pooled axis: `size` cells, and the windows that slide along them.
-
-    With a word for `extension`, explained in `_sizes`, its padding holds copies of its cells.
-    """
+    """One pooled axis: `size` cells, and the windows along them; with a word for `extension` its padding is copies."""
 
     axis: int
     size: int
@@ -57,9 +39,6 @@ class WindowAxis:
     output: int
     extension: str | None = None
 
-    # Whether the windows are bins, whose sizes may differ.
-    is_bins: ClassVar[bool] = False
-
     @property
     def extent(self) -> int:
         """Cells from the first to the last cell of a window, including the gaps of dilation."""
@@ -69,11 +48,6 @@ class WindowAxis:
     def overhang(self) -> int:
         """Cells that the last window needs above the real ones; negative if real cells are left over."""
         return (self.output - 1) * self.stride + self.extent - self.low - self.size
-
-    @property
-    def is_full(self) -> bool:
-        """Whether all cells of all windows are real."""
-        return not self.low and self.overhang <= 0
 
     def start(self, window: Any) -> Any:
         """The number of the first cell of these windows; negative in the low padding."""
@@ -89,26 +63,22 @@ class WindowAxis:
 
     def starts(self, rank: int) -> Any:
         """The number of the first cell of each window, along this axis of an array of `rank` axes."""
-        return self.start(self._numbers(self.output, rank))
+        return self.start(self._numbers(self.output, rank)).astype(np.int32)
 
     def held_by(self, window: Any, *, padding: bool) -> Any:
         """The number of cells in these windows that are real or, with `padding`, in the declared padding."""
         low, high = (self.low, self.high) if padding else (0, 0)
         start = self.start(window)
-        first = _steps(-start - low, self.dilation) if self.low > low else 0
-        end = self.kernel
-        if self.overhang > high:
-            reached = _steps(self.size + high - start, self.dilation)
-            end = _of(reached).minimum(reached, self.kernel)
-        return _of(end - first).maximum(end - first, 0)
+        first, end = (_steps(cell - start, self.dilation) for cell in (-low, self.size + high))
+        of = _of(first)
+        return of.maximum(of.minimum(end, self.kernel) - first, 0)
 
     def counts(self, rank: int, *, padding: bool) -> Any:
         """The same for every window along this axis of an array of `rank` axes; an int if all have as many."""
-        if self.overhang <= (self.high if padding else 0) and (padding or not self.low):
-            return self.kernel
-        if self.output == 1:
-            return int(self.held_by(0, padding=padding))
-        return self.held_by(self._numbers(self.output, rank), padding=padding)
+        of_kinds = self.held_by(self.kinds(), padding=padding)
+        if (of_kinds == of_kinds[0]).all():
+            return int(of_kinds[0])
+        return self.held_by(self._numbers(self.output, rank), padding=padding).astype(np.int32)
 
     def kinds(self) -> np.ndarray:
         """The windows that meet padding, and one of those that do not: those beside it are like it."""
@@ -123,9 +93,8 @@ class WindowAxis:
 
     def _full(self) -> tuple[int, int]:
         """The first window without low padding, and the first one behind it that reaches beyond the real cells."""
-        before = min(-(-self.low // self.stride), self.output)
-        after = (self.size - self.extent + self.low) // self.stride + 1
-        return before, min(max(before, after), self.output)
+        before = self.first_from(0)
+        return before, max(before, self.first_from(self.size - self.extent + 1))
 
     def covered(self, rank: int) -> Any:
         """Which cells windows hold, not those in gaps or left over, as in `starts`; True if they hold all."""
@@ -158,15 +127,22 @@ class WindowAxis:
         """0, 1, … along this axis of an array of `rank` axes."""
         return numbers([count if axis == self.axis else 1 for axis in range(rank)], self.axis)
 
+    def copied(self, positions: Any) -> Any:
+        """The cells that the extended axis holds at these positions, an array, as in `np.pad`."""
+        if self.extension == "WRAP":
+            return positions % self.size
+        if self.extension == "EDGE":
+            return positions.clip(0, self.size - 1)
+        # Places from the first cell to the last one and back.
+        last = 2 * self.size - (1 if self.extension == "SYMMETRIC" else 2)
+        places = positions % (last + 1 if self.extension == "SYMMETRIC" else max(1, last))
+        return _of(places).minimum(places, last - places)
+
     def along(self, values: Any, rank: int) -> Any:
         """One value per window or cell of this axis, in a shape that broadcasts against an array of `rank` axes."""
         shape = [1] * rank
         shape[self.axis] = -1
         return values.reshape(shape)
-
-    def after_padding(self) -> "WindowAxis":
-        """The same windows, on the axis that already has the declared padding."""
-        return replace(self, size=self.low + self.size + self.high, low=0, high=0, extension=None)
 
 
 # What there is to know of all windows is computed from their numbers: in NumPy, as tables in the program, along short
@@ -188,9 +164,7 @@ def _of(array: Any) -> Any:
 
 def _steps(distance: Any, step: int) -> Any:
     """How many steps it takes to cover at least this distance, 0 if it is negative."""
-    reach = _of(distance).maximum(distance, 0) + (step - 1)
-    # In one instruction, as it is not negative.
-    return lax.div(reach, np.int32(step)) if isinstance(reach, jax.Array) else reach // step
+    return (_of(distance).maximum(distance, 0) + step - 1) // step
 
 
 @dataclass(frozen=True)
@@ -233,19 +207,9 @@ class Window:
         return any(axis.low or axis.high for axis in self.axes)
 
     @property
-    def is_extended(self) -> bool:
-        """Whether the padding of any axis holds copies of its cells."""
-        return any(axis.extension is not None for axis in self.axes)
-
-    @property
     def has_bins(self) -> bool:
         """Whether any axis has bins of unequal sizes."""
-        return any(axis.is_bins for axis in self.axes)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether there is only one window."""
-        return all(axis.output == 1 for axis in self.axes)
+        return any(isinstance(axis, BinAxis) for axis in self.axes)
 
     @property
     def tiles(self) -> bool:
@@ -269,13 +233,14 @@ class Window:
             axes.append(replace(axis, size=size, stride=1, output=axis.size, low=low, high=axis.extent - 1))
         return Window(tuple(axes))
 
-    def after_padding(self) -> "Window":
-        """The same windows, on the array that already has the declared padding."""
-        return replace(self, axes=tuple(a.after_padding() for a in self.axes))
-
-    def after_copies(self) -> "Window":
-        """The same windows, on the array that already has the copies; padding without copies remains."""
-        return replace(self, axes=tuple(a if a.extension is None else a.after_padding() for a in self.axes))
+    def after_padding(self, *, copies: bool = False) -> "Window":
+        """The same windows, on the array that already has the declared padding or, of `copies`, only that with them."""
+        axes = list(self.axes)
+        for number, axis in enumerate(axes):
+            if axis.extension or not copies:
+                size = axis.low + axis.size + axis.high
+                axes[number] = replace(axis, size=size, low=0, high=0, extension=None)
+        return replace(self, axes=tuple(axes))
 
     def output_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of the output for an array of this shape."""
@@ -287,13 +252,10 @@ class Window:
     @property
     def is_full(self) -> bool:
         """Whether all cells of all windows are real."""
-        return all(axis.is_full for axis in self.axes)
+        return not self.has_bins and all(not axis.low and axis.overhang <= 0 for axis in self.axes)
 
     def counts(self, rank: int, *, padding: bool) -> Any:
-        """Cells of each window that are real or, with `padding`, in the padding; an int if all windows have as many.
-
-        An array broadcasts against an output of `rank` axes.
-        """
+        """The same as for an axis, of windows."""
         return math.prod(axis.counts(rank, padding=padding) for axis in self.axes)
 
     def possible_counts(self) -> tuple[int, ...]:
@@ -309,14 +271,12 @@ class Window:
         return tuple(covered for covered in along if covered is not True)
 
     def check_no_window_of_padding(self, function: str, fix: str) -> None:
-        """Raise if some window holds no real cell and no copy of one, with the axis and the `fix` in the message."""
+        """Raise if some window holds no real cell, with the axis and the `fix` in the message."""
         for axis in self.axes:
-            if not (axis.low or axis.overhang > 0):
-                continue
             # Between a window that starts in the array and another there is a cell, unless dilation steps over it.
             ends = np.unique([0, min(axis.first_from(axis.size), axis.output - 1)])
             windows = ends if axis.dilation <= axis.size else axis.kinds()
-            counts = axis.held_by(windows, padding=axis.extension is not None)
+            counts = axis.held_by(windows, padding=False)
             if not counts.all():
                 raise ValueError(
                     f"{function}: window {int(windows[np.argmin(counts)])} along axis {axis.axis} holds only padding "
@@ -327,37 +287,28 @@ class Window:
     def check_positions_fit(self, function: str) -> None:
         """Raise if the pooled axes hold more cells than an int32 index can number."""
         pooled = tuple(axis.size for axis in self.axes)
-        if math.prod(pooled) > MOST_CELLS:
-            raise ValueError(
-                f"{function}: the pooled axes {pooled} hold {math.prod(pooled)} cells, but int32 indices number "
-                f"{MOST_CELLS} at most; pool the array in parts"
-            )
+        check_int32(function, f"the pooled axes {pooled} hold", math.prod(pooled))
 
     def check_counts_fit(self, function: str) -> None:
         """Raise if a window holds more cells than an int32 can count."""
-        if self.held > MOST_CELLS:
-            raise ValueError(
-                f"{function}: a window holds {self.held} cells, but masks and ranks are counted in int32, up to "
-                f"{MOST_CELLS}; pool the array in parts"
-            )
+        check_int32(function, "a masked or ranked window holds", self.held)
 
 
 def make_window(
     function: str,
     shape: Sequence[int],
-    kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Padding,
-    dilation: Sizes,
-    ceil_mode: bool,
-    axis: Axes | None,
+    given: Sequence[Any],
     name: str = "kernel_size",
     remedies: Sequence[str] = ("padding", "ceil_mode"),
+    *,
+    crops: bool = False,
 ) -> Window:
-    """Parse the size arguments that every fixed-window function shares; `function` names the caller.
+    """Parse the sizes `given` to a function: kernel_size, which it calls `name`, and the following arguments.
 
-    `name` is the caller's name for `kernel_size`; `remedies` are arguments of the caller that help if nothing fits.
+    `remedies` are its arguments that help if nothing fits. If it `crops`, a single window under `ceil_mode`, which may
+    be far larger than the array, lacks the offsets beyond the declared padding, whose cells count in no pool.
     """
+    kernel_size, stride, padding, dilation, ceil_mode, axis = given
     ceil_mode = check_flag(function, "ceil_mode", ceil_mode)
     axes, kernels = axes_and_sizes(function, shape, name, kernel_size, axis)
     count = len(axes)
@@ -365,70 +316,43 @@ def make_window(
     dilations = sizes(function, "dilation", dilation, count, least=1)
     pads = paddings(function, padding, count)
     made = []
-    for a, kernel, step, gap, (word, amounts) in zip(axes, kernels, strides, dilations, pads, strict=True):
+    for a, kernel, step, gap, pad in zip(axes, kernels, strides, dilations, pads, strict=True):
         size, extent = shape[a], gap * (kernel - 1) + 1
-        low, high = amounts or cells_added(word, size, extent, step)
-        if low + size + high > MOST_CELLS:
-            raise ValueError(
-                f"{function}: axis {a} has {low + size + high} cells with its padding ({low}, {high}), but int32 "
-                f"numbers {MOST_CELLS} at most; use less padding"
-            )
-        # A word that adds no cells, as for windows of one cell, makes no difference.
-        extension = word if word in EXTENSIONS and (low or high) else None
-        room = low + size + high - extent
+        low, high, extension = cells_added(pad, size, extent, step)
+        padded = low + size + high
+        check_int32(function, f"axis {a} with its padding {(low, high)} has", padded, "use less padding")
+        room = padded - extent
         output = (-(-room // step) if ceil_mode else room // step) + 1
-        if ceil_mode and (output - 1) * step >= low + size + (0 if extension is None else high):
+        if ceil_mode and (output - 1) * step >= (padded if extension else low + size):
             output -= 1
         if output < 1:
             spans = f"spans {extent} cells" + (f" with dilation {gap}" if gap > 1 else "")
-            padded, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
+            also, fix = (f" and {low + high} of padding", " or more padding") if "padding" in remedies else ("", "")
             if "ceil_mode" in remedies and not ceil_mode and -(-room // step) == 0:
                 fix += " or ceil_mode=True"
             # If a last axis that was not named is too short for a window, it is often that of the channels.
             if axis is None and count <= a == len(shape) - 1:
                 fix += f", or {channels_last(len(shape), count)} where channels are last"
             raise ValueError(
-                f"{function}: {name} {kernel} along axis {a} {spans} but the input has {size}{padded}; "
-                f"use a smaller window{fix}"
+                f"{function}: {name} {kernel} along axis {a} {spans} but the input has {size}{also}; use a "
+                f"smaller window{fix}"
             )
-        # A single window counts as one of a row without overlap, which is evaluated in one step.
-        made.append(WindowAxis(a, size, kernel, extent if output == 1 else step, gap, low, high, output, extension))
+        if output == 1:
+            # It counts as one of a row without overlap, which is evaluated in one step.
+            kernel = min(kernel, -(-padded // gap)) if crops else kernel
+            step = gap * (kernel - 1) + 1
+        made.append(WindowAxis(a, size, kernel, step, 1 if kernel == 1 else gap, low, high, output, extension))
     return Window(tuple(sorted(made, key=lambda one: one.axis)))
-
-
-def within_reach(window: Window) -> Window:
-    """The same windows without offsets that are beyond the declared padding, whose cells count in no pool.
-
-    Only a single window under `ceil_mode` has them, which may be far larger than the array.
-    """
-    axes = []
-    for axis in window.axes:
-        padded = axis.low + axis.size + axis.high
-        kernel = min(axis.kernel, -(-padded // axis.dilation)) if axis.output == 1 else axis.kernel
-        made = replace(axis, kernel=kernel, dilation=1 if kernel == 1 else axis.dilation)
-        axes.append(replace(made, stride=made.extent) if axis.output == 1 else made)
-    return replace(window, axes=tuple(axes))
 
 
 @dataclass(frozen=True)
 class BinAxis(WindowAxis):
-    """One axis in bins of unequal sizes: windows of `kernel` cells, the last of which are absent in a smaller bin.
-
-    `kernel` and `stride` are the size of the largest bin: on an array with a separate copy of each bin, `as_tiles`, the
-    bins are ordinary windows.
-    """
-
-    is_bins = True
+    """One axis in bins of unequal sizes: windows of `kernel` cells, the last of which are absent in a smaller bin."""
 
     @property
     def overhang(self) -> int:
         """No bin needs cells beyond the axis."""
         return 0
-
-    @property
-    def is_full(self) -> bool:
-        """A smaller bin lacks the last cell of the largest one."""
-        return False
 
     def start(self, window: Any) -> Any:
         """floor(i·size/bins), the first cell, for bins i, which are ints or a NumPy array."""
@@ -438,33 +362,22 @@ class BinAxis(WindowAxis):
         """ceil((i + 1)·size/bins), the first cell after them."""
         return -(-(window + 1) * self.size // self.output)
 
-    def first_from(self, cell: int) -> int:
-        """The first bin that starts at this cell or later, `output` if there is none."""
-        return min(max(0, -(-cell * self.output // self.size)), self.output)
-
-    def starts(self, rank: int) -> Any:
-        """The first cell of every bin: a table, as products of sizes may be too large for the device."""
-        return self.along(self.start(np.arange(self.output)).astype(np.int32), rank)
-
     def held_by(self, window: Any, *, padding: bool) -> Any:
         """The number of cells in these bins."""
         return self.end(window) - self.start(window)
-
-    def counts(self, rank: int, *, padding: bool) -> Any:
-        """The number of cells in each bin."""
-        return self.along(self.held_by(np.arange(self.output), padding=padding).astype(np.int32), rank)
 
     def kinds(self) -> np.ndarray:
         """All bins."""
         return np.arange(self.output)
 
+    def _numbers(self, count: int, rank: int) -> Any:
+        """The same in a table of int64, as products of sizes may be too large for the device."""
+        return self.along(np.arange(count), rank)
+
     def cells(self) -> Any:
         """The cells of each bin, of shape (bins, kernel); `size` where a bin has fewer."""
-        bins = np.arange(self.output)
-        starts, counts = (
-            each.astype(np.int32)[:, None] for each in (self.start(bins), self.held_by(bins, padding=False))
-        )
-        places = numbers((1, self.kernel), 1)
+        bins, places = np.arange(self.output)[:, None], numbers((1, self.kernel), 1)
+        starts, counts = (each.astype(np.int32) for each in (self.start(bins), self.held_by(bins, padding=False)))
         return _of(places).where(places < counts, starts + places, np.int32(self.size))
 
     def holders(self) -> tuple[Any, Any, Any]:
@@ -485,7 +398,7 @@ class BinAxis(WindowAxis):
         return of.minimum(bins, np.int32(self.output - 1)), held, of.where(held, places, np.int32(0))
 
     def as_tiles(self) -> WindowAxis:
-        """The bins as windows of one size, on an axis where they share no cells."""
+        """The bins as windows of one size, on an axis with a separate copy of each bin."""
         return WindowAxis(self.axis, self.output * self.kernel, self.kernel, self.stride, 1, 0, 0, self.output)
 
     def period(self) -> "BinAxis":
@@ -495,16 +408,13 @@ class BinAxis(WindowAxis):
 
 
 def make_bins(
-    function: str, shape: Sequence[int], output_size: OutputSizes, axis: Axes | None, name: str = "output_size"
+    function: str, shape: Sequence[int], given: OutputSizes, axis: Axes | None, name: str = "output_size"
 ) -> Window:
-    """Parse the size arguments of adaptive pooling; `function` names the caller.
-
-    `name` is the caller's name for `output_size`.
-    """
-    axes, bins = axes_and_sizes(function, shape, name, output_size, axis, none_allowed=True)
+    """Parse the numbers of bins `given` to a function as `name`, and its `axis`."""
+    axes, bins = axes_and_sizes(function, shape, name, given, axis, none_allowed=True)
     made = []
-    for a, given in zip(axes, bins, strict=True):
-        size, count = shape[a], shape[a] if given is None else given
+    for a, bins_or_none in zip(axes, bins, strict=True):
+        size, count = shape[a], bins_or_none or shape[a]
         # Bin i has ⌈(n + i·n mod m)/m⌉ cells, and of i·n mod m, a multiple of gcd(n, m), the largest is m - gcd(n, m).
         kernel = -(-(size + count - math.gcd(size, count)) // count)
         made.append((WindowAxis if size % count == 0 else BinAxis)(a, size, kernel, kernel, 1, 0, 0, count))

@@ -16,28 +16,25 @@ from jaxpool._sizes import letters_meant
 
 # An argument, and what others call it. Where a function has two of these arguments, the first is meant.
 RENAMED = {
-    "x": ("input", "inputs", "array", "image", "images"),
-    "where": ("mask",),
-    "key": ("rng", "seed"),
-    "axis": ("dim", "dims", "axes", "data_format"),
-    "keepdims": ("keepdim",),
-    "correction": ("ddof",),
-    "norm_type": ("p",),
-    "beta": ("temperature",),
-    "logits": ("scores",),
-    "q": ("quantile", "percentile"),
-    "boxes": ("rois",),
-    "element": ("size", "footprint", "structure", "kernel", "selem"),
-    "output_size": ("size", "target_shape"),
-    "blur_size": ("filt_size",),
-    "kernel_size": (
-        *("window_shape", "pool_size", "window", "kernel", "ksize", "size", "filt_size", "footprint"),
-        "window_dimensions",
-    ),
-    "stride": ("strides", "window_strides"),
-    "padding": ("pad",),
-    "dilation": ("dilations", "window_dilation"),
-    "ceil_mode": ("use_ceil",),
+    "x": "input inputs array image images",
+    "where": "mask",
+    "key": "rng seed",
+    "axis": "dim dims axes data_format",
+    "keepdims": "keepdim",
+    "correction": "ddof",
+    "norm_type": "p",
+    "beta": "temperature",
+    "logits": "scores",
+    "q": "quantile percentile",
+    "boxes": "rois",
+    "element": "size footprint structure kernel selem",
+    "output_size": "size target_shape",
+    "blur_size": "filt_size",
+    "kernel_size": "window_shape pool_size window kernel ksize size filt_size footprint window_dimensions",
+    "stride": "strides window_strides",
+    "padding": "pad",
+    "dilation": "dilations window_dilation",
+    "ceil_mode": "use_ceil",
 }
 # Whole arguments for what is given under some of these words, if it is an array.
 ARRAYS = {f"element {word}": f"{word} != 0" for word in ("footprint", "kernel", "selem")}
@@ -74,8 +71,7 @@ NAMES = {
     "lsepool": "write jaxpool.smooth_max_pool(x, 1.0, (2, 2)) for log-sum-exp, mellowmax_pool for log-mean-exp",
     "kmaxpool": "write jaxpool.top_k_pool(x, 2, (2, 2)), which sorts the k largest cells of each window",
     "blockreduce": "for full blocks write jaxpool.max_pool(x, (2, 2)) for np.max, jaxpool.avg_pool for np.mean",
-    "nn": "pools are functions, as in jaxpool.max_pool(x, (2, 2)); those of torch.nn.functional are in "
-    "jaxpool.compat.torch",
+    "nn": "pools are functions, as in jaxpool.max_pool(x, (2, 2)); jaxpool.compat.torch has those of PyTorch",
 }
 _FILTERS = {"median": "median_pool", "uniform": "avg_pool", "maximum": "max_pool", "minimum": "min_pool"}
 NAMES |= {
@@ -97,22 +93,20 @@ EXAMPLES = {
 }
 # The layouts that an array with this many axes may have.
 LAYOUTS = {2: ("TC", "HW"), 3: ("NTC", "NCT"), 4: ("NHWC", "NCHW"), 5: ("NDHWC", "NCDHW")}
-# Modules that are imported when they are first used, so that `import jaxpool` takes no longer.
-LAZY = {"jaxpool": ("compat",), "jaxpool.compat": ("equinox", "flax", "haiku", "keras", "torch")}
 
 
-def answer_names(module: str) -> None:
-    """Make a module answer names that it does not have, import those that are lazy, and list only its own."""
+def answer_names(module: str, *lazy: str) -> None:
+    """Make a module answer names that it does not have, list only its own, and import the lazy ones at first use."""
 
     def answer(name: str) -> Any:
-        if name in LAZY.get(module, ()):
+        if name in lazy:
             return import_module(f"{module}.{name}")
         message, fix = f"module {module!r} has no attribute {name!r}", name[0] != "_" and _name_meant(module, name)
         raise AttributeError(f"{message}; {fix}" if fix else message, name=name, obj=sys.modules[module])
 
     names = vars(sys.modules[module])
     names["__getattr__"] = answer
-    names["__dir__"] = lambda: sorted({*_own(module), *LAZY.get(module, ()), *(n for n in names if n[:2] == "__")})
+    names["__dir__"] = lambda: sorted({*_own(module), *lazy, *(n for n in names if n[:2] == "__")})
 
 
 def answer_calls(module: str) -> None:
@@ -127,12 +121,9 @@ def answer_calls(module: str) -> None:
 
 def _own(module: str) -> dict[str, Any]:
     """The public names of a module, without what it imports for itself."""
-
-    def home(value: Any) -> str:
-        return value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "")
-
-    names = vars(sys.modules[module])
-    return {name: one for name, one in names.items() if name[0] != "_" and home(one).startswith(module)}
+    names = {name: one for name, one in vars(sys.modules[module]).items() if name[0] != "_"}
+    homes = {name: getattr(one, "__module__", getattr(one, "__name__", "")) for name, one in names.items()}
+    return {name: one for name, one in names.items() if homes[name].startswith(module)}
 
 
 def _answering(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,9 +151,9 @@ def _arguments_meant(function: Callable[..., Any], args: Sequence[Any], kwargs: 
             sentence = SENTENCES.get(f"{name} {word}", SENTENCES.get(word))
             if sentence and not (word == "data_format" and isinstance(kwargs[word], str)):
                 return sentence.format(value=_shown(word, kwargs[word]))
-        called = [next((one for one in RENAMED if word in RENAMED[one] and one in parameters), None) for word in words]
-        written = (f"{one}={_shown(word, kwargs[word], x, one)}" for one, word in zip(called, words, strict=True))
-        return None if None in called else f"write {', '.join(written)} in place of {', '.join(words)}"
+        meant = {word: one for one in reversed(RENAMED) if one in parameters for word in RENAMED[one].split()}
+        written = (f"{meant[word]}={_shown(word, kwargs[word], x, meant[word])}" for word in words)
+        return f"write {', '.join(written)} in place of {', '.join(words)}" if {*words} <= {*meant} else None
     by_name = [one for one in parameters if parameters[one].kind is inspect.Parameter.KEYWORD_ONLY]
     surplus = args[len(parameters) - len(by_name) :]
     if len(surplus) > len(by_name):
@@ -248,10 +239,7 @@ def _call(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str,
 
 
 def _shown(name: str, value: Any, x: Any = None, argument: str | None = None) -> str:
-    """What is written for a value under this name: itself if it is short, such as sizes, a layout in letters, a name.
-
-    `argument` is what the name is called here.
-    """
+    """What is written for a value under this name, or `argument` here: itself if it is short, or else the name."""
     if isinstance(value, (Bins, Whole)):
         return f"jaxpool.{value}"
     if name in ("axis", "data_format") and isinstance(value, str):

@@ -323,7 +323,7 @@ def fold_offsets(
 
     `padded` are results of `pad_windows`, and `cells` has an entry for each.
     """
-    if is_looped(window) and window.tiles and not window.is_single:
+    if is_looped(window) and window.tiles and window.outputs > 1:
         # With cells first, a block is contiguous, without all the cells between those of a block in an array.
         row = Window((WindowAxis(0, window.cells, window.cells, window.cells, 1, 0, 0, 1),))
         axes = range(len(window.axes))

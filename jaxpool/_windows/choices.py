@@ -187,7 +187,7 @@ def reduces_at_once(window: Window, op: Operation) -> bool:
     if window.has_bins:
         return False
     if window.tiles:
-        return window.is_single or window.cells <= MOST_COMBINED
+        return window.outputs == 1 or window.cells <= MOST_COMBINED
     # Padded maxima of 3×3 cells at stride 1 take 1.2 to 1.5 times as long at once.
     return window.cells <= (9 if op is lax.add or not window.has_padding or has_strides(window) else 8)
 
@@ -315,7 +315,7 @@ def _select(x: jax.Array, window: Window, op: Operation) -> Winner:
     platform = known_platform()
     if window.has_footprint and platform != PORTABLE:
         lowering = select.select_footprint
-    elif platform == "cpu" and window.tiles and (window.has_bins or window.cells > 64 or window.is_single):
+    elif platform == "cpu" and window.tiles and (window.has_bins or window.cells > 64 or window.outputs == 1):
         # Faster than strided slices for bins and a single window; beyond 64 cells it keeps the program short.
         lowering = select.select_by_blocks
     elif platform in ("gpu", "tpu") and reduces_whole_axes(window):
@@ -342,7 +342,7 @@ def selection_order(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
     All at once is faster for up to 9 cells, without overlap for up to 64, and for a single window. With 6 channels last
     or more, it is 1.3 to 4 times as fast for windows of up to 27 cells that share few of them.
     """
-    few = window.cells <= 9 or (window.tiles and (window.is_single or window.cells <= 64))
+    few = window.cells <= 9 or (window.tiles and (window.outputs == 1 or window.cells <= 64))
     share_few = window.cells <= min(27, 4 * math.prod(axis.stride for axis in window.axes))
     channels = shape[window.axes[-1].axis + 1 :]
     # A symbolic size may have any value.

@@ -299,7 +299,7 @@ class PairSum(ClosedMap):
         present = present_cells(present, window, cells[0].ndim)
 
         def summed(number: int, cells: Arrays) -> jax.Array:
-            if window.is_single:
+            if window.outputs == 1:
                 # Of all cells, and one reduction.
                 whole = in_one_row(lambda *arrays: self.term(*arrays)[number], *self._in_order(cells, windows))
                 whole = whole if present is None else jnp.where(present, whole, 0)

@@ -25,7 +25,6 @@ import numpy as np
 from jax import lax
 
 from jaxpool._jax.stages import materialize, stage
-from jaxpool._sizes import copied_cells
 from jaxpool._window import Window, WindowAxis
 from jaxpool._windows.cells import (
     MOST_UNROLLED,
@@ -169,7 +168,7 @@ def winner_positions(offsets: jax.Array, window: Window) -> jax.Array:
     for axis, offset in zip(window.axes, along, strict=True):
         position = offset * axis.dilation + axis.starts(offsets.ndim)
         if axis.extension is not None:
-            position = copied_cells(position, axis.size, axis.extension)
+            position = axis.copied(position)
         positions.append(position)
     return encode(positions, [axis.size for axis in window.axes[1:]])
 

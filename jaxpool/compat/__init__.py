@@ -31,4 +31,4 @@ if _typing.TYPE_CHECKING:
     from jaxpool.compat import keras as keras
     from jaxpool.compat import torch as torch
 
-_answer_names(__name__)
+_answer_names(__name__, "equinox", "flax", "haiku", "keras", "torch")

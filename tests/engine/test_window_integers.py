@@ -26,9 +26,8 @@ def windows(count: int) -> Iterator[geometry.Window]:
         size, kernel, stride, dilation = (int(random.integers(1, most)) for most in (30, 8, 7, 6))
         padding = tuple(random.integers(0, 9, 2).tolist())
         try:
-            yield geometry.make_window(
-                "f", (size,), (kernel,), (stride,), (padding,), (dilation,), bool(random.integers(2)), None
-            )
+            given = (kernel,), (stride,), (padding,), (dilation,), bool(random.integers(2)), None
+            yield geometry.make_window("f", (size,), given)
         except ValueError:
             continue
 
@@ -51,7 +50,7 @@ def test_closed_forms() -> None:
             np.testing.assert_array_equal(axis.held_by(every, padding=padding), held, str(axis))
             np.testing.assert_array_equal(np.broadcast_to(axis.counts(1, padding=padding), held.shape), held)
         held = np.broadcast_to(axis.held_by(every, padding=False), every.shape)
-        assert axis.is_full == (held == axis.kernel).all()
+        assert window.is_full == (held == axis.kernel).all()
         assert window.possible_counts() == tuple(np.unique(held).tolist())
         np.testing.assert_array_equal(held[axis.kinds()][axis.kind(1)], held, str(axis))
         for cell in range(-3, axis.size + 3):

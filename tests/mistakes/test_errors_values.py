@@ -50,12 +50,12 @@ RULES: list[Row] = [
 ]
 MASKS: list[Row] = [
     *(
-        wrong_type(f"where must be a bool array, got {type(given).__name__}; convert it with jnp", where=given)
-        for given in ([True] * 8, (True, False), 1, 0, 1.0, np.float32(1), "True")
+        wrong_type(NO_ARRAY.format("where", type(given).__name__), where=given)
+        for given in ([True] * 8, (True, False), 1, 0, 1.0, "True")
     ),
     *(
         wrong_type(f"where must be bool, got dtype {re.escape(str(given.dtype))}; compare it first", where=given)
-        for given in (zeros(8), np.ones(8, int), np.ones(8, np.uint8), np.array("a"), np.array(None))
+        for given in (zeros(8), np.ones(8, int), np.ones(8, np.uint8), np.array("a"), np.array(None), np.float32(1))
     ),
     wrong_type("where must be bool, got dtype key<fry>; compare it", where=jax.random.split(jax.random.key(0), 8)),
     wrong_type("where must be bool, got dtype float32; compare .*, as in where != 0", where=Traced(zeros(8))),
@@ -238,7 +238,7 @@ OWN: dict[str, list[Row]] = {
         ),
     ],
     "global_gem_pool": [
-        wrong_value(r"norm_type must be positive, got -1\.0; use 1 for the mean", norm_type=-1),
+        wrong_value(r"norm_type must be positive, got -1; use 1 for the mean", norm_type=-1),
         wrong_value(r"eps must be finite and not negative, got -0\.5; use None for no bound", eps=-0.5),
         *(wrong_type(f"eps must be a Python number or None, got {e!r}", eps=e) for e in ("1", True)),
     ],
