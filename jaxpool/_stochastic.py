@@ -121,7 +121,7 @@ def _mean_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, j
     y = _mean(window, x, total)
     passes = ~is_infinite(y)
     windows = jnp.where(passes, reciprocal(total), 0), jnp.where(passes, y, 0)
-    (y_dot,) = sum_over_cells(_SLOPE, (x, x_dot), windows, window, linear=(1,))
+    (y_dot,) = sum_over_cells(_SLOPE, (x, x_dot), windows, window)
     return y, y_dot
 
 

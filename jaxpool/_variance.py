@@ -278,11 +278,11 @@ def _squares(window: Window, cells: Arrays, top: jax.Array, mean: jax.Array, pre
 def _squares_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (cells, top, mean, present), (dots, *_) = primals, tangents
     if len(cells) == 1:
-        term, arrays, linear = _square_dot, (*cells, *dots), (1,)
+        term, arrays = _square_dot, (*cells, *dots)
     else:
         (near, excess, count, _), (_, excess_dot, _, squares_dot) = cells, dots
-        term, arrays, linear = _square_of_part_dot, (near, excess, count, excess_dot, squares_dot), (3, 4)
-    (squares_dot,) = sum_over_cells(term, arrays, (top, mean), window, present, linear=linear)
+        term, arrays = _square_of_part_dot, (near, excess, count, excess_dot, squares_dot)
+    (squares_dot,) = sum_over_cells(term, arrays, (top, mean), window, present)
     return _squares(window, *primals), squares_dot
 
 

@@ -28,38 +28,25 @@ from jaxpool._sharding import vary_with
 ValuesAndResiduals = tuple[Any, tuple[Any, ...]]
 
 
-class WithRule:
-    """A function with a forward rule, as `jax.custom_jvp` makes it; in portable programs the plain function."""
-
-    def __init__(self, function: Callable[..., Any], static: Sequence[int] = ()) -> None:
-        self._function = function
-        self._with_rule = jax.custom_jvp(function, nondiff_argnums=tuple(static))
-        self.defjvp = self._with_rule.defjvp
-        self.__doc__ = function.__doc__
+class WithRule(jax.custom_jvp[Any]):
+    """A function with a forward rule; in portable programs the plain function."""
 
     def __call__(self, *arguments: Any) -> Any:
-        return (self._function if is_portable() else self._with_rule)(*arguments)
+        return self.fun(*arguments) if is_portable() else super().__call__(*arguments)
 
 
 def custom_rule(static: Sequence[int] = ()) -> Callable[[Callable[..., Any]], WithRule]:
     """Give a function a rule; `static` are the numbers of the arguments that are not differentiated."""
-    return partial(WithRule, static=static)
+    return partial(WithRule, nondiff_argnums=tuple(static))
 
 
 def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function: unchanged for "jvp", and for "vjp" a `jax.custom_vjp` made of its pullback.
-
-    Portable programs have no rules.
-    """
+    """The same function: unchanged for "jvp", and for "vjp" a `jax.custom_vjp` made of its pullback."""
     if rule == "jvp" or is_portable():
         return function
     reverse_only = jax.custom_vjp(function)
-    reverse_only.defvjp(lambda *arguments: jax.vjp(function, *arguments), _pull_back)
+    reverse_only.defvjp(partial(jax.vjp, function), lambda pull_back, cotangent: pull_back(cotangent))
     return reverse_only
-
-
-def _pull_back(pull_back: Callable[[Any], Any], cotangent: Any) -> Any:
-    return pull_back(cotangent)
 
 
 def is_symbolic_zero(tangent: Any) -> bool:
@@ -98,13 +85,7 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
     # The cotangent of a vector that devices share is a sum over those whose residuals differ.
     others = jax.tree.leaves(residuals)
     vector = jax.tree.map(lambda each: vary_with(each, *others), vector)
-    return call(
-        _Direction(linear_map, False),
-        vector,
-        *residuals,
-        like=like,
-        transposed=_Direction(linear_map, True),
-    )
+    return call(_Direction(linear_map, False), vector, *residuals, like=like, transposed=_Direction(linear_map, True))
 
 
 @dataclass(frozen=True)

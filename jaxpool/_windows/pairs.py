@@ -64,20 +64,17 @@ def sum_over_cells(
     present: jax.Array | None = None,
     *,
     results: int = 1,
-    linear: Sequence[int] = (),
 ) -> Arrays:
     """Σ term(*cells, *windows) over the cells of every window, for each of the results of the term.
 
-    Cells have full size along the pooled axes; other sizes may be 1. Absent cells, and padding, add nothing. The term
-    is linear in the arrays with the numbers `linear`, taken together: in tangents, if it is a rule's own.
+    Cells have full size along the pooled axes; other sizes may be 1. Absent cells, and padding, add nothing.
     """
     cells, windows = _of_one_kind(cells, windows)
     outputs = [window.output_shape(array.shape) for array in cells]
     shape = jnp.broadcast_shapes(*outputs, *(array.shape for array in windows))
     masks = () if present is None else (present,)
     sides = len(cells) * (False,) + len(windows) * (True,)
-    numbers = tuple(number + len(masks) for number in linear)
-    closed = PairSum(term, sides, window, True, bool(masks), shape, results, numbers)
+    closed = PairSum(term, sides, window, True, bool(masks), shape, results)
     like = [jax.ShapeDtypeStruct(shape, cells[0].dtype)] * results
     return tuple(apply_closed_map(closed, *masks, *cells, *windows, like=like))
 
@@ -197,7 +194,6 @@ class PairSum(ClosedMap):
     masked: bool
     shape: tuple[Any, ...]
     results: int = 1
-    linear: tuple[int, ...] = ()
 
     def tangent(self, active: tuple[int, ...]) -> "PairSum":
         count = len(self.of_windows)
@@ -206,21 +202,18 @@ class PairSum(ClosedMap):
             self,
             term=Tangent(self.term, count, varying),
             of_windows=self.of_windows + tuple(self.of_windows[number] for number in varying),
-            linear=tuple(range(self.masked + count, self.masked + count + len(active))),
         )
 
-    def transposed(self, number: int, given: tuple[int, ...], shape: Sequence[int]) -> "PairSum":
-        linear = tuple(each - self.masked for each in self.linear)
-        term = Transposed(self.term, len(self.of_windows), linear, number - self.masked, given)
+    def transposed(self, number: int, linear: tuple[int, ...], given: tuple[int, ...], shape: Any) -> "PairSum":
+        linear, of = tuple(each - self.masked for each in linear), number - self.masked
         known = tuple(side for each, side in enumerate(self.of_windows) if each not in linear)
-        of_windows, bars = self.of_windows[number - self.masked], (self.per_window,) * len(given)
-        return PairSum(term, known + bars, self.window, of_windows, self.masked, tuple(shape))
+        sides, term = (
+            known + (self.per_window,) * len(given),
+            Transposed(self.term, len(self.of_windows), linear, of, given),
+        )
+        return PairSum(term, sides, self.window, self.of_windows[of], self.masked, shape)
 
-    def batched(self, size: int) -> "PairSum":
-        axes = tuple(replace(axis, axis=axis.axis + 1) for axis in self.window.axes)
-        return replace(self, window=replace(self.window, axes=axes), shape=(size, *self.shape))
-
-    def evaluate(self, platform: str, *arrays: jax.Array) -> Arrays:
+    def __call__(self, platform: str, *arrays: jax.Array) -> Arrays:
         present, arrays = (arrays[0], arrays[1:]) if self.masked else (None, arrays)
         cells, windows = (
             tuple(array for array, side in zip(arrays, self.of_windows, strict=True) if side == of_windows)
