@@ -34,9 +34,9 @@ from jaxpool._windows.cells import (
     MOST_UNROLLED,
     holds_all_cells,
     most_holders,
-    pad_windows,
     present_cells,
     put_between,
+    reduce_axes,
     slices_at_offsets,
 )
 from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, reduction_dtype
@@ -44,7 +44,6 @@ from jaxpool._windows.reduce import (
     native_reduce_window,
     reduce_bins,
     reduce_blocks,
-    reduce_by_axes,
     reduce_by_reduce_window,
     reduce_by_slices,
     reduce_footprint,
@@ -109,7 +108,7 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         elif part.tiles:
             # A dozen slices of the cells of all windows at a time.
             x = materialize(x) if number else x
-            x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
+            x = reduce_blocks(x, part, op)
         elif folds_pieces(part):
             x = reduce_in_pieces(x, part, op)
         elif not reduces_by_slices(part, op):
@@ -133,7 +132,7 @@ def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         if part.has_footprint:
             x = reduce_footprint(x, part, op)
         elif reduces_whole_axes(part):
-            x = reduce_by_axes(x, part, op)
+            x = reduce_blocks(x, part, op, reduce_axes)
         elif takes_pieces(part) and not native:
             x = reduce_in_pieces(x, part, op)
         elif part.cells <= MOST_TERMS and not native:

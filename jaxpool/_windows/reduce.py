@@ -26,11 +26,10 @@ from jaxpool._window import Window
 from jaxpool._windows.cells import (
     as_tiles,
     cells_at_offsets,
-    combine_devices,
     copy_to_tiles,
+    fold,
     fold_offsets,
     fold_windows,
-    is_shared,
     join_blocks,
     pad_windows,
     split_blocks,
@@ -94,22 +93,10 @@ def spread_by_windows(cotangent: jax.Array, part: Window, weights: np.ndarray | 
     return gather_windows(contribution, [(cotangent, 0)], part)
 
 
-def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce windows that tile an array, by `lax.max`, `lax.min` or `lax.add`."""
-    cells, axes = split_blocks(padded, window)
-    return join_blocks(fold_windows(cells, axes, window, op), axes, window)
-
-
-def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce whole axes, for windows that share no cells: each axis becomes one of windows and one of their cells."""
-    fill = identity(op, x.dtype)
-    cells, axes = split_blocks(pad_windows(x, window, fill), window)
-    if is_shared(window):
-        reduced = combine_devices(cells, axes, op)
-    else:
-        # As floats: a GPU would write all cells as integers first.
-        reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
-    return join_blocks(reduced, axes, window)
+def reduce_blocks(x: jax.Array, window: Window, op: Operation, alone: Callable[..., jax.Array] = fold) -> jax.Array:
+    """Reduce windows that share no cells; see `fold_windows`."""
+    cells, axes = split_blocks(pad_windows(x, window, identity(op, x.dtype)), window)
+    return join_blocks(fold_windows(cells, axes, window, op, alone), axes, window)
 
 
 def reduce_bins(x: jax.Array, part: Window, op: Operation) -> jax.Array:

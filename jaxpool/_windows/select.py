@@ -39,6 +39,7 @@ from jaxpool._windows.cells import (
     most_holders,
     pad_windows,
     put_between,
+    reduce_axes,
     split_blocks,
     zeros_after,
 )
@@ -203,9 +204,7 @@ def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> ja
     one_cell_each = (replace(axis, size=axis.output, kernel=1, stride=1, low=0, high=0) for axis in window.axes)
     wanted, _ = split_blocks(offsets, Window(tuple(one_cell_each)))
     is_wanted = numbers_of(cells.shape, axes, np.int32) == wanted.astype(np.int32)
-    read = jnp.where(is_wanted, cells, jnp.zeros_like(cells))
-    total = lax.reduce(read, np.zeros((), read.dtype)[()], lax.add, axes)
-    return join_blocks(lax.expand_dims(total, axes), axes, window)
+    return join_blocks(reduce_axes(jnp.where(is_wanted, cells, jnp.zeros_like(cells)), axes, lax.add), axes, window)
 
 
 def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
