@@ -113,9 +113,7 @@ def pad(array: jax.Array, widths: Mapping[int, tuple[int, ...]], fill: Any) -> j
     if all(entry == (0, 0, 0) for entry in config):
         return array
     fill = np.array(fill, array.dtype)[()]
-    return by_platform(
-        array, **dict.fromkeys(("cpu", "gpu"), lambda array: lax.pad(private_copy(array, fill), fill, config))
-    )
+    return by_platform(array, gpu=lambda array: lax.pad(private_copy(array, fill), fill, config))
 
 
 def split_axis(array: jax.Array, axis: int, length: int) -> jax.Array:

@@ -7,7 +7,8 @@ sums has derivatives of every order, in every nesting of modes, which are such s
 no fill, no gather and no mask, so there is neither a scatter nor a NaN from a pair that does not exist.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -350,12 +351,9 @@ def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]],
     # Traced once for all offsets.
     term = jax.jit(term)
     if not is_looped(window):
-        return reduce(lax.add, (term(*at_one) for at_one in _cells_at_offsets(cells, window)))
+        at_offsets = (cells_at_offsets(array, window, fill) for array, fill in cells)
+        return reduce(lax.add, itertools.starmap(term, zip(*at_offsets, strict=True)))
     padded = tuple(pad_windows(array, window, fill) for array, fill in cells)
     first = term(*(at_offset(array, window, next(offsets_in(window))) for array in padded))
     start = vary_with(jnp.zeros_like(first), first)
     return fold_offsets(lambda total, cells, _: total + term(*cells), start, padded, window)
-
-
-def _cells_at_offsets(cells: Sequence[tuple[jax.Array, Any]], window: Window) -> Iterator[Arrays]:
-    return zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True)

@@ -216,18 +216,6 @@ def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) ->
     return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))
 
 
-def route_by_comparison(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """Send each window's cotangents to the cells at its offsets; 16-bit floats are added in float32.
-
-    Every offset of a window that holds a cell is compared with the number of the cell in that window.
-    """
-
-    def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-        return _sent(windows, numbers, covered)
-
-    return gather_windows(contribution, [(each, 0) for each in (*offsets, *cotangents)], window)
-
-
 def _sent(windows: Arrays, numbers: Any, covered: Covered = True) -> jax.Array:
     """The sum of the cotangents of windows, which come after their offsets, where these are the numbers of a cell."""
     sent = []
@@ -256,30 +244,22 @@ def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) ->
         width = -(-kernel // most)
         starts = [min(start, kernel - width) for start in range(0, kernel, width)]
         # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
-        route = partial(_route_to_pieces, starts=starts, width=width, axis=axis)
-        sent = stage(partial(route, op=lax.add), offsets, cotangent)
-        cotangent, offsets, kernel = sent, stage(partial(route, op=lax.max), offsets), width
+        route = partial(_route_to_pieces, starts, width, axis)
+        sent = stage(partial(route, lax.add), offsets, cotangent)
+        cotangent, offsets, kernel = sent, stage(partial(route, lax.max), offsets), width
     cells = replace(axis, kernel=kernel, stride=1, output=cotangent.shape[axis.axis])
-    return stage(partial(route_by_comparison, window=Window((cells,))), [cotangent], [offsets])
+    return stage(partial(add_to_chosen, window=Window((cells,))), [cotangent], [offsets])
 
 
 def _route_to_pieces(
-    offsets: jax.Array,
-    cotangent: jax.Array | None = None,
-    *,
-    starts: Sequence[int],
-    width: int,
-    axis: WindowAxis,
-    op: Operation,
+    starts: Sequence[int], width: int, axis: WindowAxis, op: Operation, offsets: jax.Array, *cotangent: jax.Array
 ) -> jax.Array:
     """The cotangents of the windows with their winner in a piece, or else the winner's offset in it; 0 in others.
 
     Windows start at every cell along the axis; their pieces have this width, and these starts in the window.
     """
     reach, count = starts[-1] * axis.dilation, offsets.shape[axis.axis] + starts[-1] * axis.dilation
-    arrays = [
-        materialize(pad(each, {axis.axis: (reach, reach)}, 0)) for each in (offsets, cotangent) if each is not None
-    ]
+    arrays = [materialize(pad(each, {axis.axis: (reach, reach)}, 0)) for each in (offsets, *cotangent)]
     sent = []
     for start in starts:
         place = reach - start * axis.dilation
@@ -295,11 +275,19 @@ def _route_to_pieces(
 
 
 def add_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
+    """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums.
+
+    Every offset of a window that holds a cell is compared with the number of the cell in that window.
+    """
+    arrays = (*offsets, *cotangents)
     if not is_looped(window) or window.has_bins or most_holders(window) <= MOST_UNROLLED:
-        return route_by_comparison(cotangents, offsets, window)
+
+        def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+            return _sent(windows, numbers, covered)
+
+        return gather_windows(contribution, [(each, 0) for each in arrays], window)
     holders = window.holders()
-    padded = tuple(pad_windows(put_between(each, window, 0), holders, 0) for each in (*offsets, *cotangents))
+    padded = tuple(pad_windows(put_between(each, window, 0), holders, 0) for each in arrays)
 
     def add(total: jax.Array, windows: Arrays, number: Any) -> jax.Array:
         # At the first place that holds a cell is the window whose last cell it is.
