@@ -154,11 +154,9 @@ def _rows_of(window: Window, dilates: bool) -> list[_Rows]:
         outputs, spacing = along.output, along.stride if dilates and along.output > 1 else 1
         if dilates:
             along = replace(along, stride=1, output=(outputs - 1) * spacing + 1)
-        # Starting at the first real cell keeps a sharded axis cut at the same cells. Starting in the padding may save a
-        # term.
-        before = along.low % along.stride
-        if len(_terms(along, 0)) >= len(_terms(along, before)):
-            before = 0
+        # Starting at the first real cell keeps a sharded axis cut at the same cells; in the padding may save a term.
+        starts = 0, along.low % along.stride
+        before = min(starts, key=lambda before, along=along: len(_terms(along, (along.low - before) % along.stride)))
         first, shift = divmod(along.low - before, along.stride)
         count = -(-(before + along.size) // along.stride)
         terms = _terms(along, shift)
