@@ -56,15 +56,14 @@ def is_symbolic_zero(tangent: Any) -> bool:
 
 @dataclass(frozen=True)
 class LinearMap(abc.ABC):
-    """A map that is linear in its first argument, with an explicit transpose.
+    """A map that is linear in its first argument, an array or a tuple of them, with an explicit transpose.
 
-    The argument and the result are an array or a tuple of arrays. Both directions get the same residuals after it.
-    Derivatives treat residuals, such as winners' offsets, as constants.
+    Both directions get the same residuals after it, such as winners' offsets, which are constants to derivatives.
     """
 
     @abc.abstractmethod
     def forward(self, *arrays: Any, **_: Any) -> Any:
-        """Apply the map to the vector; the arguments are the vector, then the residuals."""
+        """Apply the map to the vector, followed by the residuals."""
 
     @abc.abstractmethod
     def transpose(self, *arrays: Any, **_: Any) -> Any:
@@ -74,10 +73,8 @@ class LinearMap(abc.ABC):
 def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: Any = None) -> Any:
     """Apply a map to a vector, so that JAX transposes it into the map's own transpose; the result has `like`'s type.
 
-    Arrays that are the same for a whole batch stay single. A branch on values asks for one answer for the batch (see
-    `if_all`): otherwise both of its sides would be evaluated.
-    The map is traced while the program is lowered, for one platform only. Without primitives, and in portable
-    programs, JAX transposes `forward`.
+    A branch on values asks for one answer for a batch (see `if_all`): otherwise both of its sides would be evaluated.
+    Without primitives, and in portable programs, JAX transposes `forward`.
     """
     residuals = jax.tree.map(lax.stop_gradient, residuals)
     if not available():
@@ -118,39 +115,29 @@ class CellSelector(abc.ABC):
 
 def selected_values(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> Any:
     """The values of the selected cells, with the derivative rule of this name; integers have none."""
+    return values_and_residuals(selector, rule, x, *others, keeps=False)[0]
+
+
+def values_and_residuals(
+    selector: CellSelector, rule: str, x: jax.Array, *others: Any, keeps: bool = True
+) -> ValuesAndResiduals:
+    """The same together with the residuals, if the caller `keeps` them; they have no derivatives."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return selector.values(x, *others)
-    return with_rule(rule, partial(_values, selector))(x, *others)
+        return selector.select(x, *others) if keeps else (selector.values(x, *others), ())
+    return with_rule(rule, partial(_select, selector, keeps))(x, *others)
 
 
-def values_and_residuals(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> ValuesAndResiduals:
-    """The same together with the residuals, which have no derivatives."""
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return selector.select(x, *others)
-    return with_rule(rule, partial(_select, selector))(x, *others)
-
-
-@custom_rule((0,))
-def _values(selector: CellSelector, x: jax.Array, *others: Any) -> Any:
-    return _select(selector, x, *others)[0] if is_portable() else selector.values(x, *others)
-
-
-@custom_rule((0,))
-def _select(selector: CellSelector, x: jax.Array, *others: Any) -> ValuesAndResiduals:
+@custom_rule((0, 1))
+def _select(selector: CellSelector, keeps: bool, x: jax.Array, *others: Any) -> ValuesAndResiduals:
     if is_portable():
         _, residuals = selector.select(lax.stop_gradient(x), *others)
         return apply_linear_map(selector.read, x, *residuals), residuals
-    return selector.select(x, *others)
-
-
-@_values.defjvp
-def _values_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (values, _), (values_dot, _) = _select_jvp(selector, primals, tangents)
-    return values, values_dot
+    return selector.select(x, *others) if keeps else (selector.values(x, *others), ())
 
 
 @_select.defjvp
-def _select_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[ValuesAndResiduals, Any]:
-    values, residuals = _select(selector, *primals)
+def _select_jvp(selector: CellSelector, keeps: bool, primals: Any, tangents: Any) -> tuple[ValuesAndResiduals, Any]:
+    values, residuals = _select(selector, True, *primals)
     values_dot = apply_linear_map(selector.read, tangents[0], *residuals, like=values)
-    return (values, residuals), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, residuals))
+    kept = residuals if keeps else ()
+    return (values, kept), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, kept))
