@@ -33,10 +33,7 @@ Core = Callable[..., Any]
 
 
 def shardable(core: Core) -> Core:
-    """Let `core(x, mask, *parameters, window, *static)` take x sharded along any axes.
-
-    The mask and parameters, which broadcast against the output, may be None.
-    """
+    """Let `core(x, mask, *parameters, window, *static)` take x sharded along any axes; the other arrays may be None."""
 
     @wraps(core)
     def pool(*arguments: Any) -> Any:
@@ -113,10 +110,7 @@ def _positions_in_array(positions: jax.Array, local: Window, window: Window, fir
 def evaluate_sharded(
     core: Core, arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int], leading: int = 0
 ) -> Any:
-    """Evaluate `core(*arrays)`, whose results have this shape, sharded like x along axes that the devices divide.
-
-    The result may have `leading` additional axes, which are not sharded and not in `shape`.
-    """
+    """Evaluate `core(*arrays)`, of this shape behind `leading` axes, sharded like x along axes that devices divide."""
     x = arrays[0]
     sharded = [array for array in jax.tree.leaves(list(arrays)) if any(_entries(array, x.ndim, pooled))]
     if not sharded:
@@ -162,10 +156,7 @@ def vary_with(array: jax.Array, *others: jax.Array) -> jax.Array:
 
 @dataclass(frozen=True)
 class Halo:
-    """An axis of windows that so many devices along mesh axes of this name, or these names, share.
-
-    Each evaluates windows on its own cells and some of its neighbours.
-    """
+    """An axis of windows that devices along some mesh axes share: each evaluates some, on cells near its own."""
 
     along: WindowAxis
     devices: int
@@ -238,13 +229,10 @@ class Halo:
 
     @property
     def is_possible(self) -> bool:
-        """Whether devices evaluate windows of their own: bins if none crosses, others unless one has only padding.
-
-        Not where the padding holds copies of cells, which may be far away.
-        """
+        """Whether devices evaluate windows of their own: bins if none crosses, others unless one has only padding."""
         if isinstance(self.along, BinAxis):
             return self.divides
-        # A single window of all cells is rather reduced at once.
+        # A single window of all cells is rather reduced at once, and copies of cells may be far away.
         is_whole = self.along.output == 1 and self.along.held_by(0, padding=False) == self.along.size
         is_near = self.along.extension is None and not is_whole
         return is_near and all(low + high < self.length for low, high in self.kinds)

@@ -56,10 +56,7 @@ def is_symbolic_zero(tangent: Any) -> bool:
 
 @dataclass(frozen=True)
 class LinearMap(abc.ABC):
-    """A map that is linear in its first argument, an array or a tuple of them, with an explicit transpose.
-
-    Both directions get the same residuals after it, such as winners' offsets, which are constants to derivatives.
-    """
+    """A map linear in its first argument; the others, such as winners' offsets, are constants to derivatives."""
 
     @abc.abstractmethod
     def forward(self, *arrays: Any, **_: Any) -> Any:
@@ -71,10 +68,9 @@ class LinearMap(abc.ABC):
 
 
 def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: Any = None) -> Any:
-    """Apply a map to a vector, so that JAX transposes it into the map's own transpose; the result has `like`'s type.
+    """Apply a map to a vector, so that JAX transposes it into its own transpose; the result has `like`'s type.
 
     A branch on values asks for one answer for a batch (see `if_all`): otherwise both of its sides would be evaluated.
-    Without primitives, and in portable programs, JAX transposes `forward`.
     """
     residuals = jax.tree.map(lax.stop_gradient, residuals)
     if not available():

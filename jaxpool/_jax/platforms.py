@@ -104,10 +104,7 @@ def portable() -> AbstractContextManager[None]:
 
 
 def inside(platform: str, devices: int | None = None) -> AbstractContextManager[None]:
-    """Trace inside a lowering for a platform, and possibly for so many devices, both then known to all functions.
-
-    Inside `jax.shard_map` each device has arrays of its own.
-    """
+    """Trace inside a lowering for a platform, and for so many devices, if given; for one inside `jax.shard_map`."""
     known = _lowering.value[1] if devices is None else 1 if _inside_shard_map() else devices
     return _Context(_lowering, (platform, known))
 
@@ -128,10 +125,7 @@ def is_portable() -> bool:
 
 
 def on_one_device() -> bool:
-    """Whether all arrays are known to be on one device; for use in lowerings only.
-
-    They are if the program runs on one, and inside `jax.shard_map`, if it maps over all axes of the mesh.
-    """
+    """Whether all arrays are known to be on one device, as inside `jax.shard_map` over all axes; for lowerings only."""
     return _lowering.value[1] == 1 or _inside_shard_map()
 
 

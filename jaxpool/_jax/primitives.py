@@ -28,10 +28,7 @@ def available() -> bool:
 
 
 def by_platform(*trees: Any, like: Any = None, **lowerings: Callable[..., Any]) -> Any:
-    """Apply the lowering named after the platform, or that for GPUs, to trees of arrays; see `call`.
-
-    Inside a lowering, where the platform is known, this is a plain call, so choices never nest.
-    """
+    """Apply the lowering named after the platform, or that for GPUs, to trees of arrays: a plain call in a lowering."""
 
     def apply(platform: str, *trees: Any) -> Any:
         return lowerings.get(platform, lowerings["gpu"])(*trees)
@@ -70,10 +67,9 @@ class _OfTrees:
 
 
 class ClosedMap(abc.ABC):
-    """A map of arrays that comes with its tangent and its transpose, which are such maps again.
+    """A map of arrays, static in the traced program, whose tangent and transpose are such maps again.
 
-    So derivatives of every order are maps of the same kind, and JAX differentiates none of their programs. A map is
-    static in the traced program.
+    So derivatives of every order are maps of the same kind, and JAX differentiates none of their programs.
     """
 
     @abc.abstractmethod
@@ -86,10 +82,7 @@ class ClosedMap(abc.ABC):
 
     @abc.abstractmethod
     def transposed(self, number: int, linear: tuple[int, ...], given: tuple[int, ...], shape: Any) -> "ClosedMap":
-        """The cotangent, of this shape, of one of the arrays in which it is linear, taken together.
-
-        It is a map of the other arrays, and then of the cotangents of the results given.
-        """
+        """The cotangent, of this shape, of a `linear` array: of the other arrays, then of given results' cotangents."""
 
 
 def apply_closed_map(closed: ClosedMap, *arrays: jax.Array, like: Sequence[Any]) -> Sequence[jax.Array]:
@@ -103,11 +96,10 @@ class PlatformCall:
     """The static part of a call, which enters the traced program with flat arrays.
 
     Attributes:
-        function: Of the platform, inside which it is evaluated, and of flat arrays. JAX derives it in all of them, but
-            for a `ClosedMap`, and for one that has a transpose.
+        function: Of the platform and of flat arrays. JAX derives it, unless it is a `ClosedMap` or has a transpose.
         transposed: The transpose, if the function is linear in its first arrays, which are so many `vectors`.
         known: The only platform that the program is for, if one is named.
-        batches: For every batch, in turn, which arrays and which results have a first axis for it, 0 or None. Results
+        batches: For every batch in turn, which arrays and which results have a first axis for it, 0 or None. Results
             without are summed: cotangents of arrays that are the same for the batch.
     """
 

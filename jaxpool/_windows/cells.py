@@ -32,6 +32,7 @@ from jaxpool._sharding import vary_with
 from jaxpool._window import BinAxis, Window, WindowAxis
 from jaxpool._windows.operations import (
     Arrays,
+    Filled,
     Operation,
     combine,
     decode,
@@ -71,10 +72,9 @@ def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
 
 
 def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
-    """Extend x by `fill`, and crop the cells that no window reaches, so that the windows cover it exactly.
+    """Extend x by `fill`, and crop the cells that no window reaches; bins become tiles.
 
-    Bins become tiles, so that the result is the same as for other windows. Padding is in memory on a CPU: merged with
-    the slices that read it, it would be a branch for each cell.
+    Padding is in memory on a CPU: merged with the slices that read it, it would be a branch for each cell.
     """
     # On a TPU a crop is a pass over the array, and slices do not need it.
     crops = known_platform() != "tpu" or window.tiles
@@ -85,7 +85,7 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     return materialize(padded) if grown else padded
 
 
-def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tuple[Arrays, Window]:
+def pad_in_tiles(filled: Filled, window: Window) -> tuple[Arrays, Window]:
     """Arrays, each with its fill, as `pad_windows` returns them, and the windows on them; bins become tiles."""
     return tuple(pad_windows(array, window, fill) for array, fill in filled), as_tiles(window)
 
@@ -282,16 +282,9 @@ MOST_IN_BLOCK = 32
 
 
 def fold_offsets(
-    step: Callable[[Any, Arrays, Any], Any],
-    start: Any,
-    padded: Arrays,
-    window: Window,
-    most_in_block: int = MOST_IN_BLOCK,
+    step: Callable[..., Any], start: Any, padded: Arrays, window: Window, most_in_block: int = MOST_IN_BLOCK
 ) -> Any:
-    """Fold `step(result, cells, number)` over all offsets, numbered in row-major order; `start` is the first result.
-
-    `padded` are results of `pad_windows`, and `cells` has an entry for each.
-    """
+    """Fold `step(result, cells, number)` over all offsets from `start`; `padded` are results of `pad_windows`."""
     if is_looped(window) and window.tiles and not window.is_single:
         # With cells first, a block is contiguous, without all the cells between those of a block in an array.
         row = Window((WindowAxis(0, window.cells, window.cells, window.cells, 1, 0, 0, 1),))
@@ -340,10 +333,7 @@ def fold_offsets(
 
 
 def cells_first(array: jax.Array, window: Window) -> jax.Array:
-    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first.
-
-    Sums of a window's cells, with channels first, take a third of the time that they take in the other order.
-    """
+    """The cells of windows that tile an array, along leading axes, the last one first: sums are 3 times as fast."""
     for moved, axis in enumerate(window.axes):
         array = jnp.moveaxis(split_axis(array, axis.axis + moved, axis.kernel), axis.axis + moved + 1, 0)
     return array

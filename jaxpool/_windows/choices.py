@@ -59,10 +59,7 @@ MOST_TERMS = 16
 
 
 def on_every_platform(step: Callable[..., Any], *arrays: Any, like: Any = None) -> Any:
-    """Evaluate `step(*arrays)` while the program is lowered; the step may ask for the platform and call other maps.
-
-    Its results are like `like`, if that is known.
-    """
+    """Evaluate `step(*arrays)`, whose results are like `like`, in the lowering; it may ask for the platform."""
     return by_platform(*arrays, gpu=step, like=like)
 
 
@@ -70,10 +67,7 @@ def on_every_platform(step: Callable[..., Any], *arrays: Any, like: Any = None) 
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing.
-
-    Sums of 16-bit floats are float32.
-    """
+    """Reduce every window by `lax.max`, `lax.min` or `lax.add`, without padding; sums of 16-bit floats are float32."""
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), reduction_dtype(op, x.dtype))
     steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, PORTABLE: _reduce_anywhere}
     lowerings = {platform: partial(step, window=window, op=op) for platform, step in steps.items()}
@@ -225,11 +219,7 @@ def takes_pieces(part: Window) -> bool:
 
 
 def windows_in_turn(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
-    """The windows that a selection from an array of this shape is made of, the last axes first, with offsets for each.
-
-    They are what the backward pass keeps, chosen for the named platform or JAX's default one; every platform can
-    evaluate them.
-    """
+    """The windows that a selection takes in turn, the last axes first: a backward pass keeps offsets for each."""
     if is_portable() or window.cells > 2**32:
         # JAX has no wider offsets unless x64 is enabled.
         return window.split()
@@ -237,11 +227,10 @@ def windows_in_turn(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
 
 
 def first_winners(x: jax.Array, windows: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
-    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the first cell that has it.
+    """The extreme of every window by `op`, and the offsets of the first cell that has it, in each window in turn.
 
-    The windows are taken in turn, and each has row-major offsets of its own. `masked` is a mask and its
-    `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an offset to
-    which no cotangent is sent.
+    `masked` is a mask and its `first_present`: masked-out cells then never win, and an empty window has an unspecified
+    value and an offset to which no cotangent is sent.
     """
     return on_every_platform(partial(_first_winners, windows=tuple(windows), op=op), x, masked)
 
@@ -281,10 +270,7 @@ def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window
 
 
 def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
-    """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same windows.
-
-    16-bit cotangents are added in float32 and rounded once.
-    """
+    """Send each output's cotangent to its winner; 16-bit cotangents are added in float32 and rounded once."""
 
     def sent(cotangent: jax.Array, offsets: Offsets) -> jax.Array:
         dtype = cotangent.dtype
@@ -371,10 +357,7 @@ class ReadChosen(LinearMap):
 
 
 def keeps_cells(window: Window, dtype: Any) -> bool:
-    """Whether a selection keeps its cells instead of offsets, and routes cotangents by `select-and-scatter`.
-
-    `select-and-scatter` has no dilation and handles all axes at once.
-    """
+    """Whether a selection keeps cells and routes by `select-and-scatter`, of all axes at once, without dilation."""
     return (
         dtype in (jnp.float32, jnp.bfloat16)
         and window.cells <= MOST_READS
@@ -385,10 +368,7 @@ def keeps_cells(window: Window, dtype: Any) -> bool:
 
 @dataclass(frozen=True)
 class FindWinners(LinearMap):
-    """Read the cell that wins by `op`, found again among the cells x; the transpose routes to it.
-
-    The residuals are x and the extremes.
-    """
+    """Read the cell that wins by `op`, found again among the cells x; the residuals are x and the extremes."""
 
     window: Window
     op: Operation
@@ -398,7 +378,7 @@ class FindWinners(LinearMap):
         return ReadWinners((self.window,)).forward(vector, offsets)
 
     def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
-        """On a TPU by `select-and-scatter`, where that keeps the contract.
+        """Route to the winners; on a TPU by `select-and-scatter`, where that keeps the contract.
 
         It picks the first of equal cells, but the cell after a NaN in place of the NaN, and padding in place of a cell
         that is as low: not if any extreme is NaN or infinite. Where devices may share an axis, it would be wrong at the

@@ -27,7 +27,7 @@ from jaxpool._jax.platforms import known_platform
 from jaxpool._jax.stages import materialize
 from jaxpool._window import BinAxis, Window, WindowAxis, numbers
 from jaxpool._windows.cells import as_tiles, combine_copies, copy_to_tiles, take
-from jaxpool._windows.operations import Arrays, merge_axis, pad, split_axis
+from jaxpool._windows.operations import Arrays, Filled, merge_axis, pad, split_axis
 
 Covered = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]
@@ -38,16 +38,11 @@ def where_covered(covered: Covered, array: jax.Array, outside: Any) -> jax.Array
     return array if covered is True else jnp.where(covered, array, outside)
 
 
-def gather_windows(
-    contribution: Contribution,
-    outputs: Sequence[tuple[jax.Array, Any]],
-    window: Window,
-    inputs: Sequence[tuple[jax.Array, Any]] = (),
-) -> jax.Array:
+def gather_windows(contribution: Contribution, outputs: Filled, window: Window, inputs: Filled = ()) -> jax.Array:
     """Add up, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
     `outputs` are arrays of the output's shape, or of size 1 along the pooled axes; `inputs` are arrays of the input's
-    shape. Each comes with its value outside. `contribution(number, covered, windows, cells)` gets the row-major
+    shape. `contribution(number, covered, windows, cells)` gets the row-major
     numbers of the cells in their windows; which of the cells the windows hold at all (the others must get 0); the
     entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other.
     """
@@ -76,12 +71,7 @@ def gather_windows(
     return _merge(reduce(lax.add, added), axes)
 
 
-def _gather_from_bins(
-    contribution: Contribution,
-    outputs: Sequence[tuple[jax.Array, Any]],
-    axis: BinAxis,
-    inputs: Sequence[tuple[jax.Array, Any]],
-) -> jax.Array:
+def _gather_from_bins(contribution: Contribution, outputs: Filled, axis: BinAxis, inputs: Filled) -> jax.Array:
     """The same for bins along one axis: a term for each of those that may hold a cell."""
     period = replace(axis.period(), axis=axis.axis + 1)
 
@@ -103,13 +93,10 @@ def _gather_from_bins(
 
 @dataclass(frozen=True)
 class _Rows:
-    """One pooled axis as rows of cells, in the notation above.
+    """One pooled axis as `count` rows of cells, in the notation above; `terms` are the values of t.
 
     Attributes:
-        along: The windows.
-        outputs: How many of them have an entry in arrays of outputs: each but the first follows `spacing` - 1 fills.
-        count: The number of rows, one for each q.
-        terms: The values of t.
+        outputs: How many windows have an entry in arrays of outputs: each but the first follows `spacing` - 1 fills.
         row_axis: The axis of r in arrays of rows, if a row has more than one cell.
     """
 

@@ -38,7 +38,7 @@ from jaxpool._windows.cells import (
 )
 from jaxpool._windows.choices import reduce_windows, spread
 from jaxpool._windows.gather import Covered, gather_windows, where_covered
-from jaxpool._windows.operations import Arrays, if_all
+from jaxpool._windows.operations import Arrays, Filled, if_all
 
 # The most cells of a window that are added at once; of larger windows axes are taken in turn.
 MOST_AT_ONCE = 64
@@ -58,13 +58,7 @@ Elementwise = Callable[..., jax.Array]
 
 
 def sum_over_cells(
-    term: Term,
-    cells: Arrays,
-    windows: Arrays,
-    window: Window,
-    present: jax.Array | None = None,
-    *,
-    results: int = 1,
+    term: Term, cells: Arrays, windows: Arrays, window: Window, present: jax.Array | None = None, *, results: int = 1
 ) -> Arrays:
     """Σ term(*cells, *windows) over the cells of every window, for each of the results of the term.
 
@@ -81,10 +75,7 @@ def sum_over_cells(
 
 
 def in_turn(window: Window) -> tuple[Window, ...]:
-    """The windows that a pool is taken over one after the other: all axes at once, or the first axis first.
-
-    At once for up to 64 cells, for windows that share none, which are a reduction, and for footprints.
-    """
+    """The windows that a pool takes in turn, the first axis first; at once up to 64 cells, tiles and footprints."""
     at_once = window.cells <= MOST_AT_ONCE or window.tiles or window.has_footprint
     return (window,) if at_once else window.split()[::-1]
 
@@ -131,10 +122,7 @@ class Tangent:
 
 @dataclass(frozen=True)
 class Transposed:
-    """The cotangent of one array of a term that is linear in some of its arrays, taken together.
-
-    It is a function of the others, and then of the cotangents of the results given.
-    """
+    """The cotangent of one `linear` array of a term: of its other arrays, then of the given results' cotangents."""
 
     term: Term
     arrays: int
@@ -163,8 +151,8 @@ class Product:
 
     `direct` is the term itself, for any data; nothing overflows or vanishes where all of `are_moderate` is true.
     `of_cells` gives all u of the arrays of the term, of which those of windows are one number along the pooled axes;
-    `of_windows` gives the results of the term, whose first argument are the sums of the u. The term is linear in one
-    array at most, which is one of cells, and so is every u; then it has one result, linear in the sums.
+    `of_windows` the results of the term, from the sums of the u. The term is linear in one array at most, which is one
+    of cells, and so is every u; then it has one result, linear in the sums.
     """
 
     direct: Term
@@ -337,11 +325,8 @@ class PairSum(ClosedMap):
         return (total if present is None else jnp.where(present, total, 0),)
 
 
-def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]], window: Window) -> jax.Array:
-    """Σ term(*cells) over every window; each array comes with its padding value.
-
-    Of large windows that tile an array the term is evaluated for all cells together; others are summed in a loop.
-    """
+def _sum_over_offsets(term: Elementwise, cells: Filled, window: Window) -> jax.Array:
+    """Σ term(*cells) over every window, each array with its padding value: of large tiles for all cells together."""
     if window.tiles and window.cells > MOST_AT_ONCE:
         blocks = [cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
         for _ in window.axes:

@@ -44,11 +44,7 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every cell of the window for every output.
-
-    Not for maxima and minima of windows that do not overlap on a CPU, not even of a single window: the CPU's reduction
-    may drop NaN.
-    """
+    """Reduce every cell of the window; not maxima without overlap on a CPU, which may drop NaN."""
     x, window = copy_to_tiles(x, window, identity(op, x.dtype)), as_tiles(window)
     if any(axis.low > 0 or axis.overhang > 0 for axis in window.axes):
         x = private_copy(x, identity(op, x.dtype))
@@ -56,10 +52,7 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
 
 
 def native_reduce_window(x: jax.Array, window: Window, op: Operation, spacing: Sequence[int] = ()) -> jax.Array:
-    """Apply `lax.reduce_window`, which JAX can differentiate by its own rules if there is no dilation.
-
-    With `spacing` for each pooled axis, the cells of x are so many places apart, and identities are between them.
-    """
+    """Apply `lax.reduce_window`, differentiable without dilation, to cells that are `spacing` places apart."""
     rank = x.ndim
     dimensions, strides, dilations, padding, places = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank, [1] * rank
     for axis in window.axes:

@@ -254,10 +254,7 @@ def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) ->
 def _route_to_pieces(
     starts: Sequence[int], width: int, axis: WindowAxis, op: Operation, offsets: jax.Array, *cotangent: jax.Array
 ) -> jax.Array:
-    """The cotangents of the windows with their winner in a piece, or else the winner's offset in it; 0 in others.
-
-    Windows start at every cell along the axis; their pieces have this width, and these starts in the window.
-    """
+    """The cotangents of the windows with their winner in a piece, or else the winner's offset in it; 0 in others."""
     reach, count = starts[-1] * axis.dilation, offsets.shape[axis.axis] + starts[-1] * axis.dilation
     arrays = [materialize(pad(each, {axis.axis: (reach, reach)}, 0)) for each in (offsets, *cotangent)]
     sent = []
@@ -275,10 +272,7 @@ def _route_to_pieces(
 
 
 def add_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums.
-
-    Every offset of a window that holds a cell is compared with the number of the cell in that window.
-    """
+    """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
     arrays = (*offsets, *cotangents)
     if not is_looped(window) or window.has_bins or most_holders(window) <= MOST_UNROLLED:
 
