@@ -185,21 +185,15 @@ class PairSum(ClosedMap):
     results: int = 1
 
     def tangent(self, active: tuple[int, ...]) -> "PairSum":
-        count = len(self.of_windows)
         varying = tuple(number - self.masked for number in active)
-        return replace(
-            self,
-            term=Tangent(self.term, count, varying),
-            of_windows=self.of_windows + tuple(self.of_windows[number] for number in varying),
-        )
+        sides = self.of_windows + tuple(self.of_windows[number] for number in varying)
+        return replace(self, term=Tangent(self.term, len(self.of_windows), varying), of_windows=sides)
 
     def transposed(self, number: int, linear: tuple[int, ...], given: tuple[int, ...], shape: Any) -> "PairSum":
         linear, of = tuple(each - self.masked for each in linear), number - self.masked
         known = tuple(side for each, side in enumerate(self.of_windows) if each not in linear)
-        sides, term = (
-            known + (self.per_window,) * len(given),
-            Transposed(self.term, len(self.of_windows), linear, of, given),
-        )
+        term = Transposed(self.term, len(self.of_windows), linear, of, given)
+        sides = known + (self.per_window,) * len(given)
         return PairSum(term, sides, self.window, self.of_windows[of], self.masked, shape)
 
     def __call__(self, platform: str, *arrays: jax.Array) -> Arrays:

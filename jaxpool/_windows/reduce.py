@@ -136,13 +136,9 @@ def equal_steps(kernel: int, most: int) -> tuple[int, int]:
 
 def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Combine the cells of every window by `op`, in pairs of pieces."""
-    padded = pad_windows(x, window, identity(op, x.dtype))
-    (result,) = join_pieces(partial(join_cells, op=op), (padded,), window)
+    padded = (pad_windows(x, window, identity(op, x.dtype)),)
+    (result,) = join_pieces(lambda pieces: (combine(op, [cells for _, (cells,) in pieces]),), padded, window)
     return result
-
-
-def join_cells(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
-    return (combine(op, [cells for _, (cells,) in pieces]),)
 
 
 def join_pieces(join: Join, padded: Arrays, window: Window) -> Arrays:

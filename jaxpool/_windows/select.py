@@ -100,15 +100,14 @@ def replaces(first: jax.Array, later: jax.Array, op: Operation) -> jax.Array:
 
 def select_in_pieces(x: jax.Array, window: Window, op: Operation) -> Winner:
     """Take the best of the winners of the pieces."""
+
+    def join(pieces: Sequence[tuple[int, Arrays]]) -> Arrays:
+        winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
+        return reduce(partial(better, op=op), winners)
+
     padded = pad_windows(x, window, identity(op, x.dtype))
-    first = jnp.zeros_like(padded, number_dtype(window))
-    values, offsets = join_pieces(partial(join_winners, op=op), (padded, first), window)
+    values, offsets = join_pieces(join, (padded, jnp.zeros_like(padded, number_dtype(window))), window)
     return values, offsets
-
-
-def join_winners(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
-    winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
-    return reduce(partial(better, op=op), winners)
 
 
 def select_by_axes(x: jax.Array, window: Window, op: Operation) -> Winner:
@@ -185,17 +184,13 @@ def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[W
 def _read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """Read the cell of every window at its row-major offset; 0 at the offset that no cell has."""
     x, window = copy_to_tiles(x, window, 0), as_tiles(window)
-    # Reading more cells at a position that is data is faster than a comparison for each.
     if not is_looped(window):
-        return _read_by_comparison(x, offsets, window)
+        result = jnp.zeros(offsets.shape, x.dtype)
+        for number, cells in zip(window.numbers, cells_at_offsets(x, window, 0), strict=True):
+            result = jnp.where(offsets == np.array(number, offsets.dtype)[()], cells, result)
+        return result
+    # Reading more cells at a position that is data is faster than a comparison for each.
     return (_read_in_blocks if window.tiles else _read_at_positions)(pad_windows(x, window, 0), offsets, window)
-
-
-def _read_by_comparison(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    result = jnp.zeros(offsets.shape, x.dtype)
-    for number, cells in zip(window.numbers, cells_at_offsets(x, window, 0), strict=True):
-        result = jnp.where(offsets == np.array(number, offsets.dtype)[()], cells, result)
-    return result
 
 
 def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
