@@ -99,21 +99,21 @@ class PlatformCall:
         function: Of the platform and of flat arrays. JAX derives it, unless it is a `ClosedMap` or has a transpose.
         transposed: The transpose, if the function is linear in its first arrays, which are so many `vectors`.
         known: The only platform that the program is for, if one is named.
-        batches: For every batch in turn, which arrays and which results have a first axis for it, 0 or None. Results
-            without are summed: cotangents of arrays that are the same for the batch.
+        batches: For every batch in turn, which arrays and which results have a first axis for it, 0 or None, and its
+            size. Results without are summed: cotangents of arrays that are the same for the batch.
     """
 
     function: Callable[..., Sequence[Any]]
     transposed: Callable[..., Sequence[Any]] | None = None
     vectors: int = 0
     known: str | None = field(default_factory=known_platform)
-    batches: tuple[tuple[tuple[int | None, ...], tuple[int | None, ...]], ...] = ()
+    batches: tuple[tuple[tuple[int | None, ...], tuple[int | None, ...], Any], ...] = ()
 
     def evaluate(self, platform: str, *arrays: Any) -> Sequence[Any]:
         """The results, in operations for a platform."""
         function = partial(_inside, self.function, self.known or platform)
-        for axes, of_results in self.batches:
-            function = partial(_over_batch, function, axes, of_results)
+        for batch in self.batches:
+            function = partial(_over_batch, function, *batch)
         return function(*arrays)
 
     def evaluate_everywhere(self, *arrays: Any) -> Sequence[Any]:
@@ -124,8 +124,8 @@ class PlatformCall:
         return lax.platform_dependent(*arrays, cpu=cpu, tpu=tpu, default=gpu)
 
 
-def _over_batch(function: Callable[..., Sequence[Any]], axes: Any, of_results: Any, *arrays: Any) -> Sequence[Any]:
-    results = jax.vmap(function, axes)(*arrays)
+def _over_batch(function: Callable[..., Any], axes: Any, of_results: Any, size: Any, *arrays: Any) -> Sequence[Any]:
+    results = jax.vmap(function, axes, axis_size=size)(*arrays)
     return [each.sum(0) if axis is None else each for each, axis in zip(results, of_results, strict=True)]
 
 
@@ -157,7 +157,7 @@ def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: An
     active = tuple(number for number, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero))
     dots = [tangents[number] for number in active]
     if isinstance(call.function, ClosedMap):
-        batches = tuple(((*axes, *(axes[n] for n in active)), of_results) for axes, of_results in call.batches)
+        batches = tuple(((*axes, *(axes[n] for n in active)), *others) for axes, *others in call.batches)
         tangent = replace(call, function=call.function.tangent(active), batches=batches)
         return _bind(call, primals, types), _bind(tangent, (*primals, *dots), types)
     if call.transposed is None:
@@ -174,13 +174,13 @@ def _transpose(bars: Sequence[Any], *arrays: Any, call: PlatformCall, types: Any
         known = [number for number in range(len(arrays)) if number not in unknown]
         operands = [*(arrays[n] for n in known), *(bars[n] for n in given)]
         for number, kind in unknown.items():
-            shape = kind.shape[sum(axes[number] == 0 for axes, _ in call.batches) :]
+            shape = kind.shape[sum(axes[number] == 0 for axes, *_ in call.batches) :]
             back = replace(
                 call,
                 function=call.function.transposed(number, tuple(unknown), given, shape),
                 batches=tuple(
-                    ((*(axes[n] for n in known), *(of_results[n] for n in given)), (axes[number],))
-                    for axes, of_results in call.batches
+                    ((*(axes[n] for n in known), *(of_results[n] for n in given)), (axes[number],), size)
+                    for axes, of_results, size in call.batches
                 ),
             )
             (sent[number],) = _bind(back, operands, [kind])
@@ -190,7 +190,7 @@ def _transpose(bars: Sequence[Any], *arrays: Any, call: PlatformCall, types: Any
             function = partial(_evaluate_with, call, arrays, unknown)
             sent = dict(zip(unknown, jax.linear_transpose(function, *unknown.values())(bars), strict=True))
         else:
-            batches = tuple(((*bars, *axes[count:]), axes[:count]) for axes, bars in call.batches)
+            batches = tuple(((*bars, *axes[count:]), axes[:count], size) for axes, bars, size in call.batches)
             back = replace(
                 call, function=call.transposed, transposed=call.function, vectors=len(types), batches=batches
             )
@@ -209,7 +209,7 @@ def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformC
     size = next(array.shape[axis] for array, axis in pairs if axis is not None)
     arrays = [array if axis is None else jnp.moveaxis(array, axis, 0) for array, axis in pairs]
     moved, results = tuple(None if axis is None else 0 for axis in axes), (0,) * len(types)
-    batched = replace(call, batches=(*call.batches, (moved, results)))
+    batched = replace(call, batches=(*call.batches, (moved, results, size)))
     like = [jax.ShapeDtypeStruct((size, *each.shape), each.dtype) for each in types]
     return _bind(batched, arrays, _types(partial(batched.evaluate, "gpu"), *arrays, like=like)), results
 
