@@ -352,7 +352,7 @@ def _excess_jvp(window: Window, is_mean: bool, primals: Any, tangents: Any) -> t
     windows = near, jnp.where(is_finite, excess, 0), beta
     if not is_symbolic_zero(x_dot):
         term = _as_product(_EXCESS_BY_CELLS, beta, window)
-        dots += sum_over_cells(term, (x, x_dot), windows, window, present, linear=(1,))
+        dots += sum_over_cells(term, (x, x_dot), windows, window, present)
     if not is_symbolic_zero(beta_dot):
         term = _log_mean_by_beta if is_mean else _log_sum_by_beta
         dots.append(sum_over_cells(term, (x,), windows, window, present)[0] * beta_dot)
@@ -437,7 +437,7 @@ def _mean_by_exponentials_jvp(window: Window, primals: Any, tangents: Any) -> tu
     windows, dots = (near, beta, jnp.where(has_slope, mean, 0)), list[jax.Array]()
     if not is_symbolic_zero(x_dot):
         term = _as_product(_MEAN_BY_CELLS, beta, window)
-        dots += sum_over_cells(term, (x, x_dot), windows, window, present, linear=(1,))
+        dots += sum_over_cells(term, (x, x_dot), windows, window, present)
     if not is_symbolic_zero(beta_dot):
         dots.append(sum_over_cells(_mean_by_beta, (x,), windows, window, present)[0] * beta_dot)
     return mean, jnp.where(has_slope, reciprocal(mass), 0) * sum(dots[1:], dots[0])

@@ -295,7 +295,7 @@ def _norm_jvp(window: Window, number: float | None, primals: Any, tangents: Any)
         factor = inverse
         if number is not None and _is_of_cells(number):
             factor = jnp.where(passes, _power(inverse, number - 1), 0)
-        dots += sum_over_cells(_terms(number).of_cells, (x, x_dot), (factor, *_given(p)), window, linear=(1,))
+        dots += sum_over_cells(_terms(number).of_cells, (x, x_dot), (factor, *_given(p)), window)
     if p is not None and not is_symbolic_zero(p_dot):
         (slopes,) = sum_over_cells(_terms(number).of_exponents, (x,), (inverse, p), window)
         dots.append(alive / p * slopes * p_dot)

@@ -62,10 +62,7 @@ def values_at_ranks(x: jax.Array, window: Window, ranks: Sequence[Rank]) -> Arra
 
 
 def _in_pairs(values: Sequence[jax.Array]) -> list[jax.Array]:
-    """Materialize the results of a network on a CPU, whose compiler evaluates it again for each of them.
-
-    So floats are materialized two by two, as complex numbers.
-    """
+    """Materialize results of a network, which a CPU would evaluate for each: floats two by two, as complex numbers."""
     count = len(values) // 2 * 2 if jnp.issubdtype(values[0].dtype, jnp.floating) else 0
     pairs = [materialize(lax.complex(*pair)) for pair in zip(values[:count:2], values[1:count:2], strict=True)]
     parts = [part for pair in pairs for part in (lax.real(pair), lax.imag(pair))]
@@ -91,12 +88,10 @@ def same_or_next(padded: jax.Array, window: Window, first: jax.Array, rank: Any)
 def offsets_at_ranks(
     x: jax.Array, present: jax.Array | None, values: Sequence[jax.Array], window: Window, ranks: Sequence[Rank]
 ) -> Arrays:
-    """The offsets in every window of the cells of these ranks, given their values.
-
-    If b cells are below a value, the wanted cell is number rank - b among those that equal it.
-    """
+    """The offsets in every window of the cells of these ranks, given their values."""
     filled = [(x, identity(lax.min, x.dtype)), *([] if present is None else [(present, False)])]
     padded, windows = pad_in_tiles(filled, window)
+    # If b cells are below a value, the wanted cell is number rank - b among those that equal it.
     below = _count_below(padded, values, windows, MOST_IN_BLOCK)
     found = zip(values, ranks, below, strict=True)
     numbers = [jnp.where(value != value, 0, rank.wanted - count) for value, rank, count in found]
@@ -120,9 +115,9 @@ def offsets_of_equal(
 ) -> Arrays:
     """The int32 offsets in every window of the cells that equal each value and are, of these, number so and so.
 
-    `padded` are the cells and, if some are absent, which of them are present. Without such a cell it is the number of
-    offsets. A cell's offset is the number of offsets up to which at most that number of cells equal the value, without
-    those that a footprint leaves out.
+    `padded` are the cells and, if some are absent, which are present. A cell's offset is the number of offsets up to
+    which at most that number of cells equal the value, without those that a footprint leaves out; of no cell, that of
+    all.
     """
     highest, sought = identity(lax.min, padded[0].dtype), []
     for value, number in zip(values, numbers, strict=True):
@@ -181,10 +176,7 @@ def _select_by_network(padded: jax.Array, window: Window, ranks: Sequence[Rank])
 
 @functools.cache
 def _selection_network(cells: int, ranks: frozenset[int]) -> list[tuple[int, int, bool, bool]]:
-    """The exchanges after which slot r holds the cell of rank r, for every wanted rank r.
-
-    Each is two slots, for the minimum and the maximum, and whether these are read later.
-    """
+    """Exchanges that put each wanted rank in its slot: of two slots, and whether their minimum and maximum are read."""
     read, kept = set(ranks), []
     for first, second in reversed([*_merge_exchange(cells)]):
         if first in read or second in read:
@@ -211,11 +203,10 @@ def _merge_exchange(cells: int) -> Iterator[tuple[int, int]]:
 def _select_by_bisection(padded: jax.Array, window: Window, ranks: Sequence[Any]) -> Arrays:
     """The value of each rank in every window without NaN.
 
-    Values are mapped to signed integers in the same order, their keys: vector units compare these in one instruction,
-    and unsigned ones in several. The key of rank r is the largest number with at most r keys below it. Starting from
-    the highest, a bit is set if the number with that bit has at most r keys below it. That takes as many rounds as
-    there are bits, each a count over shifted slices. No array holds more than one cell per window, however large the
-    windows are, and each window may have a rank of its own.
+    The keys of values are signed, which vector units compare in one instruction. The key of rank r is the largest
+    number with at most r keys below it. Starting from the highest, a bit is set if the number with that bit has at most
+    r keys below it: as many rounds as there are bits, each a count over shifted slices. No array holds more than one
+    cell per window, however large the windows are, and each window may have a rank of its own.
     """
     at_once = max(MOST_IN_BLOCK, _MOST_COUNTED_AT_ONCE // len(ranks)) if known_platform() == "cpu" else MOST_IN_BLOCK
     keys, bits = keys_of(padded), 8 * padded.dtype.itemsize

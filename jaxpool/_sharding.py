@@ -1,11 +1,10 @@
 """Arrays on several devices: axes sharded over explicit mesh axes, and types that vary over devices.
 
 An explicit mesh axis makes the sharding of every array a part of its type. There a pool is `jax.shard_map` of the pool
-of each device's own cells and, along pooled axes, of some of its neighbours. A device evaluates windows that start
-among its cells, or an equal share of all windows if there is one, and gets the cells that these reach beyond its own by
-`lax.ppermute`, which JAX differentiates. So it pools an array of its own by code for one device. Only the padding
-differs between devices: the first has that below the array, the last that above. `Halo.kinds` are these cases, of which
-every device takes one. Windows that the devices do not divide come back whole.
+of each device's own cells and, along pooled axes, of some of its neighbours, which it gets by `lax.ppermute`. So it
+pools an array of its own by code for one device. Only the padding differs between devices: the first has that below
+the array, the last that above. `Halo.kinds` are these cases, of which every device takes one. A device evaluates
+windows that start among its cells, or an equal share of all windows if there is one; others come back whole.
 
 Where that is impossible, the pool is evaluated as under automatic sharding, where the compiler arranges what devices
 exchange, and only the result gets a sharding in its type again: a pool of whole axes, in one reduction, of cells that
@@ -34,10 +33,7 @@ Core = Callable[..., Any]
 
 
 def shardable(core: Core) -> Core:
-    """Let `core(x, mask, *parameters, window, *static)` take x sharded along any axes.
-
-    The mask and parameters, which broadcast against the output, may be None.
-    """
+    """Let `core(x, mask, *parameters, window, *static)` take x sharded along any axes; the other arrays may be None."""
 
     @wraps(core)
     def pool(*arguments: Any) -> Any:
@@ -59,13 +55,16 @@ def shardable(core: Core) -> Core:
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 4))
 def _by_halos(core: Core, arrays: Sequence[Any], halos: "tuple[Halo, ...]", window: Window, static: tuple) -> Any:
-    """The pool on every device of its own cells and those of its neighbours."""
+    """The pool on every device of its own cells and those of its neighbours, by `jax.shard_map` over explicit axes.
+
+    The mask may have size 1 along some axes; parameters have their whole size along the pooled axes.
+    """
 
     def on_device(cells: Any, parameters: Any) -> Any:
         kind: Any = 0
         for halo in halos:
             cells, parameters = jax.tree.map(halo.cells_of_windows, cells), jax.tree.map(halo.own, parameters)
-            kind = kind * len(halo.kinds) + halo.kind()
+            kind = kind * len(halo.kinds) + halo.of_device([halo.kinds.index(padding) for padding in halo.paddings])
         cases = [partial(pool_of_kind, paddings) for paddings in itertools.product(*(halo.kinds for halo in halos))]
         return lax.switch(kind, cases, cells, parameters)
 
@@ -83,8 +82,18 @@ def _by_halos(core: Core, arrays: Sequence[Any], halos: "tuple[Halo, ...]", wind
         return values, jax.tree.map(lambda each: _positions_in_array(each, local, window, first), positions)
 
     x, mask, *parameters = arrays
-    parameters = jax.tree.map(lambda array: lax.expand_dims(array, range(x.ndim - array.ndim)), parameters)
-    result = _map_over_devices(on_device, x, [x, mask], parameters, window.pooled_axes)
+    mesh, entries = jax.typeof(x).sharding.mesh, _entries(x, x.ndim, range(x.ndim))
+
+    def spec_of(array: jax.Array, whole: Sequence[int] = ()) -> PartitionSpec:
+        sharded = [array.shape[axis] == x.shape[axis] and axis not in whole for axis in range(x.ndim)]
+        return PartitionSpec(*(entry if kept else None for entry, kept in zip(entries, sharded, strict=True)))
+
+    given = [x, mask], jax.tree.map(lambda each: lax.expand_dims(each, range(x.ndim - each.ndim)), parameters)
+    specs = jax.tree.map(spec_of, given[0]), jax.tree.map(partial(spec_of, whole=window.pooled_axes), given[1])
+    explicit = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit}
+    with jax.sharding.use_abstract_mesh(mesh):
+        given = jax.tree.map(jax.sharding.reshard, given, specs)
+        result = jax.shard_map(on_device, in_specs=specs, out_specs=spec_of(x), axis_names=explicit)(*given)
     for halo in halos:
         result = jax.tree.map(halo.everywhere, result)
     return result
@@ -98,38 +107,10 @@ def _positions_in_array(positions: jax.Array, local: Window, window: Window, fir
     return jnp.where(positions < 0, positions, total)
 
 
-def _map_over_devices(
-    function: Core, x: jax.Array, cells: Any, parameters: Sequence[Any] = (), whole: Sequence[int] = ()
-) -> Any:
-    """`jax.shard_map` of `function(cells, parameters)` over all explicit mesh axes of x, which all are sharded like.
-
-    They may have size 1 along some axes, and parameters have their whole size along the `whole` axes. Results are
-    sharded like the first array of the cells.
-    """
-    mesh, entries = jax.typeof(x).sharding.mesh, _entries(x, x.ndim, range(x.ndim))
-
-    def spec_of(array: jax.Array, whole: Sequence[int]) -> PartitionSpec:
-        sharded = [array.shape[axis] == x.shape[axis] and axis not in whole for axis in range(x.ndim)]
-        return PartitionSpec(*(entry if kept else None for entry, kept in zip(entries, sharded, strict=True)))
-
-    given = (cells, list(parameters))
-    specs = tuple(
-        jax.tree.map(partial(spec_of, whole=axes), arrays) for axes, arrays in zip(((), whole), given, strict=True)
-    )
-    results = spec_of(jax.tree.leaves(cells)[0], ())
-    explicit = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit}
-    with jax.sharding.use_abstract_mesh(mesh):
-        given = jax.tree.map(jax.sharding.reshard, given, specs)
-        return jax.shard_map(function, in_specs=specs, out_specs=results, axis_names=explicit)(*given)
-
-
 def evaluate_sharded(
     core: Core, arrays: Sequence[Any], pooled: Sequence[int], shape: Sequence[int], leading: int = 0
 ) -> Any:
-    """Evaluate `core(*arrays)`, whose results have this shape, sharded like x along axes that the devices divide.
-
-    The result may have `leading` additional axes, which are not sharded and not in `shape`.
-    """
+    """Evaluate `core(*arrays)`, of this shape behind `leading` axes, sharded like x along axes that devices divide."""
     x = arrays[0]
     sharded = [array for array in jax.tree.leaves(list(arrays)) if any(_entries(array, x.ndim, pooled))]
     if not sharded:
@@ -175,10 +156,7 @@ def vary_with(array: jax.Array, *others: jax.Array) -> jax.Array:
 
 @dataclass(frozen=True)
 class Halo:
-    """An axis of windows that so many devices along mesh axes of this name, or these names, share.
-
-    Each evaluates windows on its own cells and some of its neighbours.
-    """
+    """An axis of windows that devices along some mesh axes share: each evaluates some, on cells near its own."""
 
     along: WindowAxis
     devices: int
@@ -194,29 +172,10 @@ class Halo:
         table = np.asarray(values, np.int32)
         return table[0] if (table == table[0]).all() else jnp.asarray(table)[lax.axis_index(self.name)]
 
-    def padded(self, array: jax.Array, low: int, high: int) -> jax.Array:
-        """The array with so many zeros below and above it along the axis."""
-        config = [(low, high, 0) if number == self.along.axis else (0, 0, 0) for number in range(array.ndim)]
-        return lax.pad(array, np.zeros((), array.dtype)[()], config)
-
-    def in_order(self, array: jax.Array, runs: Sequence[tuple[int, int]]) -> jax.Array:
-        """All devices' results along the axis, no longer sharded, in runs with these starts and lengths."""
-        axis, sharding = self.along.axis, jax.typeof(array).sharding
-        spec = [None if number == axis else entry for number, entry in enumerate(sharding.spec)]
-        with jax.sharding.use_abstract_mesh(sharding.mesh):
-            array = jax.sharding.reshard(array, PartitionSpec(*spec))
-        # Not a gather, whose type has no rule for axes that are sharded, and which would be transposed into a scatter.
-        return lax.concatenate([lax.slice_in_dim(array, first, first + count, 1, axis) for first, count in runs], axis)
-
     @property
     def divides(self) -> bool:
         """Whether every device has equally many windows, which then stay there."""
         return self.along.output % self.devices == 0
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether a single window holds all cells, which are rather reduced at once."""
-        return self.along.output == 1 and self.along.held_by(0, padding=False) == self.along.size
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -268,19 +227,14 @@ class Halo:
         """The different paddings of devices."""
         return sorted(set(self.paddings))
 
-    def kind(self) -> Any:
-        """The number of this device's padding among them."""
-        return self.of_device([self.kinds.index(padding) for padding in self.paddings])
-
     @property
     def is_possible(self) -> bool:
-        """Whether devices evaluate windows of their own: bins if none crosses, others unless one has only padding.
-
-        Not where the padding holds copies of cells, which may be far away.
-        """
+        """Whether devices evaluate windows of their own: bins if none crosses, others unless one has only padding."""
         if isinstance(self.along, BinAxis):
             return self.divides
-        is_near = self.along.extension is None and not self.is_whole
+        # A single window of all cells is rather reduced at once, and copies of cells may be far away.
+        is_whole = self.along.output == 1 and self.along.held_by(0, padding=False) == self.along.size
+        is_near = self.along.extension is None and not is_whole
         return is_near and all(low + high < self.length for low, high in self.kinds)
 
     def local(self, kind: tuple[int, int]) -> WindowAxis:
@@ -301,8 +255,9 @@ class Halo:
             near.append(lax.ppermute(sent, self.name, pairs) if distance else array)
         starts = self.origins - np.arange(self.devices) * cells + below
         low, high = max(0, -int(starts.min())), max(0, int(starts.max()) + self.length - below - cells - above)
-        start = self.of_device(starts + low)
-        return lax.dynamic_slice_in_dim(self.padded(lax.concatenate(near, axis), low, high), start, self.length, axis)
+        widths = [(low, high, 0) if number == axis else (0, 0, 0) for number in range(array.ndim)]
+        padded = lax.pad(lax.concatenate(near, axis), np.zeros((), array.dtype)[()], widths)
+        return lax.dynamic_slice_in_dim(padded, self.of_device(starts + low), self.length, axis)
 
     def own(self, array: jax.Array) -> jax.Array:
         """The windows that this device evaluates, of an array of all windows."""
@@ -314,6 +269,11 @@ class Halo:
         """All windows, from those that each device evaluated; on every device, unless they may stay there."""
         if self.divides:
             return array
-        starts = np.arange(self.devices) * self.windows + self.bounds[:-1] - self.first
-        runs = zip(starts.tolist(), np.diff(self.bounds).tolist(), strict=True)
-        return self.in_order(array, [(first, count) for first, count in runs if count])
+        axis, sharding = self.along.axis, jax.typeof(array).sharding
+        spec = [None if number == axis else entry for number, entry in enumerate(sharding.spec)]
+        with jax.sharding.use_abstract_mesh(sharding.mesh):
+            array = jax.sharding.reshard(array, PartitionSpec(*spec))
+        starts, counts = np.arange(self.devices) * self.windows + self.bounds[:-1] - self.first, np.diff(self.bounds)
+        runs = [(first, count) for first, count in zip(starts.tolist(), counts.tolist(), strict=True) if count]
+        # Not a gather, whose type has no rule for axes that are sharded, and which would be transposed into a scatter.
+        return lax.concatenate([lax.slice_in_dim(array, first, first + count, 1, axis) for first, count in runs], axis)

@@ -238,11 +238,11 @@ def _squares(window: Window, cells: Arrays, top: jax.Array, mean: jax.Array, pre
 def _squares_jvp(window: Window, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (cells, top, mean, present), (dots, *_) = primals, tangents
     if len(cells) == 1:
-        term, arrays, linear = _OF_CELLS.tangent, (*cells, *dots), (1,)
+        term, arrays = _OF_CELLS.tangent, (*cells, *dots)
     else:
         (near, excess, count, _), (_, excess_dot, _, squares_dot) = cells, dots
-        term, arrays, linear = _OF_PARTS.tangent, (near, excess, count, excess_dot, squares_dot), (3, 4)
-    (squares_dot,) = sum_over_cells(term, arrays, (top, mean), window, present, linear=linear)
+        term, arrays = _OF_PARTS.tangent, (near, excess, count, excess_dot, squares_dot)
+    (squares_dot,) = sum_over_cells(term, arrays, (top, mean), window, present)
     return _squares(window, *primals), squares_dot
 
 

@@ -216,10 +216,10 @@ def _mean_jvp(window: Window, terms: _Terms, primals: Any, tangents: Any) -> tup
     share = jnp.where(jnp.isnan(mass), 0, reciprocal(mass))
     dots = list[jax.Array]()
     if not is_symbolic_zero(x_dot):
-        dots += sum_over_cells(terms.of_cells, (weights, x_dot), (*top, share), window, present, linear=(1,))
+        dots += sum_over_cells(terms.of_cells, (weights, x_dot), (*top, share), window, present)
     if not is_symbolic_zero(weights_dot):
         cells = x, weights, weights_dot
-        dots += sum_over_cells(terms.of_weights, cells, (*top, share, y), window, present, linear=(2,))
+        dots += sum_over_cells(terms.of_weights, cells, (*top, share, y), window, present)
     return y, sum(dots[1:], dots[0])
 
 

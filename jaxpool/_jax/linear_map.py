@@ -28,38 +28,25 @@ from jaxpool._sharding import vary_with
 ValuesAndResiduals = tuple[Any, tuple[Any, ...]]
 
 
-class WithRule:
-    """A function with a forward rule, as `jax.custom_jvp` makes it; in portable programs the plain function."""
-
-    def __init__(self, function: Callable[..., Any], static: Sequence[int] = ()) -> None:
-        self._function = function
-        self._with_rule = jax.custom_jvp(function, nondiff_argnums=tuple(static))
-        self.defjvp = self._with_rule.defjvp
-        self.__doc__ = function.__doc__
+class WithRule(jax.custom_jvp[Any]):
+    """A function with a forward rule; in portable programs the plain function."""
 
     def __call__(self, *arguments: Any) -> Any:
-        return (self._function if is_portable() else self._with_rule)(*arguments)
+        return self.fun(*arguments) if is_portable() else super().__call__(*arguments)
 
 
 def custom_rule(static: Sequence[int] = ()) -> Callable[[Callable[..., Any]], WithRule]:
     """Give a function a rule; `static` are the numbers of the arguments that are not differentiated."""
-    return partial(WithRule, static=static)
+    return partial(WithRule, nondiff_argnums=tuple(static))
 
 
 def with_rule(rule: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function: unchanged for "jvp", and for "vjp" a `jax.custom_vjp` made of its pullback.
-
-    Portable programs have no rules.
-    """
+    """The same function: unchanged for "jvp", and for "vjp" a `jax.custom_vjp` made of its pullback."""
     if rule == "jvp" or is_portable():
         return function
     reverse_only = jax.custom_vjp(function)
-    reverse_only.defvjp(lambda *arguments: jax.vjp(function, *arguments), _pull_back)
+    reverse_only.defvjp(partial(jax.vjp, function), lambda pull_back, cotangent: pull_back(cotangent))
     return reverse_only
-
-
-def _pull_back(pull_back: Callable[[Any], Any], cotangent: Any) -> Any:
-    return pull_back(cotangent)
 
 
 def is_symbolic_zero(tangent: Any) -> bool:
@@ -69,15 +56,11 @@ def is_symbolic_zero(tangent: Any) -> bool:
 
 @dataclass(frozen=True)
 class LinearMap(abc.ABC):
-    """A map that is linear in its first argument, with an explicit transpose.
-
-    The argument and the result are an array or a tuple of arrays. Both directions get the same residuals after it.
-    Derivatives treat residuals, such as winners' offsets, as constants.
-    """
+    """A map linear in its first argument; the others, such as winners' offsets, are constants to derivatives."""
 
     @abc.abstractmethod
     def forward(self, *arrays: Any, **_: Any) -> Any:
-        """Apply the map to the vector; the arguments are the vector, then the residuals."""
+        """Apply the map to the vector, followed by the residuals."""
 
     @abc.abstractmethod
     def transpose(self, *arrays: Any, **_: Any) -> Any:
@@ -85,12 +68,9 @@ class LinearMap(abc.ABC):
 
 
 def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: Any = None) -> Any:
-    """Apply a map to a vector, so that JAX transposes it into the map's own transpose; the result has `like`'s type.
+    """Apply a map to a vector, so that JAX transposes it into its own transpose; the result has `like`'s type.
 
-    Arrays that are the same for a whole batch stay single. A branch on values asks for one answer for the batch (see
-    `if_all`): otherwise both of its sides would be evaluated.
-    The map is traced while the program is lowered, for one platform only. Without primitives, and in portable
-    programs, JAX transposes `forward`.
+    A branch on values asks for one answer for a batch (see `if_all`): otherwise both of its sides would be evaluated.
     """
     residuals = jax.tree.map(lax.stop_gradient, residuals)
     if not available():
@@ -98,13 +78,7 @@ def apply_linear_map(linear_map: LinearMap, vector: Any, *residuals: Any, like: 
     # The cotangent of a vector that devices share is a sum over those whose residuals differ.
     others = jax.tree.leaves(residuals)
     vector = jax.tree.map(lambda each: vary_with(each, *others), vector)
-    return call(
-        _Direction(linear_map, False),
-        vector,
-        *residuals,
-        like=like,
-        transposed=_Direction(linear_map, True),
-    )
+    return call(_Direction(linear_map, False), vector, *residuals, like=like, transposed=_Direction(linear_map, True))
 
 
 @dataclass(frozen=True)
@@ -137,39 +111,29 @@ class CellSelector(abc.ABC):
 
 def selected_values(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> Any:
     """The values of the selected cells, with the derivative rule of this name; integers have none."""
+    return values_and_residuals(selector, rule, x, *others, keeps=False)[0]
+
+
+def values_and_residuals(
+    selector: CellSelector, rule: str, x: jax.Array, *others: Any, keeps: bool = True
+) -> ValuesAndResiduals:
+    """The same together with the residuals, if the caller `keeps` them; they have no derivatives."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return selector.values(x, *others)
-    return with_rule(rule, partial(_values, selector))(x, *others)
+        return selector.select(x, *others) if keeps else (selector.values(x, *others), ())
+    return with_rule(rule, partial(_select, selector, keeps))(x, *others)
 
 
-def values_and_residuals(selector: CellSelector, rule: str, x: jax.Array, *others: Any) -> ValuesAndResiduals:
-    """The same together with the residuals, which have no derivatives."""
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return selector.select(x, *others)
-    return with_rule(rule, partial(_select, selector))(x, *others)
-
-
-@custom_rule((0,))
-def _values(selector: CellSelector, x: jax.Array, *others: Any) -> Any:
-    return _select(selector, x, *others)[0] if is_portable() else selector.values(x, *others)
-
-
-@custom_rule((0,))
-def _select(selector: CellSelector, x: jax.Array, *others: Any) -> ValuesAndResiduals:
+@custom_rule((0, 1))
+def _select(selector: CellSelector, keeps: bool, x: jax.Array, *others: Any) -> ValuesAndResiduals:
     if is_portable():
         _, residuals = selector.select(lax.stop_gradient(x), *others)
         return apply_linear_map(selector.read, x, *residuals), residuals
-    return selector.select(x, *others)
-
-
-@_values.defjvp
-def _values_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (values, _), (values_dot, _) = _select_jvp(selector, primals, tangents)
-    return values, values_dot
+    return selector.select(x, *others) if keeps else (selector.values(x, *others), ())
 
 
 @_select.defjvp
-def _select_jvp(selector: CellSelector, primals: Any, tangents: Any) -> tuple[ValuesAndResiduals, Any]:
-    values, residuals = _select(selector, *primals)
+def _select_jvp(selector: CellSelector, keeps: bool, primals: Any, tangents: Any) -> tuple[ValuesAndResiduals, Any]:
+    values, residuals = _select(selector, True, *primals)
     values_dot = apply_linear_map(selector.read, tangents[0], *residuals, like=values)
-    return (values, residuals), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, residuals))
+    kept = residuals if keeps else ()
+    return (values, kept), (values_dot, jax.tree.map(jax.custom_derivatives.zero_from_primal, kept))

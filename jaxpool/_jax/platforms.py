@@ -6,7 +6,6 @@ platform can evaluate the formats of all platforms.
 
 import threading
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -20,18 +19,11 @@ _NAMES = {"cpu": "cpu", "gpu": "gpu", "tpu": "tpu", "cuda": "gpu", "rocm": "gpu"
 PORTABLE = "portable"
 
 
-@dataclass(frozen=True)
-class _Lowering:
-    """A lowering, or a portable program, which is made like one: its platform, and its devices, 0 if unknown."""
-
-    platform: str
-    devices: int
-
-
-# Parts of the key of JAX's tracing cache: the only platform of the program, if a caller names one, and the lowering.
-# Each remains as it is in contexts of the other.
+# Parts of the key of JAX's tracing cache: the only platform of the program, if a caller names one; and the platform of
+# a lowering, or of a portable program, which is made like one, with the number of its devices, 0 if unknown. Each
+# remains as it is in contexts of the other.
 _named = jax.make_user_context(None)
-_lowering = jax.make_user_context(None)
+_lowering = jax.make_user_context((None, 0))
 
 
 class _Context(AbstractContextManager[None]):
@@ -112,12 +104,9 @@ def portable() -> AbstractContextManager[None]:
 
 
 def inside(platform: str, devices: int | None = None) -> AbstractContextManager[None]:
-    """Trace inside a lowering for a platform, and possibly for so many devices, both then known to all functions.
-
-    Inside `jax.shard_map` each device has arrays of its own.
-    """
-    known = _known_devices() if devices is None else 1 if _inside_shard_map() else devices
-    return _Context(_lowering, _Lowering(platform, known))
+    """Trace inside a lowering for a platform, and for so many devices, if given; for one inside `jax.shard_map`."""
+    known = _lowering.value[1] if devices is None else 1 if _inside_shard_map() else devices
+    return _Context(_lowering, (platform, known))
 
 
 def known_platform() -> str | None:
@@ -127,11 +116,7 @@ def known_platform() -> str | None:
 
 def lowering_platform() -> str | None:
     """The platform whose lowering is being traced, or None outside lowerings."""
-    return None if _lowering.value is None else _lowering.value.platform
-
-
-def _known_devices() -> int:
-    return 0 if _lowering.value is None else _lowering.value.devices
+    return _lowering.value[0]
 
 
 def is_portable() -> bool:
@@ -140,11 +125,8 @@ def is_portable() -> bool:
 
 
 def on_one_device() -> bool:
-    """Whether all arrays are known to be on one device; for use in lowerings only.
-
-    They are if the program runs on one, and inside `jax.shard_map`, if it maps over all axes of the mesh.
-    """
-    return _known_devices() == 1 or _inside_shard_map()
+    """Whether all arrays are known to be on one device, as inside `jax.shard_map` over all axes; for lowerings only."""
+    return _lowering.value[1] == 1 or _inside_shard_map()
 
 
 def _inside_shard_map() -> bool:
@@ -161,7 +143,7 @@ def in_no_mesh(*arrays: Any) -> bool:
 
 def most_devices() -> int:
     """The most devices that can share an array of the program, 1 if that is unknown; for use in lowerings only."""
-    return 1 if on_one_device() else max(1, _known_devices())
+    return 1 if on_one_device() else max(1, _lowering.value[1])
 
 
 def default_platform() -> str:

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import ShapedArray
-from jax.sharding import PartitionSpec
 
 from jaxpool._jax import platforms
 from jaxpool._jax.platforms import PLATFORMS, inside, known_platform
@@ -29,10 +28,7 @@ def available() -> bool:
 
 
 def by_platform(*trees: Any, like: Any = None, **lowerings: Callable[..., Any]) -> Any:
-    """Apply the lowering named after the platform, or that for GPUs, to trees of arrays; see `call`.
-
-    Inside a lowering, where the platform is known, this is a plain call, so choices never nest.
-    """
+    """Apply the lowering named after the platform, or that for GPUs, to trees of arrays: a plain call in a lowering."""
 
     def apply(platform: str, *trees: Any) -> Any:
         return lowerings.get(platform, lowerings["gpu"])(*trees)
@@ -42,19 +38,57 @@ def by_platform(*trees: Any, like: Any = None, **lowerings: Callable[..., Any]) 
 
 
 def call(
-    function: Callable[..., Any],
-    *trees: Any,
-    like: Any = None,
-    transposed: Callable[..., Any] | None = None,
+    function: Callable[..., Any], *trees: Any, like: Any = None, transposed: Callable[..., Any] | None = None
 ) -> Any:
-    """Add a call of `function(platform, *trees)` to the traced program, with the other arguments of `PlatformCall`.
+    """Add a call of `function(platform, *trees)` to the traced program; it closes over no traced array.
 
-    Its results are like `like`, a tree of arrays or of `jax.ShapeDtypeStruct`; without it they are traced once more.
+    Its results are like `like`, a tree of arrays or of `jax.ShapeDtypeStruct`; without it they are traced once more. If
+    the function is linear in its first tree, `transposed` is its transpose, of cotangents in place of this tree; the
+    other trees are then constants.
     """
-    (vectors, first), (arrays, others) = jax.tree.flatten(trees[0]), jax.tree.flatten(trees[1:])
     types = _types(partial(_inside, function, known_platform() or "gpu"), *trees, like=like)
-    static = PlatformCall(function, first, others, jax.tree.structure(types), transposed)
-    return jax.tree.unflatten(static.result, _bind(static, [*vectors, *arrays], jax.tree.leaves(types)))
+    arrays, structure = jax.tree.flatten(trees)
+    static = PlatformCall(_OfTrees(function, structure))
+    if transposed is not None:
+        given = jax.tree.structure((types, *trees[1:]))
+        static = replace(static, transposed=_OfTrees(transposed, given), vectors=len(jax.tree.leaves(trees[0])))
+    return jax.tree.unflatten(jax.tree.structure(types), _bind(static, arrays, jax.tree.leaves(types)))
+
+
+@dataclass(frozen=True)
+class _OfTrees:
+    """A function of the platform and of trees, as one of flat arrays; equal for equal functions."""
+
+    function: Callable[..., Any]
+    trees: Any
+
+    def __call__(self, platform: str, *arrays: Any) -> Sequence[Any]:
+        return jax.tree.leaves(self.function(platform, *jax.tree.unflatten(self.trees, arrays)))
+
+
+class ClosedMap(abc.ABC):
+    """A map of arrays, static in the traced program, whose tangent and transpose are such maps again.
+
+    So derivatives of every order are maps of the same kind, and JAX differentiates none of their programs.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, platform: str, *arrays: jax.Array) -> Sequence[jax.Array]:
+        """The results, in operations for a platform."""
+
+    @abc.abstractmethod
+    def tangent(self, active: tuple[int, ...]) -> "ClosedMap":
+        """The tangent as a map of the arrays, and then of the tangents of the active ones, in which it is linear."""
+
+    @abc.abstractmethod
+    def transposed(self, number: int, linear: tuple[int, ...], given: tuple[int, ...], shape: Any) -> "ClosedMap":
+        """The cotangent, of this shape, of a `linear` array: of the other arrays, then of given results' cotangents."""
+
+
+def apply_closed_map(closed: ClosedMap, *arrays: jax.Array, like: Sequence[Any]) -> Sequence[jax.Array]:
+    """Apply a map, whose results are like these; without primitives and in portable programs JAX differentiates it."""
+    static = PlatformCall(closed)
+    return _bind(static, arrays, _types(partial(static.evaluate, "gpu"), *arrays, like=list(like)))
 
 
 @dataclass(frozen=True)
@@ -62,37 +96,24 @@ class PlatformCall:
     """The static part of a call, which enters the traced program with flat arrays.
 
     Attributes:
-        function: Of the platform, inside which it is evaluated, and of trees; it closes over no traced array.
-        first, others, result: The structures of its first tree, of the tuple of the others, and of its result.
-        transposed: The transpose, if the function is linear in its first tree: of cotangents in place of this tree. The
-            other trees are then constants; without it JAX derives the function in all of them.
+        function: Of the platform and of flat arrays. JAX derives it, unless it is a `ClosedMap` or has a transpose.
+        transposed: The transpose, if the function is linear in its first arrays, which are so many `vectors`.
         known: The only platform that the program is for, if one is named.
-        batches: The axes along which arrays are batched, in turn; 0 for results, and for what the call is linear in.
+        batches: For every batch in turn, which arrays and which results have a first axis for it, 0 or None, and its
+            size. Results without are summed: cotangents of arrays that are the same for the batch.
     """
 
-    function: Callable[..., Any]
-    first: Any
-    others: Any
-    result: Any
-    transposed: Callable[..., Any] | None
+    function: Callable[..., Sequence[Any]]
+    transposed: Callable[..., Sequence[Any]] | None = None
+    vectors: int = 0
     known: str | None = field(default_factory=known_platform)
-    batches: tuple[tuple[int | None, ...], ...] = ()
-
-    @property
-    def vectors(self) -> int:
-        """In how many arrays, the first ones, the call is linear."""
-        return 0 if self.transposed is None else self.first.num_leaves
+    batches: tuple[tuple[tuple[int | None, ...], tuple[int | None, ...], Any], ...] = ()
 
     def evaluate(self, platform: str, *arrays: Any) -> Sequence[Any]:
-        """The flat results, in operations for a platform."""
-
-        def function(*arrays: Any) -> Sequence[Any]:
-            first = jax.tree.unflatten(self.first, arrays[: self.first.num_leaves])
-            others = jax.tree.unflatten(self.others, arrays[self.first.num_leaves :])
-            return jax.tree.leaves(_inside(self.function, self.known or platform, first, *others))
-
-        for axes in self.batches:
-            function = jax.vmap(function, axes)
+        """The results, in operations for a platform."""
+        function = partial(_inside, self.function, self.known or platform)
+        for batch in self.batches:
+            function = partial(_over_batch, function, *batch)
         return function(*arrays)
 
     def evaluate_everywhere(self, *arrays: Any) -> Sequence[Any]:
@@ -103,8 +124,13 @@ class PlatformCall:
         return lax.platform_dependent(*arrays, cpu=cpu, tpu=tpu, default=gpu)
 
 
+def _over_batch(function: Callable[..., Any], axes: Any, of_results: Any, size: Any, *arrays: Any) -> Sequence[Any]:
+    results = jax.vmap(function, axes, axis_size=size)(*arrays)
+    return [each.sum(0) if axis is None else each for each, axis in zip(results, of_results, strict=True)]
+
+
 def _bind(call: PlatformCall, arrays: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
-    return _PRIMITIVE.bind(*arrays, call=call, types=tuple(types)) if AVAILABLE else call.evaluate_everywhere(*arrays)
+    return _PRIMITIVE.bind(*arrays, call=call, types=tuple(types)) if available() else call.evaluate_everywhere(*arrays)
 
 
 def _inside(function: Callable[..., Any], platform: str, *trees: Any) -> Any:
@@ -122,46 +148,55 @@ def _types(function: Callable[..., Any], *arrays: Any, like: Any) -> Any:
 
 
 def _impl(*arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
-    """Evaluate a call outside any traced program, as `jax.disable_jit` does."""
-    return call.evaluate(_platform_of(arrays), *arrays)
-
-
-def _platform_of(arrays: Sequence[Any]) -> str:
-    """Where arrays are."""
+    """Evaluate a call outside any traced program, as `jax.disable_jit` does, where its arrays are."""
     found = {device.platform for array in arrays if isinstance(array, jax.Array) for device in array.devices()}
-    return next((one for one in PLATFORMS if one in found), platforms.default_platform())
+    return call.evaluate(next((one for one in PLATFORMS if one in found), platforms.default_platform()), *arrays)
 
 
 def _differentiate(primals: Any, tangents: Any, *, call: PlatformCall, types: Any) -> Any:
-    varying = [number for number, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
+    active = tuple(number for number, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero))
+    dots = [tangents[number] for number in active]
+    if isinstance(call.function, ClosedMap):
+        batches = tuple(((*axes, *(axes[n] for n in active)), *others) for axes, *others in call.batches)
+        tangent = replace(call, function=call.function.tangent(active), batches=batches)
+        return _bind(call, primals, types), _bind(tangent, (*primals, *dots), types)
     if call.transposed is None:
-        function = partial(_evaluate_with, call, primals, varying)
-        return jax.jvp(function, [primals[n] for n in varying], [tangents[n] for n in varying])
-    dots = map(ad.instantiate_zeros, tangents[: call.vectors])
-    return _bind(call, primals, types), _bind(call, [*dots, *primals[call.vectors :]], types)
+        return jax.jvp(partial(_evaluate_with, call, primals, active), [primals[n] for n in active], dots)
+    vectors = map(ad.instantiate_zeros, tangents[: call.vectors])
+    return _bind(call, primals, types), _bind(call, [*vectors, *primals[call.vectors :]], types)
 
 
-def _transpose(cotangents: Sequence[Any], *arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
+def _transpose(bars: Sequence[Any], *arrays: Any, call: PlatformCall, types: Any) -> Sequence[Any]:
     unknown = {number: array.aval for number, array in enumerate(arrays) if ad.is_undefined_primal(array)}
-    if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
-        return [None] * len(arrays)
-    cotangents = list(map(ad.instantiate_zeros, cotangents))
-    if call.transposed is None:
-        function = partial(_evaluate_with, call, arrays, unknown)
-        sent = dict(zip(unknown, jax.linear_transpose(function, *unknown.values())(cotangents), strict=True))
-    else:
-        count = call.vectors
-        back = replace(
-            call,
-            function=call.transposed,
-            transposed=call.function,
-            first=call.result,
-            result=call.first,
-            batches=tuple((*[0] * len(types), *axes[count:]) for axes in call.batches),
-        )
-        vectors = [unknown[n] if n in unknown else jax.typeof(arrays[n]) for n in range(count)]
-        sent = dict(enumerate(_bind(back, [*cotangents, *arrays[count:]], vectors)))
-    return [sent[number] if number in unknown else None for number in range(len(arrays))]
+    given = tuple(number for number, bar in enumerate(bars) if not isinstance(bar, ad.Zero))
+    sent: dict[int, Any] = {}
+    if given and isinstance(call.function, ClosedMap):
+        known = [number for number in range(len(arrays)) if number not in unknown]
+        operands = [*(arrays[n] for n in known), *(bars[n] for n in given)]
+        for number, kind in unknown.items():
+            shape = kind.shape[sum(axes[number] == 0 for axes, *_ in call.batches) :]
+            back = replace(
+                call,
+                function=call.function.transposed(number, tuple(unknown), given, shape),
+                batches=tuple(
+                    ((*(axes[n] for n in known), *(of_results[n] for n in given)), (axes[number],), size)
+                    for axes, of_results, size in call.batches
+                ),
+            )
+            (sent[number],) = _bind(back, operands, [kind])
+    elif given:
+        bars, count = list(map(ad.instantiate_zeros, bars)), call.vectors
+        if call.transposed is None:
+            function = partial(_evaluate_with, call, arrays, unknown)
+            sent = dict(zip(unknown, jax.linear_transpose(function, *unknown.values())(bars), strict=True))
+        else:
+            batches = tuple(((*bars, *axes[count:]), axes[:count], size) for axes, bars, size in call.batches)
+            back = replace(
+                call, function=call.transposed, transposed=call.function, vectors=len(types), batches=batches
+            )
+            kinds = [unknown[n] if n in unknown else jax.typeof(arrays[n]) for n in range(count)]
+            sent = dict(enumerate(_bind(back, [*bars, *arrays[count:]], kinds)))
+    return [sent.get(number) if number in unknown else None for number in range(len(arrays))]
 
 
 def _evaluate_with(call: PlatformCall, arrays: Sequence[Any], numbers: Iterable[int], *others: Any) -> Sequence[Any]:
@@ -170,34 +205,18 @@ def _evaluate_with(call: PlatformCall, arrays: Sequence[Any], numbers: Iterable[
 
 
 def _batch(arrays: Sequence[Any], axes: Sequence[int | None], *, call: PlatformCall, types: Any) -> Any:
-    count = call.vectors
-    of_batch, along = next((array, axis) for array, axis in zip(arrays, axes, strict=True) if axis is not None)
-    vectors = [
-        _repeat_along(array, of_batch, along) if axis is None else jnp.moveaxis(array, axis, 0)
-        for array, axis in zip(arrays[:count], axes[:count], strict=True)
-    ]
-    arrays = [*vectors, *arrays[count:]]
-    batched = replace(call, batches=(*call.batches, (*[0] * count, *axes[count:])))
-    like = [jax.ShapeDtypeStruct((of_batch.shape[along], *one.shape), one.dtype) for one in types]
-    types = _types(partial(batched.evaluate, "gpu"), *arrays, like=like)
-    return _bind(batched, arrays, types), [0] * len(types)
-
-
-def _repeat_along(array: jax.Array, other: jax.Array, axis: int) -> jax.Array:
-    """The array once for each entry along an axis of another one, on a new first axis that devices share like that."""
-    sharding = jax.typeof(other).sharding
-    entry = [*sharding.spec, *[None] * other.ndim][axis]
-    repeated = jnp.broadcast_to(array, (other.shape[axis], *array.shape))
-    if entry is None:
-        return repeated
-    with jax.sharding.use_abstract_mesh(sharding.mesh):
-        return jax.sharding.reshard(repeated, PartitionSpec(entry, *jax.typeof(array).sharding.spec))
+    pairs = [*zip(arrays, axes, strict=True)]
+    size = next(array.shape[axis] for array, axis in pairs if axis is not None)
+    arrays = [array if axis is None else jnp.moveaxis(array, axis, 0) for array, axis in pairs]
+    moved, results = tuple(None if axis is None else 0 for axis in axes), (0,) * len(types)
+    batched = replace(call, batches=(*call.batches, (moved, results, size)))
+    like = [jax.ShapeDtypeStruct((size, *each.shape), each.dtype) for each in types]
+    return _bind(batched, arrays, _types(partial(batched.evaluate, "gpu"), *arrays, like=like)), results
 
 
 def _lower(platform: str, context: Any, *arrays: Any, call: PlatformCall, types: Any) -> Any:
-    function = partial(call.evaluate, platform)
     with inside(platform, _device_count(context)):
-        return mlir.lower_fun(function)(context, *arrays)
+        return mlir.lower_fun(partial(call.evaluate, platform))(context, *arrays)
 
 
 def _device_count(context: Any) -> int:
@@ -210,107 +229,19 @@ def _device_count(context: Any) -> int:
         return 0
 
 
-def _registered(name: str, impl: Any, differentiate: Any, transpose: Any, batch: Any, lower: Any) -> Any:
-    """A primitive, with all its rules; its results have the `types` among its parameters."""
-    primitive = jax.extend.core.Primitive(name)
+def _registered() -> Any:
+    """The primitive, with all its rules."""
+    primitive = jax.extend.core.Primitive("platform_call")
     primitive.multiple_results = True
-    primitive.def_impl(impl)
+    primitive.def_impl(_impl)
     primitive.def_abstract_eval(lambda *_, types, **__: types)
-    ad.primitive_jvps[primitive] = differentiate
-    ad.primitive_transposes[primitive] = transpose
-    batching.primitive_batchers[primitive] = batch
+    ad.primitive_jvps[primitive] = _differentiate
+    ad.primitive_transposes[primitive] = _transpose
+    batching.primitive_batchers[primitive] = _batch
     for platform in PLATFORMS:
         # A lowering registered without a platform serves all others.
-        mlir.register_lowering(primitive, partial(lower, platform), platform=None if platform == "gpu" else platform)
+        mlir.register_lowering(primitive, partial(_lower, platform), platform=None if platform == "gpu" else platform)
     return primitive
-
-
-class ClosedMap(abc.ABC):
-    """A map of arrays that comes with its tangent, its transpose and its batched form, which are such maps again.
-
-    So derivatives of every order are maps of the same kind, and JAX differentiates none of their programs. A map is
-    static in the traced program. `linear` are the numbers of the arrays in which it is linear, taken together.
-    """
-
-    linear: tuple[int, ...]
-
-    @abc.abstractmethod
-    def evaluate(self, platform: str, *arrays: jax.Array) -> Sequence[jax.Array]:
-        """The results, in operations for a platform."""
-
-    @abc.abstractmethod
-    def tangent(self, active: tuple[int, ...]) -> "ClosedMap":
-        """The tangent as a map of the arrays, and then of the tangents of the active ones, in which it is linear."""
-
-    @abc.abstractmethod
-    def transposed(self, number: int, given: tuple[int, ...], shape: Sequence[int]) -> "ClosedMap":
-        """The cotangent, of this shape, of one of the arrays in which it is linear.
-
-        It is a map of the arrays in which this one is not linear, and then of the cotangents of the results given.
-        """
-
-    @abc.abstractmethod
-    def batched(self, size: int) -> "ClosedMap":
-        """The map of arrays with a new first axis of this size, or of size 1 where they are the same for a batch."""
-
-
-def apply_closed_map(closed: ClosedMap, *arrays: jax.Array, like: Sequence[Any]) -> Sequence[jax.Array]:
-    """Apply a map, whose results are like these; without primitives and in portable programs JAX differentiates it."""
-    if not available():
-        if (known := known_platform()) is not None:
-            return _inside(closed.evaluate, known, *arrays)
-        cpu, gpu, tpu = (partial(_inside, closed.evaluate, platform) for platform in PLATFORMS)
-        return lax.platform_dependent(*arrays, cpu=cpu, tpu=tpu, default=gpu)
-    return _bind_closed(closed, arrays, _types_of(closed, arrays, like))
-
-
-def _types_of(closed: ClosedMap, arrays: Sequence[Any], like: Sequence[Any]) -> Sequence[Any]:
-    return _types(partial(_inside, closed.evaluate, known_platform() or "gpu"), *arrays, like=list(like))
-
-
-def _bind_closed(closed: ClosedMap, arrays: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
-    return _CLOSED.bind(*arrays, closed=closed, known=known_platform(), types=tuple(types))
-
-
-def _impl_closed(*arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Sequence[Any]:
-    return _inside(closed.evaluate, known or _platform_of(arrays), *arrays)
-
-
-def _differentiate_closed(primals: Any, tangents: Any, *, closed: ClosedMap, known: str | None, types: Any) -> Any:
-    results = _bind_closed(closed, primals, types)
-    active = tuple(number for number, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero))
-    dots = [tangents[number] for number in active]
-    return results, _bind_closed(closed.tangent(active), (*primals, *dots), types)
-
-
-def _transpose_closed(bars: Sequence[Any], *arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Any:
-    given = tuple(number for number, bar in enumerate(bars) if not isinstance(bar, ad.Zero))
-    constants = [array for number, array in enumerate(arrays) if number not in closed.linear]
-    sent: list[Any] = [None] * len(arrays)
-    for number in closed.linear if given else ():
-        if ad.is_undefined_primal(arrays[number]):
-            type_of = arrays[number].aval
-            back = closed.transposed(number, given, type_of.shape)
-            (sent[number],) = _bind_closed(back, (*constants, *(bars[each] for each in given)), [type_of])
-    return sent
-
-
-def _batch_closed(
-    arrays: Sequence[Any], axes: Sequence[int | None], *, closed: ClosedMap, known: str | None, types: Any
-) -> Any:
-    size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
-    arrays = [
-        lax.expand_dims(array, (0,)) if axis is None else jnp.moveaxis(array, axis, 0)
-        for array, axis in zip(arrays, axes, strict=True)
-    ]
-    like = [jax.ShapeDtypeStruct((size, *each.shape), each.dtype) for each in types]
-    batched = closed.batched(size)
-    return _bind_closed(batched, arrays, _types_of(batched, arrays, like)), [0] * len(types)
-
-
-def _lower_closed(platform: str, context: Any, *arrays: Any, closed: ClosedMap, known: str | None, types: Any) -> Any:
-    with inside(known or platform, _device_count(context)):
-        return mlir.lower_fun(partial(closed.evaluate, known or platform))(context, *arrays)
 
 
 try:
@@ -319,11 +250,8 @@ try:
 
     # Those that are used later than here.
     _USED = ad.Zero, ad.instantiate_zeros, ad.is_undefined_primal, mlir.lower_fun
-    _PRIMITIVE = _registered("platform_call", _impl, _differentiate, _transpose, _batch, _lower)
-    _CLOSED = _registered(
-        "closed_map", _impl_closed, _differentiate_closed, _transpose_closed, _batch_closed, _lower_closed
-    )
+    _PRIMITIVE = _registered()
     AVAILABLE = True
 except Exception:  # whatever a version of JAX raises
-    ad = batching = mlir = _PRIMITIVE = _CLOSED = cast(Any, None)
+    ad = batching = mlir = _PRIMITIVE = cast(Any, None)
     AVAILABLE = False

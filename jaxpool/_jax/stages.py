@@ -34,8 +34,7 @@ from jaxpool._jax.primitives import available, by_platform
 def stage(step: Callable[..., Any], *arrays: Any) -> Any:
     """Evaluate `step(*arrays)` as a separate stage: neither its inputs nor its consumers are fused into it.
 
-    Its floats, often cotangents, wait for its integers, often offsets: otherwise padding would fill memory long before
-    it is needed.
+    Its floats wait for its integers: otherwise padding of cotangents would fill memory long before it is needed.
     """
     leaves, structure = jax.tree.flatten(arrays)
     numbers = [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jnp.inexact)]
@@ -44,10 +43,8 @@ def stage(step: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def materialize(array: Any, *others: jax.Array) -> Any:
-    """On a CPU, have the array and the others, which do not depend on it, in memory before anything reads it.
-
-    Arrays of NumPy, and numbers, are constants of the program, which are in memory.
-    """
+    """On a CPU, have the array and the others, which do not depend on it, in memory before anything reads it."""
+    # Constants are in memory.
     if not isinstance(array, jax.Array) or not available():
         return array
     return by_platform((array, *others), cpu=_in_memory, gpu=lambda arrays: arrays[0], like=array)
@@ -60,9 +57,8 @@ def _in_memory(arrays: Sequence[jax.Array]) -> jax.Array:
 def in_one_row(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     """Evaluate an elementwise function of arrays in memory: as long rows if theirs do not fill vectors.
 
-    The arrays broadcast against each other. On a CPU exponentials, logarithms and powers are computed in vectors, but
-    cell by cell at the end of a row, and of cells that are read with a stride. Arrays in a mesh stay as they are, as a
-    reshape might have to gather them.
+    On a CPU exponentials, logarithms and powers are computed in vectors, but cell by cell at the end of a row, and of
+    cells that are read with a stride. Arrays in a mesh stay as they are, as a reshape might have to gather them.
     """
     shape = jnp.broadcast_shapes(*(array.shape for array in arrays))
     if not (known_platform() == "cpu" and on_one_device() and in_no_mesh(*arrays)):
@@ -103,18 +99,13 @@ def private_copy(array: jax.Array, fill: Any) -> jax.Array:
 
 
 def separate_term(product: jax.Array) -> jax.Array:
-    """The same product, kept separate from the others that it is added to.
-
-    Compilers rewrite a·c + b·c, for a power of two c, as (a + b)·c, whose sum may overflow where no term does.
-    """
+    """The same product, kept separate: a·c + b·c, rewritten as (a + b)·c, may overflow where no term does."""
     return product if is_portable() else _rounded_to_more_bits(product, 1)
 
 
 def _rounded_to_more_bits(array: jax.Array, bits: int) -> jax.Array:
-    """The same floats, rounded to a significand that is longer by some bits: no compiler knows that this does nothing.
-
-    A rounding to as many bits as they have is removed for GPUs, and one of float64 is not implemented for TPUs.
-    """
+    """The same floats, rounded to more bits than they have: to as many would be removed for GPUs."""
+    # Of float64 it is not implemented for TPUs.
     if array.dtype.itemsize == 8 and known_platform() != "gpu":
         return lax.optimization_barrier(array)
     limits = jnp.finfo(array.dtype)

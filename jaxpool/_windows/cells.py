@@ -1,19 +1,16 @@
 """The cells of windows, and of bins: at one offset of all windows, of windows side by side, of blocks of large windows.
 
-An *offset* identifies a cell of a window: by an int for each pooled axis, or by its row-major number. Whatever
-`lax.reduce_window` cannot do is a loop over offsets, unrolled in the traced program up to 64 of them. The cells at one
-offset of all windows are an array of the output's shape, a strided slice of the padded array.
+An *offset* identifies a cell of a window: by an int for each pooled axis, or by its row-major number. The cells at one
+offset of all windows are an array of the output's shape, a strided slice of the padded array. Whatever
+`lax.reduce_window` cannot do is a loop over offsets, unrolled up to 64 of them; beyond, the program loops over blocks.
 
-*Bins of unequal sizes.* `copy_to_tiles` gives every bin a copy of its cells, side by side and filled up to the size of
-the largest bin: these are windows that tile the axis. `combine_copies` is the transpose. If the numbers of bins and of
-cells have a common divisor, the pattern repeats, and each period is copied separately, so that a sharded axis needs no
-cells from other shards if each shard holds whole periods.
+Bins of unequal sizes are copied side by side, each filled up to the size of the largest one: windows that tile the
+axis. If the numbers of bins and of cells have a common divisor, the pattern repeats, and each period is copied
+separately: a sharded axis then needs no cells from other shards if each shard holds whole periods.
 
-*Windows that share no cells* are blocks: an axis of windows and an axis of cells, which `fold` combines, up to 15
-slices at a time. Every slice is contiguous, and operations are elementwise, so NaN is kept at any size, where the
-platform's own reduction may drop it; the rounding error of a sum of n cells grows with log n.
-
-*Large windows* are unrolled one block of cells at a time, and the program loops over the blocks.
+Windows that share no cells are an axis of windows and an axis of cells, which `fold` combines, up to 15 slices at a
+time. These are contiguous, and operations elementwise, so NaN is kept at any size, where the platform's own reduction
+may drop it; the rounding error of a sum of n cells grows with log n.
 """
 
 import itertools
@@ -35,6 +32,7 @@ from jaxpool._sharding import vary_with
 from jaxpool._window import BinAxis, Window, WindowAxis
 from jaxpool._windows.operations import (
     Arrays,
+    Filled,
     Operation,
     combine,
     decode,
@@ -68,18 +66,15 @@ def most_holders(window: Window) -> int:
 
 def offsets_in(window: Window) -> Iterator[tuple[int, ...]]:
     """Every offset in the window, in row-major order."""
-    offsets = itertools.product(*(range(axis.kernel) for axis in window.axes))
-    if not window.has_footprint:
-        return offsets
-    held = set(window.numbers)
-    return (offset for number, offset in enumerate(offsets) if number in held)
+    if isinstance(window, FootprintWindow):
+        return map(tuple, np.argwhere(window.footprint.held).tolist())
+    return itertools.product(*(range(axis.kernel) for axis in window.axes))
 
 
 def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
-    """Extend x by `fill`, and crop the cells that no window reaches, so that the windows cover it exactly.
+    """Extend x by `fill`, and crop the cells that no window reaches; bins become tiles.
 
-    Bins become tiles, so that the result is the same as for other windows. Padding is in memory on a CPU: merged with
-    the slices that read it, it would be a branch for each cell.
+    Padding is in memory on a CPU: merged with the slices that read it, it would be a branch for each cell.
     """
     # On a TPU a crop is a pass over the array, and slices do not need it.
     crops = known_platform() != "tpu" or window.tiles
@@ -90,7 +85,7 @@ def pad_windows(x: jax.Array, window: Window, fill: Any) -> jax.Array:
     return materialize(padded) if grown else padded
 
 
-def pad_in_tiles(filled: Sequence[tuple[jax.Array, Any]], window: Window) -> tuple[Arrays, Window]:
+def pad_in_tiles(filled: Filled, window: Window) -> tuple[Arrays, Window]:
     """Arrays, each with its fill, as `pad_windows` returns them, and the windows on them; bins become tiles."""
     return tuple(pad_windows(array, window, fill) for array, fill in filled), as_tiles(window)
 
@@ -106,17 +101,10 @@ def slices_at_offsets(x: jax.Array, window: Window, fill: Any) -> Iterator[jax.A
     for offset in offsets_in(window):
         starts, limits, strides, widths = [0] * x.ndim, list(x.shape), [1] * x.ndim, {}
         for axis, along in zip(window.axes, offset, strict=True):
-            # The cell of window o is real, 0 ≤ o·stride + start < size, for windows from the first to the end.
-            start = along * axis.dilation - axis.low
-            first = min(max(-(start // axis.stride), 0), axis.output)
-            end = min((axis.size - 1 - start) // axis.stride + 1, axis.output)
-            if first < end:
-                starts[axis.axis] = first * axis.stride + start
-                limits[axis.axis] = (end - 1) * axis.stride + start + 1
-            else:
-                limits[axis.axis], end = 0, first
-            strides[axis.axis] = axis.stride
-            widths[axis.axis] = first, axis.output - end
+            real, first = axis.cells_at(along), axis.first_from(-along * axis.dilation)
+            start = min(real.start, real.stop)
+            starts[axis.axis], limits[axis.axis], strides[axis.axis] = start, real.stop, axis.stride
+            widths[axis.axis] = first, axis.output - first - len(range(start, real.stop, axis.stride))
         yield pad(lax.slice(x, starts, limits, strides), widths, fill)
 
 
@@ -159,12 +147,8 @@ def with_zeros_in_padding(
 
 
 def as_tiles(window: Window) -> Window:
-    """Return the windows on the result of `copy_to_tiles`."""
-    return (
-        window
-        if not window.has_bins
-        else Window(tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
-    )
+    """The windows on the result of `copy_to_tiles`."""
+    return replace(window, axes=tuple(axis.as_tiles() if isinstance(axis, BinAxis) else axis for axis in window.axes))
 
 
 def copy_to_tiles(array: jax.Array, window: Window, fill: Any) -> jax.Array:
@@ -185,22 +169,15 @@ def combine_copies(array: jax.Array, window: Window) -> jax.Array:
         if isinstance(axis, BinAxis):
             period, along = axis.period(), axis.axis + 1
             bins, held, places = period.holders()
-            # All numbers must be distinct, including those beyond the array.
-            missing = period.output * period.kernel + lax.iota(np.int32, bins.size).reshape(bins.shape)
-            numbers = materialize(jnp.where(held, bins * period.kernel + places, missing))
+            numbers = materialize(jnp.where(held, bins * period.kernel + places, period.output * period.kernel))
             split = split_axis(array, axis.axis, period.output * period.kernel)
-            copied = take(split, numbers, along, 0, inside=False, unique=True)
+            copied = take(split, numbers, along, 0, inside=False)
             array = merge_axis(lax.squeeze(fold(copied, (along,), lax.add), (along,)), axis.axis)
     return array
 
 
-def take(
-    array: jax.Array, positions: jax.Array | np.ndarray, axis: int, fill: Any, *, inside: bool, unique: bool = False
-) -> jax.Array:
-    """Replace an axis by the entries at `positions`, in their shape; those beyond the axis are `fill`.
-
-    They are all `inside`, or some may not be; with `unique` no two are the same.
-    """
+def take(array: jax.Array, positions: jax.Array | np.ndarray, axis: int, fill: Any, *, inside: bool) -> jax.Array:
+    """Replace an axis by the entries at `positions`, in their shape, all `inside`; or those beyond it are `fill`."""
     added = positions.ndim - 1
     behind = tuple(n for n in range(array.ndim) if n != axis)
     before = tuple(n if n < axis else n + added for n in behind)
@@ -217,7 +194,7 @@ def take(
         numbers = lax.GatherDimensionNumbers(before, (axis,), (axis,))
         sizes = tuple(1 if n == axis else size for n, size in enumerate(array.shape))
     mode = "promise_in_bounds" if inside else "fill"
-    return lax.gather(array, starts, numbers, sizes, unique_indices=unique, mode=mode, fill_value=fill)
+    return lax.gather(array, starts, numbers, sizes, mode=mode, fill_value=fill)
 
 
 # A loop that reads an activation in more places has it computed in a pass of its own, or again for every slice: global
@@ -265,7 +242,7 @@ def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int
             array = split_axis(array, number, axis.kernel)
             axes.append(number + 1)
             added += 1
-        elif _merges(before, axis):
+        elif before is not None and before.axis == axis.axis - 1 and most_devices() == 1:
             array = merge_axis(array, number - 1)
             added -= 1
         else:
@@ -273,39 +250,31 @@ def split_blocks(array: jax.Array, window: Window) -> tuple[jax.Array, tuple[int
     return array, tuple(axes)
 
 
-def _merges(before: WindowAxis | None, axis: WindowAxis) -> bool:
-    """Whether the cells of an axis with one window are merged with those of the pooled axis before it."""
-    return before is not None and before.axis == axis.axis - 1 and most_devices() == 1
-
-
 def join_blocks(array: jax.Array, axes: Sequence[int], window: Window) -> jax.Array:
     """Drop the axes of cells, which have size 1, and keep those of windows, even of a single window."""
     return lax.expand_dims(lax.squeeze(array, axes), [axis.axis for axis in window.axes if axis.output == 1])
 
 
-def fold_windows(cells: jax.Array, axes: Sequence[int], window: Window, op: Operation) -> jax.Array:
-    return (combine_devices if is_shared(window) else fold)(cells, axes, op)
+def reduce_axes(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
+    """Combine all cells along `axes`, which keep size 1, by the platform's own reduction."""
+    return lax.expand_dims(lax.reduce(array, identity(op, array.dtype), op, axes), axes)
 
 
-def is_shared(window: Window) -> bool:
-    """Whether several devices may share the cells of a window: of one that is the only one along an axis."""
-    return most_devices() > 1 and any(axis.output == 1 for axis in window.axes)
+def fold_windows(
+    cells: jax.Array, axes: Sequence[int], window: Window, op: Operation, alone: Callable[..., jax.Array] = fold
+) -> jax.Array:
+    """The same by `alone`; or in one exchange, if devices may share a window, the only one along an axis.
 
-
-def combine_devices(array: jax.Array, axes: Sequence[int], op: Operation) -> jax.Array:
-    """Combine all cells along `axes`, which keep size 1, in one exchange between the devices that share them."""
-    keys = _to_ordered(array, op)
-    total = lax.reduce(keys, identity(op, keys.dtype), op, axes)
-    return lax.expand_dims(total if total.dtype == array.dtype else values_of(total, array.dtype), axes)
-
-
-def _to_ordered(array: jax.Array, op: Operation) -> jax.Array:
-    """For a maximum or minimum of floats, integers in the same order, where NaN wins: devices may drop NaN."""
-    if op is lax.add or not jnp.issubdtype(array.dtype, jnp.floating):
-        return array
-    keys = keys_of(array)
+    Devices may drop NaN: in maxima and minima of floats it wins as one of the integers in the same order.
+    """
+    if most_devices() == 1 or all(axis.output > 1 for axis in window.axes):
+        return alone(cells, axes, op)
+    if op is lax.add or not jnp.issubdtype(cells.dtype, jnp.floating):
+        return reduce_axes(cells, axes, op)
+    keys = keys_of(cells)
     limits = jnp.iinfo(keys.dtype)
-    return jnp.where(array != array, np.array(limits.max if op is lax.max else limits.min, keys.dtype)[()], keys)
+    nan = np.array(limits.max if op is lax.max else limits.min, keys.dtype)[()]
+    return values_of(reduce_axes(jnp.where(cells != cells, nan, keys), axes, op), cells.dtype)
 
 
 # The most cells of a block of a large window, which are unrolled.
@@ -313,16 +282,9 @@ MOST_IN_BLOCK = 32
 
 
 def fold_offsets(
-    step: Callable[[Any, Arrays, Any], Any],
-    start: Any,
-    padded: Arrays,
-    window: Window,
-    most_in_block: int = MOST_IN_BLOCK,
+    step: Callable[..., Any], start: Any, padded: Arrays, window: Window, most_in_block: int = MOST_IN_BLOCK
 ) -> Any:
-    """Fold `step(result, cells, number)` over all offsets, numbered in row-major order; `start` is the first result.
-
-    `padded` are results of `pad_windows`, and `cells` has an entry for each.
-    """
+    """Fold `step(result, cells, number)` over all offsets from `start`; `padded` are results of `pad_windows`."""
     if is_looped(window) and window.tiles and window.outputs > 1:
         # With cells first, a block is contiguous, without all the cells between those of a block in an array.
         row = Window((WindowAxis(0, window.cells, window.cells, window.cells, 1, 0, 0, 1),))
@@ -371,10 +333,7 @@ def fold_offsets(
 
 
 def cells_first(array: jax.Array, window: Window) -> jax.Array:
-    """The cells of windows that tile an array, along a leading axis for each pooled axis, the last one first.
-
-    Sums of a window's cells, with channels first, take a third of the time that they take in the other order.
-    """
+    """The cells of windows that tile an array, along leading axes, the last one first: sums are 3 times as fast."""
     for moved, axis in enumerate(window.axes):
         array = jnp.moveaxis(split_axis(array, axis.axis + moved, axis.kernel), axis.axis + moved + 1, 0)
     return array

@@ -1,16 +1,15 @@
 """The maps that pools are made of, and the choice of what evaluates them on every platform.
 
-Shapes. x has any rank; a `Window` names the pooled axes, which go from `size` cells to `output` windows; all other axes
-are batch axes. Padding: cells beyond the array change no result. Ties: among equal cells the first in row-major order
-wins. NaN: it wins over every number, and the first NaN over later ones; it reaches the windows that hold it and no
-others. Rounding: sums are kept in the dtype of the argument, which callers widen first unless a map says that it does
-so. No map scatters, so results do not depend on the order in which a device works.
+x has any rank; a `Window` names the pooled axes, which go from `size` cells to `output` windows; all other axes are
+batch axes. Padding changes no result. Among equal cells the first in row-major order wins, NaN over every number, and
+the first NaN over later ones. Sums are kept in the dtype of the argument, which callers widen first unless a map says
+that it does so. No map scatters, so results do not depend on the order in which a device works.
 
 The choice is made while a program is lowered for a platform. A reduction over axes in turn costs the sum of the kernel
 sizes per output, instead of their product. On a CPU the steps of a selection have to be kept apart; its thresholds are
-measured. On GPUs loops are bound by memory bandwidth, and repeated reads come from a cache, about nine times as fast as
-memory: up to about fifty reads per result cost less than writing and reading one more array; its thresholds follow
-from that. TPUs have native windowed operations, and do as GPUs do in all else.
+measured. On GPUs loops are bound by memory bandwidth, and repeated reads come from a cache, about nine times as fast:
+up to about fifty reads per result cost less than writing and reading one more array. TPUs have native windowed
+operations, and do as GPUs do in all else.
 """
 
 import math
@@ -34,9 +33,9 @@ from jaxpool._windows.cells import (
     MOST_UNROLLED,
     holds_all_cells,
     most_holders,
-    pad_windows,
     present_cells,
     put_between,
+    reduce_axes,
     slices_at_offsets,
 )
 from jaxpool._windows.operations import Operation, accumulation_dtype, divided, identity, if_all, reduction_dtype
@@ -44,7 +43,6 @@ from jaxpool._windows.reduce import (
     native_reduce_window,
     reduce_bins,
     reduce_blocks,
-    reduce_by_axes,
     reduce_by_reduce_window,
     reduce_by_slices,
     reduce_footprint,
@@ -61,10 +59,7 @@ MOST_TERMS = 16
 
 
 def on_every_platform(step: Callable[..., Any], *arrays: Any, like: Any = None) -> Any:
-    """Evaluate `step(*arrays)` while the program is lowered; the step may ask for the platform and call other maps.
-
-    Its results are like `like`, if that is known.
-    """
+    """Evaluate `step(*arrays)`, whose results are like `like`, in the lowering; it may ask for the platform."""
     return by_platform(*arrays, gpu=step, like=like)
 
 
@@ -72,10 +67,7 @@ def on_every_platform(step: Callable[..., Any], *arrays: Any, like: Any = None) 
 
 
 def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every window of x by `op`, one of `lax.max`, `lax.min` and `lax.add`; padded cells change nothing.
-
-    Sums of 16-bit floats are float32.
-    """
+    """Reduce every window by `lax.max`, `lax.min` or `lax.add`, without padding; sums of 16-bit floats are float32."""
     like = jax.ShapeDtypeStruct(window.output_shape(x.shape), reduction_dtype(op, x.dtype))
     steps = {"cpu": _reduce_on_cpu, "gpu": _reduce_on_gpu, PORTABLE: _reduce_anywhere}
     lowerings = {platform: partial(step, window=window, op=op) for platform, step in steps.items()}
@@ -84,15 +76,7 @@ def reduce_windows(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 def spread(cotangent: jax.Array, window: Window, divisor: float = 1.0) -> jax.Array:
     """Send each output's cotangent, divided by a number, to every cell of its window: a windowed sum's transpose."""
-
-    def sent(spread: Callable[..., jax.Array], cotangent: jax.Array) -> jax.Array:
-        return spread(divided(cotangent, divisor), window)
-
-    def on_gpu(cotangent: jax.Array) -> jax.Array:
-        # Dividing the outputs first, which are read many times, would be a separate kernel.
-        return divided(_spread_on_gpu(cotangent, window), divisor)
-
-    return by_platform(cotangent, cpu=partial(sent, _spread_on_cpu), gpu=on_gpu, tpu=partial(sent, _spread_on_tpu))
+    return on_every_platform(partial(_spread, window=window, divisor=divisor), cotangent)
 
 
 def _reduce_anywhere(x: jax.Array, window: Window, op: Operation) -> jax.Array:
@@ -109,7 +93,7 @@ def _reduce_on_cpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         elif part.tiles:
             # A dozen slices of the cells of all windows at a time.
             x = materialize(x) if number else x
-            x = reduce_blocks(pad_windows(x, part, identity(op, x.dtype)), part, op)
+            x = reduce_blocks(x, part, op)
         elif folds_pieces(part):
             x = reduce_in_pieces(x, part, op)
         elif not reduces_by_slices(part, op):
@@ -133,7 +117,7 @@ def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
         if part.has_footprint:
             x = reduce_footprint(x, part, op)
         elif reduces_whole_axes(part):
-            x = reduce_by_axes(x, part, op)
+            x = reduce_blocks(x, part, op, reduce_axes)
         elif takes_pieces(part) and not native:
             x = reduce_in_pieces(x, part, op)
         elif part.cells <= MOST_TERMS and not native:
@@ -144,38 +128,32 @@ def _reduce_on_gpu(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     return x
 
 
-def _spread_on_cpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    at_once = reduces_at_once(window, lax.add) or (window.tiles and not window.has_bins)
-    return _spread_in_turn(cotangent, (window,) if at_once else window.split(), _reduce_on_cpu)
-
-
-def _spread_on_gpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    return _spread_in_turn(cotangent, order(window)[::-1], _reduce_on_gpu)
-
-
-def _spread_in_turn(cotangent: jax.Array, windows: Sequence[Window], reduce: Callable[..., jax.Array]) -> jax.Array:
-    """Add the windows that hold a cell one by one if they are few; else it is a sum over windows of the outputs."""
-    for part in windows:
-        if part.has_bins or (not part.has_footprint and most_holders(part) <= MOST_TERMS):
-            cotangent = spread_by_windows(cotangent, part)
-        else:
-            cotangent = reduce(put_between(cotangent, part, 0), part.holders(), lax.add)
-    return cotangent
-
-
-def _spread_on_tpu(cotangent: jax.Array, window: Window) -> jax.Array:
-    if window.has_footprint:
-        return _spread_on_gpu(cotangent, window)
-    for part in window.split() if window.has_bins else order(window)[::-1]:
-        if slices_bins(part):
+def _spread(cotangent: jax.Array, window: Window, divisor: float) -> jax.Array:
+    on_cpu, native = known_platform() == "cpu", known_platform() == "tpu" and not window.has_footprint
+    if on_cpu:
+        at_once = reduces_at_once(window, lax.add) or (window.tiles and not window.has_bins)
+        parts = (window,) if at_once else window.split()
+    else:
+        parts = window.split() if native and window.has_bins else order(window)[::-1]
+    # On a GPU, dividing the outputs, which are read many times, would be a separate kernel.
+    divides_outputs = known_platform() in ("cpu", "tpu")
+    cotangent = divided(cotangent, divisor) if divides_outputs else cotangent
+    for part in parts:
+        if native and slices_bins(part):
             cotangent = spread_bins(cotangent, part)
-        elif part.has_bins or part.cells == 1 or holds_all_cells(part):
-            # Of whole axes it is a broadcast, which readers make themselves; a windowed sum would be in memory.
+        elif part.has_bins or (part.cells == 1 or holds_all_cells(part) if native else adds_few_windows(part)):
             cotangent = spread_by_windows(cotangent, part)
+        elif native:
+            cotangent = native_reduce_window(cotangent, part.holders(), lax.add, [axis.stride for axis in part.axes])
         else:
-            spacing = [axis.stride for axis in part.axes]
-            cotangent = native_reduce_window(cotangent, part.holders(), lax.add, spacing)
-    return cotangent
+            step = _reduce_on_cpu if on_cpu else _reduce_on_gpu
+            cotangent = step(put_between(cotangent, part, 0), part.holders(), lax.add)
+    return cotangent if divides_outputs else divided(cotangent, divisor)
+
+
+def adds_few_windows(part: Window) -> bool:
+    """Whether the windows that hold a cell are few enough to be added one by one, not as a sum over windows."""
+    return not part.has_footprint and most_holders(part) <= MOST_TERMS
 
 
 def reduces_at_once(window: Window, op: Operation) -> bool:
@@ -241,11 +219,7 @@ def takes_pieces(part: Window) -> bool:
 
 
 def windows_in_turn(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
-    """The windows that a selection from an array of this shape is made of, the last axes first, with offsets for each.
-
-    They are what the backward pass keeps, chosen for the named platform or JAX's default one; every platform can
-    evaluate them.
-    """
+    """The windows that a selection takes in turn, the last axes first: a backward pass keeps offsets for each."""
     if is_portable() or window.cells > 2**32:
         # JAX has no wider offsets unless x64 is enabled.
         return window.split()
@@ -253,11 +227,10 @@ def windows_in_turn(window: Window, shape: Sequence[int]) -> tuple[Window, ...]:
 
 
 def first_winners(x: jax.Array, windows: Sequence[Window], op: Operation, masked: Masked | None = None) -> Winners:
-    """The extreme of every window by `op` (`lax.max` or `lax.min`), and the offsets of the first cell that has it.
+    """The extreme of every window by `op`, and the offsets of the first cell that has it, in each window in turn.
 
-    The windows are taken in turn, and each has row-major offsets of its own. `masked` is a mask and its
-    `first_present`: masked-out cells then never win, and an empty window has an unspecified value and an offset to
-    which no cotangent is sent.
+    `masked` is a mask and its `first_present`: masked-out cells then never win, and an empty window has an unspecified
+    value and an offset to which no cotangent is sent.
     """
     return on_every_platform(partial(_first_winners, windows=tuple(windows), op=op), x, masked)
 
@@ -297,10 +270,7 @@ def _first_winners(x: jax.Array, masked: Masked | None, windows: Sequence[Window
 
 
 def route_to_winners(cotangent: jax.Array, offsets: Offsets, windows: Sequence[Window]) -> jax.Array:
-    """Send each output's cotangent to the cell at its winner's offsets, as recorded for the same windows.
-
-    16-bit cotangents are added in float32 and rounded once.
-    """
+    """Send each output's cotangent to its winner; 16-bit cotangents are added in float32 and rounded once."""
 
     def sent(cotangent: jax.Array, offsets: Offsets) -> jax.Array:
         dtype = cotangent.dtype
@@ -387,10 +357,7 @@ class ReadChosen(LinearMap):
 
 
 def keeps_cells(window: Window, dtype: Any) -> bool:
-    """Whether a selection keeps its cells instead of offsets, and routes cotangents by `select-and-scatter`.
-
-    `select-and-scatter` has no dilation and handles all axes at once.
-    """
+    """Whether a selection keeps cells and routes by `select-and-scatter`, of all axes at once, without dilation."""
     return (
         dtype in (jnp.float32, jnp.bfloat16)
         and window.cells <= MOST_READS
@@ -401,10 +368,7 @@ def keeps_cells(window: Window, dtype: Any) -> bool:
 
 @dataclass(frozen=True)
 class FindWinners(LinearMap):
-    """Read the cell that wins by `op`, found again among the cells x; the transpose routes to it.
-
-    The residuals are x and the extremes.
-    """
+    """Read the cell that wins by `op`, found again among the cells x; the residuals are x and the extremes."""
 
     window: Window
     op: Operation
@@ -414,35 +378,25 @@ class FindWinners(LinearMap):
         return ReadWinners((self.window,)).forward(vector, offsets)
 
     def transpose(self, cotangent: jax.Array, x: jax.Array, values: jax.Array, /) -> jax.Array:
+        """Route to the winners; on a TPU by `select-and-scatter`, where that keeps the contract.
+
+        It picks the first of equal cells, but the cell after a NaN in place of the NaN, and padding in place of a cell
+        that is as low: not if any extreme is NaN or infinite. Where devices may share an axis, it would be wrong at the
+        edges, unless windows overlap only their neighbours.
+        """
+
         def exact(cotangent: jax.Array, x: jax.Array, _: jax.Array) -> jax.Array:
             _, offsets = first_winners(x, (self.window,), self.op)
             return route_to_winners(cotangent, offsets, (self.window,))
 
-        native = partial(_send_on_tpu, exact=exact, window=self.window, op=self.op)
-        return by_platform(cotangent, x, values, cpu=exact, gpu=exact, tpu=native)
+        def native(cotangent: jax.Array, x: jax.Array, _: jax.Array) -> jax.Array:
+            wide = accumulation_dtype(x.dtype)
+            _, pull_back = jax.vjp(partial(native_reduce_window, window=self.window, op=self.op), x.astype(wide))
+            return pull_back(cotangent.astype(wide))[0].astype(cotangent.dtype)
 
+        def on_tpu(cotangent: jax.Array, x: jax.Array, values: jax.Array) -> jax.Array:
+            if not (on_one_device() or all(axis.extent < 2 * axis.stride for axis in self.window.axes)):
+                return exact(cotangent, x, values)
+            return if_all(jnp.isfinite(values), native, exact, cotangent, x, values)
 
-def _send_on_tpu(
-    cotangent: jax.Array,
-    x: jax.Array,
-    values: jax.Array,
-    *,
-    exact: Callable[..., jax.Array],
-    window: Window,
-    op: Operation,
-) -> jax.Array:
-    """Send each output's cotangent to its winner by `select-and-scatter`, where that keeps the contract.
-
-    It picks the first of equal cells, but the cell after a NaN in place of the NaN, and padding in place of a cell that
-    is as low. So if any extreme is NaN or infinite, the `exact` lowering finds winners and routes to them. The same
-    holds where devices may share an axis, unless windows overlap only their neighbours: it would be wrong at the edges.
-    """
-
-    def native(cotangent: jax.Array) -> jax.Array:
-        wide = accumulation_dtype(x.dtype)
-        _, pull_back = jax.vjp(partial(native_reduce_window, window=window, op=op), x.astype(wide))
-        return pull_back(cotangent.astype(wide))[0].astype(cotangent.dtype)
-
-    if not (on_one_device() or all(axis.extent < 2 * axis.stride for axis in window.axes)):
-        return exact(cotangent, x, values)
-    return if_all(jnp.isfinite(values), native, lambda cotangent: exact(cotangent, x, values), cotangent)
+        return by_platform(cotangent, x, values, gpu=exact, tpu=on_tpu)

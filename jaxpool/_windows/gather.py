@@ -15,6 +15,7 @@ merged with it makes a TPU move the rows one by one: gradients of 3×3/2 norms t
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -26,7 +27,7 @@ from jaxpool._jax.platforms import known_platform
 from jaxpool._jax.stages import materialize
 from jaxpool._window import BinAxis, Window, WindowAxis, numbers
 from jaxpool._windows.cells import as_tiles, combine_copies, copy_to_tiles, take
-from jaxpool._windows.operations import Arrays, merge_axis, pad, split_axis
+from jaxpool._windows.operations import Arrays, Filled, merge_axis, pad, split_axis
 
 Covered = jax.Array | bool
 Contribution = Callable[[jax.Array | int, Covered, Arrays, Arrays], jax.Array]
@@ -37,16 +38,11 @@ def where_covered(covered: Covered, array: jax.Array, outside: Any) -> jax.Array
     return array if covered is True else jnp.where(covered, array, outside)
 
 
-def gather_windows(
-    contribution: Contribution,
-    outputs: Sequence[tuple[jax.Array, Any]],
-    window: Window,
-    inputs: Sequence[tuple[jax.Array, Any]] = (),
-) -> jax.Array:
+def gather_windows(contribution: Contribution, outputs: Filled, window: Window, inputs: Filled = ()) -> jax.Array:
     """Add up, for every input cell, the contributions of the windows that hold it; 0 where none does.
 
     `outputs` are arrays of the output's shape, or of size 1 along the pooled axes; `inputs` are arrays of the input's
-    shape. Each comes with its value outside. `contribution(number, covered, windows, cells)` gets the row-major
+    shape. `contribution(number, covered, windows, cells)` gets the row-major
     numbers of the cells in their windows; which of the cells the windows hold at all (the others must get 0); the
     entries of `outputs` at the windows; and those of `inputs` at the cells. All broadcast against each other.
     """
@@ -62,7 +58,7 @@ def gather_windows(
     rank = outputs[0][0].ndim + sum(axis.along.stride > 1 for axis in axes)
     windows_at = [_outputs_at(array, fill, axes) for array, fill in outputs]
     cells = tuple(_split(array, fill, axes) for array, fill in inputs)
-    total = None
+    added: list[jax.Array] = []
     for terms in itertools.product(*(axis.terms for axis in axes)):
         number: Any = 0
         covered: Any = True
@@ -70,21 +66,13 @@ def gather_windows(
             along, here = axis.offsets_at(term, rank)
             number = number * axis.along.kernel + along
             covered = here if covered is True else covered if here is True else covered & here
-        if held is not None and number not in held:
-            continue
-        added = contribution(number, covered, tuple(at(terms) for at in windows_at), cells)
-        total = added if total is None else total + added
-    assert total is not None, "every window holds a cell"
-    return _merge(total, axes)
+        if held is None or number in held:
+            added.append(contribution(number, covered, tuple(at(terms) for at in windows_at), cells))
+    return _merge(reduce(lax.add, added), axes)
 
 
-def _gather_from_bins(
-    contribution: Contribution,
-    outputs: Sequence[tuple[jax.Array, Any]],
-    axis: BinAxis,
-    inputs: Sequence[tuple[jax.Array, Any]],
-) -> jax.Array:
-    """The same for bins along one axis: a term for each of the bins that may hold a cell."""
+def _gather_from_bins(contribution: Contribution, outputs: Filled, axis: BinAxis, inputs: Filled) -> jax.Array:
+    """The same for bins along one axis: a term for each of those that may hold a cell."""
     period = replace(axis.period(), axis=axis.axis + 1)
 
     def split(array: jax.Array, size: int) -> jax.Array:
@@ -93,27 +81,22 @@ def _gather_from_bins(
 
     bins = [split(materialize(array), period.output) for array, _ in outputs]
     cells = tuple(split(array, period.size) for array, _ in inputs)
-    total = None
+    added: list[jax.Array] = []
     for bin, held, places in zip(*map(materialize, period.holders()), strict=True):
         windows = tuple(
             array if array.shape[period.axis] == 1 else take(array, bin, period.axis, 0, inside=True) for array in bins
         )
         rank = windows[0].ndim
-        added = contribution(period.along(places, rank), period.along(held, rank), windows, cells)
-        total = added if total is None else total + added
-    assert total is not None, "every cell is in a bin"
-    return merge_axis(total, axis.axis)
+        added.append(contribution(period.along(places, rank), period.along(held, rank), windows, cells))
+    return merge_axis(reduce(lax.add, added), axis.axis)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """One pooled axis as rows of cells, in the notation above.
+    """One pooled axis as `count` rows of cells, in the notation above; `terms` are the values of t.
 
     Attributes:
-        along: The windows.
-        outputs: How many of them have an entry in arrays of outputs: each but the first follows `spacing` - 1 fills.
-        count: The number of rows, one for each q.
-        terms: The values of t for which some row has a cell in a window, in ascending order.
+        outputs: How many windows have an entry in arrays of outputs: each but the first follows `spacing` - 1 fills.
         row_axis: The axis of r in arrays of rows, if a row has more than one cell.
     """
 
@@ -127,13 +110,10 @@ class _Rows:
     terms: Sequence[int]
     row_axis: int
 
-    def padding(self, low_term: int, high_term: int) -> tuple[int, int, int]:
-        """The padding below, above and between outputs for the terms from one to another.
-
-        For a single term t, entry q is then the output first + q - t.
-        """
-        low, high = high_term - self.first, self.count + self.first - low_term - self.along.output
-        return low, high, self.spacing - 1
+    def padding(self) -> tuple[int, int, int]:
+        """The padding below, above and between outputs: for the last term t, entry q is the output first + q - t."""
+        high = self.count + self.first - self.terms[0] - self.along.output
+        return self.terms[-1] - self.first, high, self.spacing - 1
 
     def offsets_at(self, term: int, rank: int) -> tuple[Any, Covered]:
         """The offset j of every r for t = term, and whether it exists."""
@@ -143,10 +123,8 @@ class _Rows:
             return start // along.dilation, True
         shape = [along.stride if axis == self.row_axis else 1 for axis in range(rank)]
         # On GPUs an iota, with everything computed from it, becomes a separate kernel.
-        on_cpu = known_platform() == "cpu"
-        distances = start + (
-            lax.broadcasted_iota(np.int32, shape, self.row_axis) if on_cpu else numbers(shape, self.row_axis)
-        )
+        count = partial(lax.broadcasted_iota, np.int32) if known_platform() == "cpu" else numbers
+        distances = start + count(shape, self.row_axis)
         covered: Covered = distances < along.extent if start + along.stride > along.extent else True
         if start < 0:
             covered = covered & (distances >= 0)
@@ -163,11 +141,9 @@ def _rows_of(window: Window, dilates: bool) -> list[_Rows]:
         outputs, spacing = along.output, along.stride if dilates and along.output > 1 else 1
         if dilates:
             along = replace(along, stride=1, output=(outputs - 1) * spacing + 1)
-        # Starting at the first real cell keeps a sharded axis cut at the same cells. Starting in the padding may save a
-        # term.
-        before = along.low % along.stride
-        if len(_terms(along, 0)) >= len(_terms(along, before)):
-            before = 0
+        # Starting at the first real cell keeps a sharded axis cut at the same cells; in the padding may save a term.
+        starts = 0, along.low % along.stride
+        before = min(starts, key=lambda before, along=along: len(_terms(along, (along.low - before) % along.stride)))
         first, shift = divmod(along.low - before, along.stride)
         count = -(-(before + along.size) // along.stride)
         terms = _terms(along, shift)
@@ -177,7 +153,7 @@ def _rows_of(window: Window, dilates: bool) -> list[_Rows]:
 
 
 def _terms(axis: WindowAxis, shift: int) -> Sequence[int]:
-    """The values of t for which a row has cells of a window."""
+    """The values of t for which some row has a cell in a window, in ascending order."""
     if axis.dilation <= axis.stride:
         # Every row between that of the first offset and that of the last one has a cell.
         return range(-shift // axis.stride, (axis.extent - 1 - shift) // axis.stride + 1)
@@ -190,18 +166,17 @@ def _dilates_outputs(window: Window) -> bool:
 
 
 def _outputs_at(array: jax.Array, fill: Any, axes: Sequence[_Rows]) -> Callable[[tuple[int, ...]], jax.Array]:
-    """Return a function from t along every axis to the outputs at the windows of all rows; outside they are `fill`."""
+    """A function from t along every axis to the outputs at the windows of all rows; outside they are `fill`."""
     # An array that is constant along an axis has size 1 there.
-    varying = [number for number, axis in enumerate(axes) if array.shape[axis.along.axis] == axis.outputs]
-
-    widths = {axes[n].along.axis: axes[n].padding(axes[n].terms[0], axes[n].terms[-1]) for n in varying}
-    padded = _pad(array, widths, fill)
+    varying = [axis for axis in axes if array.shape[axis.along.axis] == axis.outputs]
+    padded = _pad(array, {axis.along.axis: axis.padding() for axis in varying}, fill)
 
     def at(terms: tuple[int, ...]) -> jax.Array:
         windows = padded
-        for number in varying:
-            start = axes[number].terms[-1] - terms[number]
-            windows = lax.slice_in_dim(windows, start, start + axes[number].count, 1, axes[number].along.axis)
+        for axis, term in zip(axes, terms, strict=True):
+            if axis in varying:
+                start = axis.terms[-1] - term
+                windows = lax.slice_in_dim(windows, start, start + axis.count, 1, axis.along.axis)
         return lax.expand_dims(windows, [axis.row_axis for axis in axes if axis.along.stride > 1])
 
     return at

@@ -18,6 +18,8 @@ from jaxpool._jax.primitives import by_platform
 from jaxpool._jax.stages import private_copy
 
 Arrays = tuple[jax.Array, ...]
+# Arrays, each with its value outside.
+Filled = Sequence[tuple[jax.Array, Any]]
 Operation = Callable[[jax.Array, jax.Array], jax.Array]
 
 
@@ -104,18 +106,13 @@ def _in_integer_order(bits: jax.Array) -> jax.Array:
 
 
 def pad(array: jax.Array, widths: Mapping[int, tuple[int, ...]], fill: Any) -> jax.Array:
-    """Extend axes by cells that hold `fill`, below, above and, if there is a third width, between any two cells.
-
-    Where a width is negative the axis is cropped.
-    """
+    """Extend axes by cells that hold `fill`: below, above and, with a third width, between any two; crop below 0."""
     given = [(*widths.get(axis, ()), 0, 0, 0) for axis in range(array.ndim)]
     config = [(below, above, between) for below, above, between, *_ in given]
     if all(entry == (0, 0, 0) for entry in config):
         return array
     fill = np.array(fill, array.dtype)[()]
-    return by_platform(
-        array, **dict.fromkeys(("cpu", "gpu"), lambda array: lax.pad(private_copy(array, fill), fill, config))
-    )
+    return by_platform(array, gpu=lambda array: lax.pad(private_copy(array, fill), fill, config))
 
 
 def split_axis(array: jax.Array, axis: int, length: int) -> jax.Array:
@@ -130,10 +127,7 @@ def merge_axis(array: jax.Array, axis: int) -> jax.Array:
 
 
 def encode(indices: Iterable[Any], inner: Sequence[int]) -> Any:
-    """The number of the entry with an index along each axis; `inner` are the sizes of all axes but the first.
-
-    It has the dtype of the last index, which holds all numbers.
-    """
+    """The number of the entry at these indices, in the dtype of the last; `inner` are all sizes but the first."""
     number, *others = indices
     for index, size in zip(others, inner, strict=True):
         # A size that the dtype does not hold only meets the number 0.

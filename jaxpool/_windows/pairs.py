@@ -7,7 +7,8 @@ sums has derivatives of every order, in every nesting of modes, which are such s
 no fill, no gather and no mask, so there is neither a scatter nor a NaN from a pair that does not exist.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -37,7 +38,7 @@ from jaxpool._windows.cells import (
 )
 from jaxpool._windows.choices import reduce_windows, spread
 from jaxpool._windows.gather import Covered, gather_windows, where_covered
-from jaxpool._windows.operations import Arrays, if_all
+from jaxpool._windows.operations import Arrays, Filled, if_all
 
 # The most cells of a window that are added at once; of larger windows axes are taken in turn.
 MOST_AT_ONCE = 64
@@ -57,36 +58,24 @@ Elementwise = Callable[..., jax.Array]
 
 
 def sum_over_cells(
-    term: Term,
-    cells: Arrays,
-    windows: Arrays,
-    window: Window,
-    present: jax.Array | None = None,
-    *,
-    results: int = 1,
-    linear: Sequence[int] = (),
+    term: Term, cells: Arrays, windows: Arrays, window: Window, present: jax.Array | None = None, *, results: int = 1
 ) -> Arrays:
     """Σ term(*cells, *windows) over the cells of every window, for each of the results of the term.
 
-    Cells have full size along the pooled axes; other sizes may be 1. Absent cells, and padding, add nothing. The term
-    is linear in the arrays with the numbers `linear`, taken together: in tangents, if it is a rule's own.
+    Cells have full size along the pooled axes; other sizes may be 1. Absent cells, and padding, add nothing.
     """
     cells, windows = _of_one_kind(cells, windows)
     outputs = [window.output_shape(array.shape) for array in cells]
     shape = jnp.broadcast_shapes(*outputs, *(array.shape for array in windows))
     masks = () if present is None else (present,)
     sides = len(cells) * (False,) + len(windows) * (True,)
-    numbers = tuple(number + len(masks) for number in linear)
-    closed = PairSum(term, sides, window, True, bool(masks), shape, results, numbers)
+    closed = PairSum(term, sides, window, True, bool(masks), shape, results)
     like = [jax.ShapeDtypeStruct(shape, cells[0].dtype)] * results
     return tuple(apply_closed_map(closed, *masks, *cells, *windows, like=like))
 
 
 def in_turn(window: Window) -> tuple[Window, ...]:
-    """The windows that a pool is taken over one after the other: all axes at once, or the first axis first.
-
-    At once for up to 64 cells, for windows that share none, which are a reduction, and for footprints.
-    """
+    """The windows that a pool takes in turn, the first axis first; at once up to 64 cells, tiles and footprints."""
     at_once = window.cells <= MOST_AT_ONCE or window.tiles or window.has_footprint
     return (window,) if at_once else window.split()[::-1]
 
@@ -133,10 +122,7 @@ class Tangent:
 
 @dataclass(frozen=True)
 class Transposed:
-    """The cotangent of one array of a term that is linear in some of its arrays, taken together.
-
-    It is a function of the others, and then of the cotangents of the results given.
-    """
+    """The cotangent of one `linear` array of a term: of its other arrays, then of the given results' cotangents."""
 
     term: Term
     arrays: int
@@ -165,8 +151,8 @@ class Product:
 
     `direct` is the term itself, for any data; nothing overflows or vanishes where all of `are_moderate` is true.
     `of_cells` gives all u of the arrays of the term, of which those of windows are one number along the pooled axes;
-    `of_windows` gives the results of the term, whose first argument are the sums of the u. The term is linear in one
-    array at most, which is one of cells, and so is every u; then it has one result, linear in the sums.
+    `of_windows` the results of the term, from the sums of the u. The term is linear in one array at most, which is one
+    of cells, and so is every u; then it has one result, linear in the sums.
     """
 
     direct: Term
@@ -197,30 +183,20 @@ class PairSum(ClosedMap):
     masked: bool
     shape: tuple[Any, ...]
     results: int = 1
-    linear: tuple[int, ...] = ()
 
     def tangent(self, active: tuple[int, ...]) -> "PairSum":
-        count = len(self.of_windows)
         varying = tuple(number - self.masked for number in active)
-        return replace(
-            self,
-            term=Tangent(self.term, count, varying),
-            of_windows=self.of_windows + tuple(self.of_windows[number] for number in varying),
-            linear=tuple(range(self.masked + count, self.masked + count + len(active))),
-        )
+        sides = self.of_windows + tuple(self.of_windows[number] for number in varying)
+        return replace(self, term=Tangent(self.term, len(self.of_windows), varying), of_windows=sides)
 
-    def transposed(self, number: int, given: tuple[int, ...], shape: Sequence[int]) -> "PairSum":
-        linear = tuple(each - self.masked for each in self.linear)
-        term = Transposed(self.term, len(self.of_windows), linear, number - self.masked, given)
+    def transposed(self, number: int, linear: tuple[int, ...], given: tuple[int, ...], shape: Any) -> "PairSum":
+        linear, of = tuple(each - self.masked for each in linear), number - self.masked
         known = tuple(side for each, side in enumerate(self.of_windows) if each not in linear)
-        of_windows, bars = self.of_windows[number - self.masked], (self.per_window,) * len(given)
-        return PairSum(term, known + bars, self.window, of_windows, self.masked, tuple(shape))
+        term = Transposed(self.term, len(self.of_windows), linear, of, given)
+        sides = known + (self.per_window,) * len(given)
+        return PairSum(term, sides, self.window, self.of_windows[of], self.masked, shape)
 
-    def batched(self, size: int) -> "PairSum":
-        axes = tuple(replace(axis, axis=axis.axis + 1) for axis in self.window.axes)
-        return replace(self, window=replace(self.window, axes=axes), shape=(size, *self.shape))
-
-    def evaluate(self, platform: str, *arrays: jax.Array) -> Arrays:
+    def __call__(self, platform: str, *arrays: jax.Array) -> Arrays:
         present, arrays = (arrays[0], arrays[1:]) if self.masked else (None, arrays)
         cells, windows = (
             tuple(array for array, side in zip(arrays, self.of_windows, strict=True) if side == of_windows)
@@ -343,11 +319,8 @@ class PairSum(ClosedMap):
         return (total if present is None else jnp.where(present, total, 0),)
 
 
-def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]], window: Window) -> jax.Array:
-    """Σ term(*cells) over every window; each array comes with its padding value.
-
-    Of large windows that tile an array the term is evaluated for all cells together; others are summed in a loop.
-    """
+def _sum_over_offsets(term: Elementwise, cells: Filled, window: Window) -> jax.Array:
+    """Σ term(*cells) over every window, each array with its padding value: of large tiles for all cells together."""
     if window.tiles and window.cells > MOST_AT_ONCE:
         blocks = [cells_first(pad_windows(array, window, fill), window) for array, fill in cells]
         for _ in window.axes:
@@ -357,12 +330,9 @@ def _sum_over_offsets(term: Elementwise, cells: Sequence[tuple[jax.Array, Any]],
     # Traced once for all offsets.
     term = jax.jit(term)
     if not is_looped(window):
-        return reduce(lax.add, (term(*at_one) for at_one in _cells_at_offsets(cells, window)))
+        at_offsets = (cells_at_offsets(array, window, fill) for array, fill in cells)
+        return reduce(lax.add, itertools.starmap(term, zip(*at_offsets, strict=True)))
     padded = tuple(pad_windows(array, window, fill) for array, fill in cells)
     first = term(*(at_offset(array, window, next(offsets_in(window))) for array in padded))
     start = vary_with(jnp.zeros_like(first), first)
     return fold_offsets(lambda total, cells, _: total + term(*cells), start, padded, window)
-
-
-def _cells_at_offsets(cells: Sequence[tuple[jax.Array, Any]], window: Window) -> Iterator[Arrays]:
-    return zip(*(cells_at_offsets(array, window, fill) for array, fill in cells), strict=True)

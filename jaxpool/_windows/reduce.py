@@ -26,11 +26,10 @@ from jaxpool._window import Window
 from jaxpool._windows.cells import (
     as_tiles,
     cells_at_offsets,
-    combine_devices,
     copy_to_tiles,
+    fold,
     fold_offsets,
     fold_windows,
-    is_shared,
     join_blocks,
     pad_windows,
     split_blocks,
@@ -45,11 +44,7 @@ def reduce_by_slices(x: jax.Array, window: Window, op: Operation) -> jax.Array:
 
 
 def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce every cell of the window for every output.
-
-    Not for maxima and minima of windows that do not overlap on a CPU, not even of a single window: the CPU's reduction
-    may drop NaN.
-    """
+    """Reduce every cell of the window; not maxima without overlap on a CPU, which may drop NaN."""
     x, window = copy_to_tiles(x, window, identity(op, x.dtype)), as_tiles(window)
     if any(axis.low > 0 or axis.overhang > 0 for axis in window.axes):
         x = private_copy(x, identity(op, x.dtype))
@@ -57,10 +52,7 @@ def reduce_by_reduce_window(x: jax.Array, window: Window, op: Operation) -> jax.
 
 
 def native_reduce_window(x: jax.Array, window: Window, op: Operation, spacing: Sequence[int] = ()) -> jax.Array:
-    """Apply `lax.reduce_window`, which JAX can differentiate by its own rules if there is no dilation.
-
-    With `spacing` for each pooled axis, the cells of x are so many places apart, and identities are between them.
-    """
+    """Apply `lax.reduce_window`, differentiable without dilation, to cells that are `spacing` places apart."""
     rank = x.ndim
     dimensions, strides, dilations, padding, places = [1] * rank, [1] * rank, [1] * rank, [(0, 0)] * rank, [1] * rank
     for axis in window.axes:
@@ -94,22 +86,10 @@ def spread_by_windows(cotangent: jax.Array, part: Window, weights: np.ndarray | 
     return gather_windows(contribution, [(cotangent, 0)], part)
 
 
-def reduce_blocks(padded: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce windows that tile an array, by `lax.max`, `lax.min` or `lax.add`."""
-    cells, axes = split_blocks(padded, window)
-    return join_blocks(fold_windows(cells, axes, window, op), axes, window)
-
-
-def reduce_by_axes(x: jax.Array, window: Window, op: Operation) -> jax.Array:
-    """Reduce whole axes, for windows that share no cells: each axis becomes one of windows and one of their cells."""
-    fill = identity(op, x.dtype)
-    cells, axes = split_blocks(pad_windows(x, window, fill), window)
-    if is_shared(window):
-        reduced = combine_devices(cells, axes, op)
-    else:
-        # As floats: a GPU would write all cells as integers first.
-        reduced = lax.expand_dims(lax.reduce(cells, fill, op, axes), axes)
-    return join_blocks(reduced, axes, window)
+def reduce_blocks(x: jax.Array, window: Window, op: Operation, alone: Callable[..., jax.Array] = fold) -> jax.Array:
+    """Reduce windows that share no cells; see `fold_windows`."""
+    cells, axes = split_blocks(pad_windows(x, window, identity(op, x.dtype)), window)
+    return join_blocks(fold_windows(cells, axes, window, op, alone), axes, window)
 
 
 def reduce_bins(x: jax.Array, part: Window, op: Operation) -> jax.Array:
@@ -156,13 +136,9 @@ def equal_steps(kernel: int, most: int) -> tuple[int, int]:
 
 def reduce_in_pieces(x: jax.Array, window: Window, op: Operation) -> jax.Array:
     """Combine the cells of every window by `op`, in pairs of pieces."""
-    padded = pad_windows(x, window, identity(op, x.dtype))
-    (result,) = join_pieces(partial(join_cells, op=op), (padded,), window)
+    padded = (pad_windows(x, window, identity(op, x.dtype)),)
+    (result,) = join_pieces(lambda pieces: (combine(op, [cells for _, (cells,) in pieces]),), padded, window)
     return result
-
-
-def join_cells(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
-    return (combine(op, [cells for _, (cells,) in pieces]),)
 
 
 def join_pieces(join: Join, padded: Arrays, window: Window) -> Arrays:

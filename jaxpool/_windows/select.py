@@ -38,6 +38,7 @@ from jaxpool._windows.cells import (
     most_holders,
     pad_windows,
     put_between,
+    reduce_axes,
     split_blocks,
     zeros_after,
 )
@@ -98,15 +99,14 @@ def replaces(first: jax.Array, later: jax.Array, op: Operation) -> jax.Array:
 
 def select_in_pieces(x: jax.Array, window: Window, op: Operation) -> Winner:
     """Take the best of the winners of the pieces."""
+
+    def join(pieces: Sequence[tuple[int, Arrays]]) -> Arrays:
+        winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
+        return reduce(partial(better, op=op), winners)
+
     padded = pad_windows(x, window, identity(op, x.dtype))
-    first = jnp.zeros_like(padded, number_dtype(window))
-    values, offsets = join_pieces(partial(join_winners, op=op), (padded, first), window)
+    values, offsets = join_pieces(join, (padded, jnp.zeros_like(padded, number_dtype(window))), window)
     return values, offsets
-
-
-def join_winners(pieces: Sequence[tuple[int, Arrays]], op: Operation) -> Arrays:
-    winners = [(values, within + np.array(start, within.dtype)[()]) for start, (values, within) in pieces]
-    return reduce(partial(better, op=op), winners)
 
 
 def select_by_axes(x: jax.Array, window: Window, op: Operation) -> Winner:
@@ -183,17 +183,13 @@ def read_winners(x: jax.Array, offsets: Sequence[jax.Array], windows: Sequence[W
 def _read_at_offsets(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
     """Read the cell of every window at its row-major offset; 0 at the offset that no cell has."""
     x, window = copy_to_tiles(x, window, 0), as_tiles(window)
-    # Reading more cells at a position that is data is faster than a comparison for each.
     if not is_looped(window):
-        return _read_by_comparison(x, offsets, window)
+        result = jnp.zeros(offsets.shape, x.dtype)
+        for number, cells in zip(window.numbers, cells_at_offsets(x, window, 0), strict=True):
+            result = jnp.where(offsets == np.array(number, offsets.dtype)[()], cells, result)
+        return result
+    # Reading more cells at a position that is data is faster than a comparison for each.
     return (_read_in_blocks if window.tiles else _read_at_positions)(pad_windows(x, window, 0), offsets, window)
-
-
-def _read_by_comparison(x: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
-    result = jnp.zeros(offsets.shape, x.dtype)
-    for number, cells in zip(window.numbers, cells_at_offsets(x, window, 0), strict=True):
-        result = jnp.where(offsets == np.array(number, offsets.dtype)[()], cells, result)
-    return result
 
 
 def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -202,9 +198,7 @@ def _read_in_blocks(padded: jax.Array, offsets: jax.Array, window: Window) -> ja
     one_cell_each = (replace(axis, size=axis.output, kernel=1, stride=1, low=0, high=0) for axis in window.axes)
     wanted, _ = split_blocks(offsets, Window(tuple(one_cell_each)))
     is_wanted = numbers_of(cells.shape, axes, np.int32) == wanted.astype(np.int32)
-    read = jnp.where(is_wanted, cells, jnp.zeros_like(cells))
-    total = lax.reduce(read, np.zeros((), read.dtype)[()], lax.add, axes)
-    return join_blocks(lax.expand_dims(total, axes), axes, window)
+    return join_blocks(reduce_axes(jnp.where(is_wanted, cells, jnp.zeros_like(cells)), axes, lax.add), axes, window)
 
 
 def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) -> jax.Array:
@@ -214,18 +208,6 @@ def _read_at_positions(padded: jax.Array, offsets: jax.Array, window: Window) ->
         positions[axis.axis] = positions[axis.axis] * axis.stride + offset * axis.dilation
     cells = padded.at[tuple(positions)].get(mode="clip")
     return jnp.where(offsets.astype(np.int32) < window.cells, cells, jnp.zeros_like(cells))
-
-
-def route_by_comparison(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
-    """Send each window's cotangents to the cells at its offsets; 16-bit floats are added in float32.
-
-    Every offset of a window that holds a cell is compared with the number of the cell in that window.
-    """
-
-    def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
-        return _sent(windows, numbers, covered)
-
-    return gather_windows(contribution, [(each, 0) for each in (*offsets, *cotangents)], window)
 
 
 def _sent(windows: Arrays, numbers: Any, covered: Covered = True) -> jax.Array:
@@ -256,30 +238,19 @@ def route_in_pieces(cotangent: jax.Array, offsets: jax.Array, window: Window) ->
         width = -(-kernel // most)
         starts = [min(start, kernel - width) for start in range(0, kernel, width)]
         # The offsets and the values sent to them are separate stages: the map is linear only in the latter.
-        route = partial(_route_to_pieces, starts=starts, width=width, axis=axis)
-        sent = stage(partial(route, op=lax.add), offsets, cotangent)
-        cotangent, offsets, kernel = sent, stage(partial(route, op=lax.max), offsets), width
+        route = partial(_route_to_pieces, starts, width, axis)
+        sent = stage(partial(route, lax.add), offsets, cotangent)
+        cotangent, offsets, kernel = sent, stage(partial(route, lax.max), offsets), width
     cells = replace(axis, kernel=kernel, stride=1, output=cotangent.shape[axis.axis])
-    return stage(partial(route_by_comparison, window=Window((cells,))), [cotangent], [offsets])
+    return stage(partial(add_to_chosen, window=Window((cells,))), [cotangent], [offsets])
 
 
 def _route_to_pieces(
-    offsets: jax.Array,
-    cotangent: jax.Array | None = None,
-    *,
-    starts: Sequence[int],
-    width: int,
-    axis: WindowAxis,
-    op: Operation,
+    starts: Sequence[int], width: int, axis: WindowAxis, op: Operation, offsets: jax.Array, *cotangent: jax.Array
 ) -> jax.Array:
-    """The cotangents of the windows with their winner in a piece, or else the winner's offset in it; 0 in others.
-
-    Windows start at every cell along the axis; their pieces have this width, and these starts in the window.
-    """
+    """The cotangents of the windows with their winner in a piece, or else the winner's offset in it; 0 in others."""
     reach, count = starts[-1] * axis.dilation, offsets.shape[axis.axis] + starts[-1] * axis.dilation
-    arrays = [
-        materialize(pad(each, {axis.axis: (reach, reach)}, 0)) for each in (offsets, cotangent) if each is not None
-    ]
+    arrays = [materialize(pad(each, {axis.axis: (reach, reach)}, 0)) for each in (offsets, *cotangent)]
     sent = []
     for start in starts:
         place = reach - start * axis.dilation
@@ -296,10 +267,15 @@ def _route_to_pieces(
 
 def add_to_chosen(cotangents: Sequence[jax.Array], offsets: Sequence[jax.Array], window: Window) -> jax.Array:
     """For each of the chosen cells, send each window's cotangent to the cell at its offset; in the dtype of sums."""
+    arrays = (*offsets, *cotangents)
     if not is_looped(window) or window.has_bins or most_holders(window) <= MOST_UNROLLED:
-        return route_by_comparison(cotangents, offsets, window)
+
+        def contribution(numbers: Any, covered: Covered, windows: Arrays, cells: Arrays) -> jax.Array:
+            return _sent(windows, numbers, covered)
+
+        return gather_windows(contribution, [(each, 0) for each in arrays], window)
     holders = window.holders()
-    padded = tuple(pad_windows(put_between(each, window, 0), holders, 0) for each in (*offsets, *cotangents))
+    padded = tuple(pad_windows(put_between(each, window, 0), holders, 0) for each in arrays)
 
     def add(total: jax.Array, windows: Arrays, number: Any) -> jax.Array:
         # At the first place that holds a cell is the window whose last cell it is.
