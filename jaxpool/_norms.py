@@ -202,9 +202,10 @@ def _means(
 # which are sums over pairs, whose derivatives are those of x, p and y: only these are kept. A y of 0 is a corner, where
 # 0 is a subgradient for p ≥ 1; there, and where y is infinite, 1/y counts as 0, so that every derivative is 0.
 #
-# For a number p ≤ 3 all powers are those of cells, and |r|^(p-1) is a product of |x|^(p-1) and y^(1-p). Others are of
-# ratios to the largest magnitude of the window. A norm of norms is a norm, so then axes may be taken in turn, if p is
-# one number along them; means are over whole boxes of cells first, and over n in the end.
+# If p is one number along the pooled axes, |r|^(p-1) is a product of |x|^(p-1) and y^(1-p), and so are other powers: for
+# a number p ≤ 3 always, for others where neither factor is large or small. Else powers are of ratios, to y or to the
+# largest magnitude of the window. A norm of norms is a norm, so then axes may be taken in turn; means are over whole
+# boxes of cells first, and over n in the end.
 
 
 @core
@@ -246,8 +247,7 @@ def norms(
 def _values(
     x: jax.Array, p: jax.Array | None, n: jax.Array | None, *, window: Window, number: float | None
 ) -> jax.Array:
-    differs = p is not None and any(p.shape[axis] != 1 for axis in window.pooled_axes)
-    parts = (window,) if differs or _is_of_cells(number) else in_turn(window)
+    parts = in_turn(window) if _is_shared(p, window) and not _is_of_cells(number) else (window,)
     if len(parts) == 1:
         return _norm(window, number, x, p, n)
     for part in parts:
@@ -257,6 +257,11 @@ def _values(
     share = jnp.where(x == 0, 1, window.cells / n)
     exponent: Any = number if p is None else p
     return x * jnp.exp(jnp.log(share) / exponent)
+
+
+def _is_shared(p: jax.Array | None, window: Window) -> bool:
+    """Whether the exponent is one number along the pooled axes."""
+    return p is None or all(p.shape[axis] == 1 for axis in window.pooled_axes)
 
 
 def _is_of_cells(number: float | None) -> bool:
@@ -273,7 +278,7 @@ def _norm(window: Window, number: float | None, x: jax.Array, p: jax.Array | Non
     else:
         scale = finite(reduce_windows(lax.stop_gradient(jnp.abs(x)), window, lax.max))
         scale = jnp.where(scale == 0, 1, scale)
-        (total,) = sum_over_cells(_terms(number).powers, (x,), (scale, *_given(p)), window)
+        (total,) = sum_over_cells(_terms(number, _is_shared(p, window)).powers, (x,), (scale, *_given(p)), window)
     if n is not None:
         total = divide(total, jnp.broadcast_to(n, total.shape))
     is_zero = total == 0
@@ -291,13 +296,11 @@ def _norm_jvp(window: Window, number: float | None, primals: Any, tangents: Any)
     passes = (y != 0) & ~jnp.isinf(y)
     alive = jnp.where(passes, y, 1)
     inverse, dots = jnp.where(passes, 1 / alive, 0), []
+    terms = _terms(number, _is_shared(p, window))
     if not is_symbolic_zero(x_dot):
-        factor = inverse
-        if number is not None and _is_of_cells(number):
-            factor = jnp.where(passes, _power(inverse, number - 1), 0)
-        dots += sum_over_cells(_terms(number).of_cells, (x, x_dot), (factor, *_given(p)), window)
+        dots += sum_over_cells(terms.of_cells, (x, x_dot), (inverse, *_given(p)), window)
     if p is not None and not is_symbolic_zero(p_dot):
-        (slopes,) = sum_over_cells(_terms(number).of_exponents, (x,), (inverse, p), window)
+        (slopes,) = sum_over_cells(terms.of_exponents, (x,), (inverse, p), window)
         dots.append(alive / p * slopes * p_dot)
     y_dot = sum(dots[1:], dots[0])
     return y, y_dot if n is None else y_dot / n
@@ -316,7 +319,9 @@ class _Terms(NamedTuple):
 
 
 @cache
-def _terms(number: float | None) -> _Terms:
+def _terms(number: float | None, is_shared: bool) -> _Terms:
+    """The terms for an exponent; products, if it is one number along the pooled axes."""
+
     def exponent(p: Arrays) -> Any:
         return p[0] if number is None else number
 
@@ -330,15 +335,38 @@ def _terms(number: float | None) -> _Terms:
         ratio = _ratio(x, inverse)
         return (_power(ratio, p) * _log(ratio),)
 
-    def slope(x: jax.Array, x_dot: jax.Array, _: jax.Array) -> jax.Array:
-        return _signed_power(jnp.where(jnp.isinf(x), 0, x), exponent(()) - 1) * x_dot
+    def slope(x: jax.Array, x_dot: jax.Array, _: jax.Array, *p: jax.Array) -> Arrays:
+        return (_signed_power(jnp.where(jnp.isinf(x), 0, x), exponent(p) - 1) * x_dot,)
 
-    product = Product(
-        lambda *arrays: (slope(*arrays) * arrays[2],),
-        lambda *arrays: (slope(*arrays),),
-        lambda sums, *arrays: (sums[0] * arrays[2],),
+    def of_inverse(inverse: jax.Array, power: Any) -> jax.Array:
+        return jnp.where(inverse == 0, 0, _power(inverse, power))
+
+    def is_moderate(scale: jax.Array, *p: jax.Array) -> jax.Array:
+        return jnp.abs(exponent(p) * _log(scale)) <= 40
+
+    if not is_shared:
+        return _Terms(powers, of_ratios, of_exponents)
+    return _Terms(
+        Product(
+            powers,
+            lambda x, scale, *p: (_power(x, exponent(p)),),
+            lambda sums, x, scale, *p: (_power(scale, -exponent(p)) * sums[0],),
+            lambda x, *windows: is_moderate(*windows),
+        ),
+        Product(
+            of_ratios,
+            slope,
+            lambda sums, x, x_dot, inverse, *p: (of_inverse(inverse, exponent(p) - 1) * sums[0],),
+            None if _is_of_cells(number) else lambda x, x_dot, *windows: is_moderate(*windows),
+        ),
+        Product(
+            of_exponents,
+            lambda x, inverse, p: (_power(x, p), _power(x, p) * _log(x)),
+            lambda sums, x, inverse, p: (of_inverse(inverse, p) * (sums[1] + _log(inverse) * sums[0]),),
+            # A difference of terms of order log y.
+            lambda x, inverse, p: (jnp.abs(_log(inverse)) <= 4) & is_moderate(inverse, p),
+        ),
     )
-    return _Terms(powers, product if _is_of_cells(number) else of_ratios, of_exponents)
 
 
 def _ratio(x: jax.Array, inverse: jax.Array) -> jax.Array:
