@@ -202,8 +202,8 @@ def _means(
 # which are sums over pairs, whose derivatives are those of x, p and y: only these are kept. A y of 0 is a corner, where
 # 0 is a subgradient for p ≥ 1; there, and where y is infinite, 1/y counts as 0, so that every derivative is 0.
 #
-# If p is one number along the pooled axes, |r|^(p-1) is a product of |x|^(p-1) and y^(1-p), and so are other powers: for
-# a number p ≤ 3 always, for others where neither factor is large or small. Else powers are of ratios, to y or to the
+# If p is one number along the pooled axes, |r|^(p-1) is a product of |x|^(p-1) and y^(1-p), and other powers are too:
+# for a number p ≤ 3 always, for others where no factor is large or small. Else powers are of ratios, to y or to the
 # largest magnitude of the window. A norm of norms is a norm, so then axes may be taken in turn; means are over whole
 # boxes of cells first, and over n in the end.
 
