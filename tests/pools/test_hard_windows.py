@@ -169,7 +169,7 @@ def test_values_and_derivatives(window: str, name: str, platform: str) -> None:
     hold(call_of(window, name), platform)
 
 
-@pytest.mark.parametrize("window", slow_but(("columns", "row"), [one for one in FOOTPRINTS if one != "no cell"]))
+@pytest.mark.parametrize("window", slow_but(("row",), [one for one in FOOTPRINTS if one != "no cell"]))
 def test_winners_among_ties_in_footprints(window: str) -> None:
     """Of NaN, infinities and zeros of either sign, with a mask that leaves windows without a cell."""
     call = call_of(window, "max_pool_with_indices", cells="mixed")

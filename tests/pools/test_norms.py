@@ -217,7 +217,9 @@ def test_retrieval_descriptor() -> None:
     assert partial(global_gem_pool, axis=-1, eps=None)(jnp.array([-3.0, 0.0]), 1).tolist() == [1.5]
 
 
-@pytest.mark.parametrize("p", [4.0, np.array([2.5, 6.0])], ids=["number", "learnt"])
+@pytest.mark.parametrize(
+    "p", [pytest.param(4.0, id="number", marks=pytest.mark.slow), pytest.param(np.array([2.5, 6.0]), id="learnt")]
+)
 @pytest.mark.parametrize("function", ["lp_pool", "gem_pool"])
 def test_large_windows_take_their_axes_in_turn(function: str, p: Any) -> None:
     x = distinct((12, 11, 2), function)

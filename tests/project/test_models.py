@@ -20,7 +20,7 @@ from tests.harness.compilation import compiled_fast
 optax = pytest.importorskip("optax")
 datasets = pytest.importorskip("sklearn.datasets")
 
-pytestmark = pytest.mark.usefixtures("as_users_have_it")
+pytestmark = [pytest.mark.usefixtures("as_users_have_it"), pytest.mark.slow]
 
 Predict = Callable[[Any, jax.Array], jax.Array]
 Pools = tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], jax.Array]]
@@ -95,7 +95,6 @@ def test_network_learns_as_with_the_pooling_of_its_framework(digits: Digits) -> 
     assert expected[-1] < 0.8 * expected[0]
 
 
-@pytest.mark.slow
 def test_network_learns_with_smooth_and_lp_pooling(digits: Digits) -> None:
     """The sharpness of the smooth maximum and the exponent of the norm are weights like any others."""
 
@@ -117,7 +116,6 @@ def test_network_learns_with_smooth_and_lp_pooling(digits: Digits) -> None:
         assert np.abs(weight - first).max() > 0.1
 
 
-@pytest.mark.slow
 def test_autoencoder_learns_digits(digits: Digits) -> None:
     """A code of 2×2×8 numbers, put back where the maxima were, gives a better picture than the mean digit."""
     linen = pytest.importorskip("flax.linen")

@@ -56,9 +56,7 @@ _CURVED: dict[str, tuple[str, float | None]] = {
     "mellowmax_pool": ("beta", -1.5),
     "soft_pool": ("beta", 0.75),
     "mixed_pool": ("alpha", 0.3),
-    "stochastic_pool": ("", None),
     "var_pool": ("", None),
-    "std_pool": ("", None),
     "weighted_pool": ("weights", None),
     "attention_pool": ("logits", None),
     "global_gem_pool": ("norm_type", 3.0),
@@ -69,8 +67,7 @@ _FORMS = ("number", "array", "rows", "windows")
 LEVELS = (("both", "both", "both"), ("x", "other", "x"), ("other", "both", "other"), ("other", "x", "both"))
 # The default part: each mechanism, most sorts of windows, and each form.
 _KEPT = (
-    *("lp_pool-whole", "gem_pool-masked bins", "smooth_max_pool-overlapping", "stochastic_pool-plain"),
-    *("var_pool-bins of planes", "weighted_pool-whole", "mixed_pool-dilated"),
+    *("lp_pool-whole", "var_pool-bins of planes", "weighted_pool-whole", "mixed_pool-dilated"),
     *("max_pool_with_indices-footprint", "max_unpool-indices", "morphology.opening", "roi_align-0"),
 )
 
@@ -150,7 +147,7 @@ def _in_form(form: str, number: float, case: Case) -> float | Array:
 
 
 def other_rows() -> Iterator[Row]:
-    """Every other function but those of boxes: near x, values are linear in the cells. Each has some of the windows."""
+    """Every other function but those of boxes, with some of the windows: linear near x, or formulas of curved ones."""
     others = [record for name, record in RECORDS.items() if name not in _CURVED and record.windows != "boxes"]
     for place, record in enumerate(others):
         windows = {kind: ((2, 7), sizes) for kind, sizes in _SIZES.get(record.windows, {}).items()}
