@@ -91,7 +91,7 @@ def _mean_draws(x: jax.Array, mask: jax.Array | None, window: Window, rule: str)
     finite = jnp.where(is_infinite(positive), 0, positive)
     mean = with_rule(rule, lambda x: means_by_weights(x, x, None, window=window, exponents=False))(finite)
     largest = reduce_windows(lax.stop_gradient(positive), window, lax.max)
-    return jnp.where(is_infinite(largest), largest, mean).astype(dtype)
+    return jnp.where(largest == jnp.inf, largest, mean).astype(dtype)
 
 
 @partial(jax.jit, static_argnums=(3, 4))

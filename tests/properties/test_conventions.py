@@ -264,3 +264,24 @@ def test_an_lp_gradient_at_zero_is_zero_at_every_order(rule: Any) -> None:
         assert all(np.isfinite(derivative).all() for derivative in (first, second, third))
         np.testing.assert_allclose(second[3, 0, 0, 0], 1 / 3, rtol=1e-14)
         np.testing.assert_allclose(second[3, 1, 3, 3], 1 / 2, rtol=1e-14)
+
+
+# A box, and one of which some windows have their only cell beyond the padding.
+ALONE = [pytest.param((2,), id="box"), row(jaxpool.footprint([True, False]), id="footprint", quick=False)]
+
+
+@pytest.mark.parametrize("kernel_size", ALONE)
+@pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if record.windows == "fixed"])
+def test_windows_of_padding_alone(name: str, kernel_size: Any) -> None:
+    """They are refused, or are what the reference gives, and have no derivative that is not finite."""
+    window = {"kernel_size": kernel_size, "stride": 2, "padding": 2}
+    case = Case(name, "padding", (4,), {**window, **RECORDS[name].options})
+    try:
+        values, refused = case.values(case.x), ""
+    except ValueError as error:
+        values, refused = None, str(error)
+    if values is None:
+        assert "holds only padding" in refused
+        return
+    np.testing.assert_allclose(values, case.expected.values, rtol=1e-6)
+    assert np.isfinite(jax.grad(lambda x: case.values(x).sum())(case.x)).all()
